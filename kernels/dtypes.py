@@ -1,0 +1,118 @@
+"""The one home of the data types and layouts that the operations share.
+
+Codes
+    A feature value is stored as its bin number in 8 bits. At most ``MAX_BINS`` bins
+    (0 … 254) hold values; ``MISSING`` stands for NaN.
+
+Records
+    One 64-bit word for every row that takes part in a tree, moved by the partition::
+
+        63           48 47           32 31                            0
+        +--------------+---------------+-----------------------------+
+        |  g (int16)   |  h (uint16)   |        row (uint32)         |
+        +--------------+---------------+-----------------------------+
+
+    ``g`` and ``h`` are the row's gradient and hessian as integers (see ``quantise``).
+
+Arrays over rows and histograms live on the device of the data; arrays over nodes (segments,
+splits, totals, small tables) are NumPy arrays on the host.
+
+Histograms
+    int32, shape (nodes, 2, features, 256): plane 0 sums g, plane 1 sums h. The scale of
+    ``quantise`` keeps the sum over any subset of rows inside 32 bits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+CODE = np.uint8
+MISSING = 255
+MAX_BINS = 255
+N_SLOTS = 256
+"""Histogram entries of one feature: MAX_BINS bins and the missing values."""
+
+ROW_ALIGNMENT = 8
+"""Rows of the code matrix are padded to whole 64-bit words."""
+
+RECORD = np.uint64
+STATISTIC = np.float32
+"""Gradients and hessians of the rows, before quantisation."""
+RAW = np.float64
+"""Raw predictions, leaf values, gains and thresholds."""
+
+MAX_QUANTISED = 32767
+MAX_ROWS = 2**31 - 1
+
+SUM_CHUNK = 1024
+"""Rows of one chunk in the order-fixed sum of ``gradients`` (a power of two)."""
+
+
+class Codes(NamedTuple):
+    """A binned table, stored twice because its two readers walk it differently.
+
+    rows : uint8, shape (n_rows, stride)
+        Row after row for the histograms; ``stride`` is n_features rounded up to a multiple
+        of ``ROW_ALIGNMENT``, the padding is 0.
+    columns : uint8, shape (n_features, n_rows)
+        Column after column for the partition.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+
+
+class Totals(NamedTuple):
+    """Largest value and order-fixed sum of \\|g\\| and h over all rows (float64 scalars)."""
+
+    max_g: float
+    sum_g: float
+    max_h: float
+    sum_h: float
+
+
+class Scales(NamedTuple):
+    """Powers of two that turn real statistics into integers: ``integer = real * scale``."""
+
+    g: float
+    h: float
+
+
+class SplitParams(NamedTuple):
+    """What ``split`` must know of the growth settings.
+
+    l2 : float
+        L2 regularisation of the leaf values, in quantised units (``lambda * scales.h``).
+    min_hessian : float
+        Least quantised hessian of a child, at least 1.
+    min_samples_leaf : int
+        Least number of rows of a child.
+    """
+
+    l2: float
+    min_hessian: float
+    min_samples_leaf: int
+
+
+class Splits(NamedTuple):
+    """The best split of each node; arrays of shape (n_nodes,).
+
+    score : float64
+        ``g²/(h + l2)`` of the left child plus that of the right child, in quantised units;
+        -inf where no split is allowed.
+    feature : int32, bin : int32
+        Rows with ``code <= bin`` go left. -1 where there is no split.
+    missing_left : uint8
+        Where rows with ``code == MISSING`` go.
+    left_g, left_h : int64
+        Quantised sums of the left child.
+    """
+
+    score: np.ndarray
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left_g: np.ndarray
+    left_h: np.ndarray

@@ -1,0 +1,27 @@
+"""Leaves of a freshly grown tree for rows that are binned already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .dispatch import implementation
+from .dtypes import Codes
+
+
+def traverse_codes(
+    codes: Codes, feature: Any, bin_: Any, missing_left: Any, left: Any, right: Any, leaf: Any
+) -> None:
+    """Fill the negative entries of ``leaf`` with the leaf that each row reaches.
+
+    Parameters
+    ----------
+    codes : Codes
+    feature, bin_, left, right : int32, shape (n_nodes,), NumPy
+        One tree; ``feature`` is -1 at a leaf. Node 0 is the root.
+    missing_left : uint8, shape (n_nodes,), NumPy
+    leaf : int32, shape (n_rows,)
+        Entries that are not negative are kept.
+    """
+    implementation("traverse_codes", leaf).traverse_codes(
+        codes, feature, bin_, missing_left, left, right, leaf
+    )
