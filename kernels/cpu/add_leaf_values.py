@@ -1,0 +1,18 @@
+"""Update of the raw predictions (contract: ``kernels.add_leaf_values``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .team import kernel, run, threads_for
+
+
+@kernel
+def _worker(thread, n_threads, barrier, raw, leaf, values):
+    n = raw.size
+    for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        raw[i] += values[leaf[i]]
+
+
+def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
+    run(_worker, threads_for(raw.size), raw, leaf, values)

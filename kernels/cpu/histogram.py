@@ -1,0 +1,124 @@
+"""Histogram (contract: ``kernels.histogram``).
+
+Inside this package a histogram is packed: one int64 per (feature, bin) holds ``g << 32 | h``,
+so an update is a single addition. h is not negative and neither sum leaves 32 bits, so the
+halves never disturb each other, also when histograms are added and subtracted.
+
+    packed histogram of a node: [word][feature of the word][bin], 8 x 256 entries a word
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import N_SLOTS, Codes
+from ..frontier import inner
+from .team import atomic_add, kernel, prefetch, run, threads_for
+
+u32, u64, i64 = np.uint32, np.uint64, np.int64
+
+WORD_ENTRIES = 8 * N_SLOTS
+PREFETCH_DISTANCE = 16
+BYTE = u64(255)
+
+
+@inner
+def unpack_record(record):
+    """The record's statistics as one packed addend."""
+    signed = i64(record)
+    return ((signed >> i64(48)) << i64(32)) + ((signed >> i64(32)) & i64(0xFFFF))
+
+
+@inner
+def _add_word(histogram, o, w, v):
+    """Add v to the entries of the eight codes in one word."""
+    histogram[o + (w & BYTE)] += v
+    histogram[o + u64(256) + ((w >> u64(8)) & BYTE)] += v
+    histogram[o + u64(512) + ((w >> u64(16)) & BYTE)] += v
+    histogram[o + u64(768) + ((w >> u64(24)) & BYTE)] += v
+    histogram[o + u64(1024) + ((w >> u64(32)) & BYTE)] += v
+    histogram[o + u64(1280) + ((w >> u64(40)) & BYTE)] += v
+    histogram[o + u64(1536) + ((w >> u64(48)) & BYTE)] += v
+    histogram[o + u64(1792) + (w >> u64(56))] += v
+
+
+@inner
+def _add_partial_word(histogram, o, w, v, n):
+    """The same for the first n < 8 codes."""
+    histogram[o + (w & BYTE)] += v
+    if n > 1:
+        histogram[o + u64(256) + ((w >> u64(8)) & BYTE)] += v
+    if n > 2:
+        histogram[o + u64(512) + ((w >> u64(16)) & BYTE)] += v
+    if n > 3:
+        histogram[o + u64(768) + ((w >> u64(24)) & BYTE)] += v
+    if n > 4:
+        histogram[o + u64(1024) + ((w >> u64(32)) & BYTE)] += v
+    if n > 5:
+        histogram[o + u64(1280) + ((w >> u64(40)) & BYTE)] += v
+    if n > 6:
+        histogram[o + u64(1536) + ((w >> u64(48)) & BYTE)] += v
+
+
+@inner
+def add_rows(words, n_features, records, begin, end, histogram):
+    """Add the rows of ``records[begin:end]`` to a packed histogram.
+
+    ``words`` is the code matrix as one flat array of 64-bit words.
+    """
+    n_words = u64((n_features + 7) >> 3)
+    n_full = u64(n_features >> 3)
+    tail = n_features & 7
+    entries = u64(WORD_ENTRIES)
+    last = end - 1
+    for i in range(begin, end):
+        ahead = u64(u32(records[min(i + PREFETCH_DISTANCE, last)])) * n_words
+        prefetch(words, ahead)
+        if n_words > u64(4):
+            prefetch(words, ahead + n_words - u64(1))
+        record = records[i]
+        v = unpack_record(record)
+        base = u64(u32(record)) * n_words
+        o = u64(0)
+        for k in range(n_full):
+            _add_word(histogram, o, words[base + u64(k)], v)
+            o += entries
+        if tail > 0:
+            _add_partial_word(histogram, o, words[base + n_full], v, tail)
+
+
+@kernel
+def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, packed, queue):
+    while True:
+        k = atomic_add(queue, 0, 1)
+        if k >= begin.size:
+            break
+        packed[k, :] = 0
+        add_rows(words, n_features, records, begin[k], end[k], packed[k])
+
+
+def as_words(codes: Codes) -> np.ndarray:
+    """The row-major codes as one flat array of 64-bit words."""
+    return codes.rows.reshape(-1).view(np.uint64)
+
+
+def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+    n_features = codes.columns.shape[0]
+    n_words = codes.rows.shape[1] // 8
+    packed = np.empty((len(begin), n_words * WORD_ENTRIES), np.int64)
+    threads = min(threads_for(records.size * n_features), max(1, len(begin)))
+    args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
+    run(_worker, threads, *args)
+    return unpack(packed.reshape(len(begin), -1, N_SLOTS)[:, :n_features])
+
+
+def unpack(packed: np.ndarray) -> np.ndarray:
+    """Packed sums, shape (n, features, bins), to the two int32 planes of the contract."""
+    return np.stack([packed >> 32, packed & 0xFFFFFFFF], axis=1).astype(np.int32)
+
+
+def pack(planes: np.ndarray) -> np.ndarray:
+    """The inverse of ``unpack``."""
+    return (planes[:, 0].astype(np.int64) << 32) + planes[:, 1]

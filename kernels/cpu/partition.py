@@ -1,0 +1,104 @@
+"""Partition (contract: ``kernels.partition``).
+
+Records move from one buffer to the other, so nothing is counted beforehand: rows that go left
+fill the segment from its front, the others from its back.
+
+    source   r0 r1 r2 r3 r4 r5            L R R L R L
+    target   r0 r3 r5 | r4 r2 r1          left ->   <- right
+
+A large segment is cut into pieces that several threads take. A piece collects each side in a
+small buffer and reserves room for the whole run with one atomic addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import Codes
+from ..frontier import inner
+from .team import CACHE_LINE, atomic_add, kernel, prefetch, run, threads_for
+
+u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
+PIECE = 8192
+"""Rows that one thread takes at a time from a shared segment."""
+RUN = 1024
+"""Rows collected before they are written to a shared segment."""
+PREFETCH_DISTANCE = 24
+
+
+@inner
+def partition_alone(column, source, target, begin, end, bin_, missing_left):
+    """Partition a segment by one thread; the number of rows on the left.
+
+    Adding ``missing_left`` to the code in 8 bits turns the missing code 255 into 0, so one
+    comparison routes all rows.
+    """
+    shift = u8(missing_left)
+    limit = u8(bin_ + missing_left)
+    left = u64(begin)
+    right = u64(end - 1)
+    last = end - 1
+    for i in range(begin, end):
+        prefetch(column, u64(u32(source[min(i + PREFETCH_DISTANCE, last)])))
+        record = source[i]
+        goes_left = u64(1) if u8(column[u64(u32(record))] + shift) <= limit else u64(0)
+        target[left] = record
+        target[right] = record
+        left += goes_left
+        right -= u64(1) - goes_left
+    return i64(left) - begin
+
+
+@inner
+def partition_piece(
+    column, source, target, begin, end, segment, bin_, missing_left, filled, at, side
+):
+    """Partition rows ``begin:end`` of a segment that other threads work on too.
+
+    ``segment`` is its (begin, end); ``filled[at]`` and ``filled[at + 1]`` count the rows placed
+    so far from its front and from its back; ``side`` is this thread's buffer, (2, RUN).
+    """
+    shift = u8(missing_left)
+    limit = u8(bin_ + missing_left)
+    for start in range(begin, end, RUN):
+        stop = min(start + RUN, end)
+        n_left = u64(0)
+        n_right = u64(0)
+        for i in range(start, stop):
+            record = source[i]
+            goes_left = u64(1) if u8(column[u64(u32(record))] + shift) <= limit else u64(0)
+            side[0, n_left] = record
+            side[1, n_right] = record
+            n_left += goes_left
+            n_right += u64(1) - goes_left
+        front = segment[0] + atomic_add(filled, at, i64(n_left))
+        for i in range(n_left):
+            target[front + i] = side[0, i]
+        back = segment[1] - atomic_add(filled, at + 1, i64(n_right)) - i64(n_right)
+        for i in range(n_right):
+            target[back + i] = side[1, i]
+
+
+@kernel
+def _worker(
+    thread, n_threads, barrier, columns, source, target, begin, end, feature, bin_, left, n_left, queue
+):
+    while True:
+        k = atomic_add(queue, 0, 1)
+        if k >= begin.size:
+            break
+        column = columns[feature[k]]
+        n_left[k] = partition_alone(column, source, target, begin[k], end[k], bin_[k], left[k])
+        source[begin[k] : end[k]] = target[begin[k] : end[k]]
+
+
+def partition(
+    codes: Codes, records: Any, begin: Any, end: Any, feature: Any, bin_: Any, missing_left: Any
+) -> Any:
+    n_left = np.empty(len(begin), np.int64)
+    threads = min(threads_for(records.size), max(1, len(begin)))
+    args = (begin, end, feature, bin_, missing_left, n_left, np.zeros(CACHE_LINE, np.int64))
+    run(_worker, threads, codes.columns, records, np.empty_like(records), *args)
+    return n_left

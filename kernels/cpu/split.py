@@ -1,0 +1,185 @@
+"""Best split (contract: ``kernels.split``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ..dtypes import MISSING, N_SLOTS, Splits
+from ..frontier import NO_GAIN, inner
+from ..scalars.gain import newton_score
+from .histogram import pack
+from .team import atomic_add, kernel, run, threads_for
+
+i32, i64 = np.int32, np.int64
+LOW = i64(0xFFFFFFFF)
+NOWHERE = 2**31 - 1
+
+
+@inner
+def _prefix_sums(histogram, n_bins, prefix):
+    total = i64(0)
+    for b in range(n_bins):
+        total += histogram[b]
+        prefix[b] = total
+
+
+@inner
+def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
+    """Score of every split with ``extra`` (the missing rows, or 0) on the left.
+
+    The sums fit 32 bits: converting from int32 vectorises where converting from int64 does not.
+    """
+    least = i32(least_h)
+    for b in range(n_bins):
+        left = prefix[b] + extra
+        right = total - left
+        left_g, left_h = i32(left >> i64(32)), i32(left & LOW)
+        right_g, right_h = i32(right >> i64(32)), i32(right & LOW)
+        score = newton_score(float(left_g), float(left_h), l2) + newton_score(
+            float(right_g), float(right_h), l2
+        )
+        scores[b] = score if min(left_h, right_h) >= least else NO_GAIN
+
+
+@inner
+def _require_rows(counts, n_bins, extra, total, least, scores):
+    """Strike out the splits that leave a child with fewer than ``least`` rows."""
+    left = extra
+    for b in range(n_bins):
+        left += counts[b]
+        if left < least or total - left < least:
+            scores[b] = NO_GAIN
+
+
+@njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # so that max vectorises
+def _largest(scores, n):
+    best = NO_GAIN
+    for b in range(n):
+        best = max(best, scores[b])
+    return best
+
+
+@inner
+def _first(scores, n, value):
+    at = i32(NOWHERE)
+    for b in range(n):
+        at = min(at, i32(b) if scores[b] == value else i32(NOWHERE))
+    return at
+
+
+@inner
+def best_of_feature(histogram, n_bins, total, least_h, l2, counts, n_rows, least_rows, prefix, scores):
+    """The best split of one feature: (score, bin, missing_left, packed left sums).
+
+    ``histogram`` and ``total`` are packed; ``counts`` is empty where rows need not be counted.
+    """
+    missing = histogram[MISSING]
+    _prefix_sums(histogram, n_bins, prefix)
+    best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
+    for side in range(2):
+        if side == 1 and missing == 0:
+            break
+        extra = missing if side == 1 else i64(0)
+        _scores(prefix, n_bins, extra, total, least_h, l2, scores)
+        if counts.size > 0:
+            extra_rows = counts[MISSING] if side == 1 else 0
+            _require_rows(counts, n_bins, extra_rows, n_rows, least_rows, scores)
+        score = _largest(scores, n_bins)
+        if score > NO_GAIN and score >= best:
+            b = _first(scores, n_bins, score)
+            if score > best or b < best_bin:
+                best, best_bin, missing_left, left = score, b, side, prefix[b] + extra
+    if missing == 0 and best_bin >= 0 and 2 * (left & LOW) > (total & LOW):
+        missing_left = 1
+    return best, best_bin, missing_left, left
+
+
+@kernel
+def _worker(
+    thread,
+    n_threads,
+    barrier,
+    histograms,
+    n_bins,
+    totals,
+    least_h,
+    l2,
+    allowed,
+    counts,
+    min_samples_leaf,
+    best,
+    queue,
+):
+    prefix = np.empty(N_SLOTS, np.int64)
+    scores = np.empty(N_SLOTS, np.float64)
+    while True:
+        k = atomic_add(queue, 0, 1)
+        if k >= totals.shape[0]:
+            break
+        total = (totals[k, 0] << i64(32)) + totals[k, 1]
+        best.score[k] = NO_GAIN
+        best.feature[k] = best.bin[k] = -1
+        best.missing_left[k] = best.left_g[k] = best.left_h[k] = 0
+        for f in range(n_bins.size):
+            if allowed[k, f] == 0:
+                continue
+            row_counts = counts[k, f] if counts.size > 0 else counts.reshape(-1)
+            n_rows = row_counts.sum()
+            score, b, missing_left, left = best_of_feature(
+                histograms[k, f],
+                n_bins[f],
+                total,
+                least_h[k],
+                l2[k],
+                row_counts,
+                n_rows,
+                min_samples_leaf,
+                prefix,
+                scores,
+            )
+            if score > best.score[k]:
+                best.score[k] = score
+                best.feature[k] = f
+                best.bin[k] = b
+                best.missing_left[k] = missing_left
+                best.left_g[k] = left >> i64(32)
+                best.left_h[k] = left & LOW
+
+
+def split(
+    histograms: Any,
+    n_bins: Any,
+    totals: Any,
+    least_h: Any,
+    l2: Any,
+    allowed: Any,
+    counts: Any,
+    min_samples_leaf: int,
+) -> Splits:
+    n = len(totals)
+    best = Splits(
+        score=np.empty(n, np.float64),
+        feature=np.empty(n, np.int32),
+        bin=np.empty(n, np.int32),
+        missing_left=np.empty(n, np.uint8),
+        left_g=np.empty(n, np.int64),
+        left_h=np.empty(n, np.int64),
+    )
+    run(
+        _worker,
+        min(threads_for(histograms.size), max(1, n)),
+        pack(histograms),
+        n_bins,
+        totals,
+        least_h,
+        l2,
+        allowed,
+        counts,
+        min_samples_leaf,
+        best,
+        np.zeros(8, np.int64),
+    )
+    return best

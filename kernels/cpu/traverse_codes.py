@@ -1,0 +1,30 @@
+"""Leaves of binned rows (contract: ``kernels.traverse_codes``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dtypes import Codes
+from ..scalars.routing import code_goes_left
+from .team import kernel, run, threads_for
+
+
+@kernel
+def _worker(thread, n_threads, barrier, rows, feature, bin_, missing_left, left, right, leaf):
+    n = leaf.size
+    for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        if leaf[i] >= 0:
+            continue
+        node = 0
+        while feature[node] >= 0:
+            code = rows[i, feature[node]]
+            goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
+            node = left[node] if goes_left else right[node]
+        leaf[i] = node
+
+
+def traverse_codes(
+    codes: Codes, feature: Any, bin_: Any, missing_left: Any, left: Any, right: Any, leaf: Any
+) -> None:
+    tree = (feature, bin_, missing_left, left, right)
+    run(_worker, threads_for(16 * leaf.size), codes.rows, *tree, leaf)

@@ -1,0 +1,108 @@
+"""Growth of a batch of trees: the composition of histogram, split and partition."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dispatch import implementation
+from .dtypes import Codes
+from .frontier import GrowthParams, node_capacity
+
+HISTOGRAM_BYTES = 2**29
+"""Most memory that kept histograms may take; beyond it they are built again when needed."""
+
+
+class GrownTrees(NamedTuple):
+    """A batch of trees in the order of their numbers, nodes breadth first (NumPy arrays).
+
+    offset : int64, shape (n_trees + 1,)
+        Tree t owns entries ``offset[t]:offset[t + 1]`` of the arrays below.
+    feature, bin, left, right : int32
+        ``code <= bin`` goes left; children are counted from the root; -1 at a leaf.
+    missing_left : uint8
+    gain : float64
+        What the split gains, in the units of the loss; 0 at a leaf.
+    n_samples : int32
+        Rows of the sample.
+    leaf : int32, shape (n_trees, n_rows), on the device of the data
+        The leaf of every row, -1 for rows outside the tree's sample.
+    """
+
+    offset: np.ndarray
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    gain: np.ndarray
+    n_samples: np.ndarray
+    leaf: Any
+
+
+def empty_trees(n_trees: int, n_nodes: int, leaf: Any) -> GrownTrees:
+    """Arrays for ``n_nodes`` nodes, to be filled by ``frontier.emit``."""
+    return GrownTrees(
+        offset=np.zeros(n_trees + 1, np.int64),
+        feature=np.empty(n_nodes, np.int32),
+        bin=np.empty(n_nodes, np.int32),
+        missing_left=np.empty(n_nodes, np.uint8),
+        left=np.empty(n_nodes, np.int32),
+        right=np.empty(n_nodes, np.int32),
+        gain=np.empty(n_nodes, np.float64),
+        n_samples=np.empty(n_nodes, np.int32),
+        leaf=leaf,
+    )
+
+
+def grow(
+    codes: Codes,
+    n_bins: Any,
+    records: Any,
+    tree_begin: np.ndarray,
+    tree_end: np.ndarray,
+    keys: np.ndarray,
+    scale_g: np.ndarray,
+    scale_h: np.ndarray,
+    params: GrowthParams,
+) -> GrownTrees:
+    """Grow trees on the integer statistics of their rows.
+
+    All trees of the batch share one frontier: each round is one partition, one histogram and
+    one split over the nodes of all of them. See ``frontier`` for the order of growth.
+
+    Parameters
+    ----------
+    codes : Codes
+    n_bins : int32, shape (n_features,), NumPy
+        Bins that hold values, of each feature.
+    records : uint64, shape (m,)
+        The records of all trees, one segment after the other; reordered.
+    tree_begin, tree_end : int64, shape (n_trees,), NumPy
+        Each tree's segment.
+    keys : uint64, shape (n_trees,), NumPy
+        Random keys below 2**32, for the sampling of features.
+    scale_g, scale_h : float64, shape (n_trees,), NumPy
+        The scales of ``quantise``.
+    params : GrowthParams
+
+    Returns
+    -------
+    GrownTrees
+        The same whatever the implementation and the number of threads.
+    """
+    return implementation("grow", records).grow(
+        codes, n_bins, records, tree_begin, tree_end, keys, scale_g, scale_h, params
+    )
+
+
+def table_capacity(params: GrowthParams, begin: np.ndarray, end: np.ndarray) -> int:
+    """Entries that the node table of a batch needs."""
+    return sum(node_capacity(params, int(rows)) for rows in end - begin)
+
+
+def n_histogram_slots(n_features: int, n_nodes: int) -> int:
+    """How many histograms to keep. It decides the order of growth, so it depends on the
+    problem alone and not on the machine."""
+    return max(4, min(n_nodes, HISTOGRAM_BYTES // (n_features * 256 * 8)))
