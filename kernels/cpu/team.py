@@ -138,13 +138,19 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
     os.register_at_fork(after_in_child=_forget_helpers)
 
 
-def set_threads(n: int) -> None:
-    """Set how many threads the operations called from this thread may use."""
+@contextmanager
+def using_threads(n: int) -> Iterator[None]:
+    """Let the operations inside the block use up to n threads (1 outside of any)."""
+    before = get_threads()
     _n_threads.value = n
+    try:
+        yield
+    finally:
+        _n_threads.value = before
 
 
 def get_threads() -> int:
-    """How many threads the operations called from this thread may use (default 1)."""
+    """How many threads the operations called from this thread may use."""
     return getattr(_n_threads, "value", 1)
 
 
