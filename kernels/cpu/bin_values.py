@@ -47,6 +47,14 @@ def _mark_missing(x, n, codes):
         codes[i] = u8(MISSING) if x[i] != x[i] else codes[i]
 
 
+@inner
+def code_column(x, thresholds, n, high, codes):
+    """Codes of n values; ``thresholds`` has 256 entries, ``high`` is scratch."""
+    _coarse(x, thresholds, n, high)
+    _fine(x, thresholds, n, high, codes)
+    _mark_missing(x, n, codes)
+
+
 @kernel
 def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
     n, n_features = X.shape
@@ -61,10 +69,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
             for f in range(n_features):
                 values[f, i] = X[begin + i, f]
         for f in range(n_features):
-            codes = columns[f, begin : begin + m]
-            _coarse(values[f], thresholds[f], m, high)
-            _fine(values[f], thresholds[f], m, high, codes)
-            _mark_missing(values[f], m, codes)
+            code_column(values[f], thresholds[f], m, high, columns[f, begin : begin + m])
         for i in range(m):
             for f in range(n_features):
                 rows[begin + i, f] = columns[f, begin + i]

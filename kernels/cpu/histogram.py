@@ -111,7 +111,7 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
     threads = min(threads_for(records.size * n_features), max(1, len(begin)))
     args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
     run(_worker, threads, *args)
-    return unpack(packed.reshape(len(begin), -1, N_SLOTS)[:, :n_features])
+    return unpack(packed.reshape(len(begin), n_words * 8, N_SLOTS)[:, :n_features])
 
 
 def unpack(packed: np.ndarray) -> np.ndarray:

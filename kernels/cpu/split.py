@@ -45,12 +45,17 @@ def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
 
 
 @inner
-def _require_rows(counts, n_bins, extra, total, least, scores):
-    """Strike out the splits that leave a child with fewer than ``least`` rows."""
-    left = extra
+def _require_rows(counts, prefix, n_bins, side, total, n_rows, least, scores):
+    """Strike out the splits that leave a child with fewer than ``least`` rows.
+
+    Missing rows whose sums are zero (``side`` is -1) follow the larger hessian.
+    """
+    values = 0
     for b in range(n_bins):
-        left += counts[b]
-        if left < least or total - left < least:
+        values += counts[b]
+        missing_left = 2 * (prefix[b] & LOW) > (total & LOW) if side < 0 else side == 1
+        left = values + counts[MISSING] if missing_left else values
+        if left < least or n_rows - left < least:
             scores[b] = NO_GAIN
 
 
@@ -85,8 +90,8 @@ def best_of_feature(histogram, n_bins, total, least_h, l2, counts, n_rows, least
         extra = missing if side == 1 else i64(0)
         _scores(prefix, n_bins, extra, total, least_h, l2, scores)
         if counts.size > 0:
-            extra_rows = counts[MISSING] if side == 1 else 0
-            _require_rows(counts, n_bins, extra_rows, n_rows, least_rows, scores)
+            known = -1 if missing == 0 else side
+            _require_rows(counts, prefix, n_bins, known, total, n_rows, least_rows, scores)
         score = _largest(scores, n_bins)
         if score > NO_GAIN and score >= best:
             b = _first(scores, n_bins, score)

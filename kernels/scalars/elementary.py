@@ -43,7 +43,7 @@ def exp(x):
 
 @formula
 def log(x):
-    """ln x for a normal x > 0.
+    """ln x for a normal x > 0 below 2¹⁰²³.
 
     x = m 2ᵏ with m in [√½, √2); ln m = 2 artanh t with t = (m - 1)/(m + 1), as a series.
     """

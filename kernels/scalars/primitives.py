@@ -11,6 +11,7 @@ of the CPU, in ``kernels.cuda.target`` those of CUDA.
 
 from __future__ import annotations
 
+import functools
 import types as python_types
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,7 @@ def _exponent_cpu(x):
     return lambda x: float_of((bits_of(x) >> 52) | _TWO_52_BITS) - (2.0**52 + EXPONENT_BIAS)
 
 
+@functools.cache
 def vectorise(function: Dispatcher) -> Callable[..., Any]:
     """The formula as a function of arrays.
 

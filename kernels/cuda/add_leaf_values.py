@@ -1,0 +1,27 @@
+"""Update of the raw predictions (contract: ``kernels.add_leaf_values``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .target import block_size, blocks_for_rows, cuda, kernel, launch, upload
+
+u32 = np.uint32
+BLOCK = block_size(256)
+
+
+@kernel
+def add_values(raw, leaf, values):
+    """One row a thread."""
+    n = u32(raw.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        raw[i] += values[u32(leaf[i])]
+        i = u32(i + cuda.gridsize(1))
+
+
+def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
+    (values,) = upload(values)
+    launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, raw, leaf, values)

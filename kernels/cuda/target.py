@@ -1,0 +1,174 @@
+"""The door to CUDA: the only module that imports ``numba.cuda``.
+
+It gives the kernels their ``cuda`` module and decorators, the CUDA versions of the primitives
+whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy owns
+memory and streams on hardware; in the simulator NumPy takes its place. Both are asked for when
+they are needed, so that importing succeeds on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numba import config, cuda
+from numba.extending import overload
+
+from ..scalars import primitives
+
+__all__ = [
+    "block_size",
+    "blocks_for",
+    "cuda",
+    "current_stream",
+    "device_function",
+    "download",
+    "empty",
+    "is_simulated",
+    "kernel",
+    "launch",
+    "multiprocessors",
+    "on_device",
+    "upload",
+    "zeros",
+]
+
+SIMULATED_BLOCK = 32
+SIMULATED_BLOCKS = 2
+LEAST_BLOCKS = 128
+"""Numba warns of smaller grids; a block that finds no work returns at once."""
+LEGACY_STREAM = 1
+"""CUDA's name for the default stream where 0 would be ambiguous."""
+ALIGNMENT = 16
+
+
+def is_simulated() -> bool:
+    """Whether kernels run in Numba's simulator on NumPy arrays."""
+    return bool(config.ENABLE_CUDASIM)
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """Decorator of every kernel. Without a signature: a signature would compile at import,
+    which needs a GPU."""
+    return cuda.jit(function)
+
+
+def device_function(function: Callable[..., Any]) -> Any:
+    """Decorator of the functions that kernels call and that use ``cuda`` themselves."""
+    return cuda.jit(device=True)(function)
+
+
+def _register_overloads() -> None:
+    """CUDA versions of primitives; they take precedence over those for every target, which
+    serve CUDA too where they mean the same there (``select``, ``two_to``, ``exponent``)."""
+    from numba.cuda import libdevice
+
+    @overload(primitives.mul, target="cuda")
+    def _mul(x, y):
+        return lambda x, y: libdevice.dmul_rn(x, y)
+
+    @overload(primitives.floor, target="cuda")
+    def _floor(x):
+        return lambda x: libdevice.floor(x)
+
+
+if not is_simulated():
+    _register_overloads()
+
+
+# Launch geometry.
+
+
+def block_size(on_hardware: int) -> int:
+    """Threads of a block, a constant of the module: shared arrays take their shapes from it.
+
+    A simulated thread costs half a millisecond, so there are few of them.
+    """
+    return SIMULATED_BLOCK if is_simulated() else on_hardware
+
+
+@functools.cache
+def multiprocessors() -> int:
+    """Streaming multiprocessors of the current device."""
+    return 1 if is_simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
+
+
+def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
+    """Blocks of a launch whose blocks share ``items`` pieces of work by striding over them."""
+    if is_simulated():
+        return max(1, min(items, SIMULATED_BLOCKS))
+    return max(LEAST_BLOCKS, min(items, per_multiprocessor * multiprocessors()))
+
+
+def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int:
+    """The same where a block takes one row a thread at a time."""
+    return blocks_for(-(-n_rows // block), per_multiprocessor)
+
+
+def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
+    """Start a kernel on the current stream."""
+    function[blocks, threads, current_stream()](*args)
+
+
+def current_stream() -> Any:
+    """CuPy's current stream as Numba launches on it."""
+    if is_simulated():
+        return 0
+    runtime = _arrays().cuda
+    pointer = runtime.get_current_stream().ptr or LEGACY_STREAM
+    return _wrapped_stream(runtime.runtime.getDevice(), pointer)
+
+
+@functools.cache
+def _wrapped_stream(device: int, pointer: int) -> Any:
+    return cuda.external_stream(pointer)
+
+
+# Memory.
+
+
+@functools.cache
+def _arrays() -> ModuleType:
+    """The library that owns the device's arrays."""
+    if is_simulated():
+        return np
+    import cupy
+
+    return cupy
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Uninitialised array on the device."""
+    return _arrays().empty(shape, dtype)
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Array of zeros on the device."""
+    return _arrays().zeros(shape, dtype)
+
+
+def on_device(array: Any) -> Any:
+    """The array itself if it is on the device, else a copy there."""
+    return _arrays().asarray(array)
+
+
+def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
+    """Copies of small host arrays on the device, brought over by one transfer."""
+    offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
+    host = np.empty(offsets[-1], np.uint8)
+    for array, offset in zip(arrays, offsets[:-1], strict=True):
+        flat = np.ascontiguousarray(array).reshape(-1)
+        host[offset : offset + array.nbytes] = flat.view(np.uint8)
+    device = _arrays().asarray(host)
+    return tuple(
+        device[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
+        for array, offset in zip(arrays, offsets[:-1], strict=True)
+    )
+
+
+def download(array: Any) -> np.ndarray:
+    """A NumPy array with the device array's values, once the stream has produced them."""
+    return np.asarray(array) if is_simulated() else _arrays().asnumpy(array)

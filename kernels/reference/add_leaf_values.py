@@ -1,0 +1,14 @@
+"""Reference twin of ``kernels.add_leaf_values``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from . import beside
+
+
+def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
+    """One gather and one sum."""
+    raw[...] = raw + array_namespace(raw).take(beside(values, raw), leaf)

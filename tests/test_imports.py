@@ -1,0 +1,173 @@
+"""Imports run downward, and only the modules that may ask about devices do."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+LAYERS = (
+    ("binning", "losses", "criteria", "sampling", "forest"),
+    ("callbacks", "metrics", "growth"),
+    ("boosting",),
+    ("base", "trees", "forests", "bagging", "combination", "gradient_boosting"),
+    ("inspection", "interop", "plotting", "distribution", "diversity", "datasets", "dask"),
+)
+"""The modules of gpuens, from the bottom. A module that is not listed is a helper below all."""
+
+IMPLEMENTATIONS = ("reference", "cpu", "cuda")
+MADE_OF_OPERATIONS = {"kernels/reference/grow.py"}
+"""Implementations that are driven from the host and call other operations."""
+
+CUDA_TARGET = "kernels/cuda/target.py"
+ASKS_ABOUT_DEVICES = {"kernels/dispatch.py", "gpuens/arrays.py", "gpuens/devices.py"}
+DEVICE_WORDS = ("cuda", "cupy", "torch", "is_numpy_array")
+
+
+def modules(folder: str) -> list[str]:
+    """Paths of a package's modules, without the link from gpuens to kernels."""
+    paths = (path.relative_to(ROOT).as_posix() for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in paths if not path.startswith("gpuens/kernels/"))
+
+
+KERNELS, GPUENS = modules("kernels"), modules("gpuens")
+OPERATIONS = {
+    Path(p).stem for p in KERNELS if (ROOT / "kernels/reference" / Path(p).name).is_file()
+}
+
+
+def tree_of(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
+
+
+def imports(path: str) -> Iterator[tuple[str, ...]]:
+    """What a module imports, made absolute: ("kernels", "scalars", "gain", "newton_score")."""
+    package = Path(path).parent.parts
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            base += tuple(node.module.split(".")) if node.module else ()
+            found = [(*base, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from (parts[1:] if parts[:2] == ("gpuens", "kernels") else parts for parts in found)
+
+
+def own_imports(path: str) -> set[tuple[str, ...]]:
+    """The modules of this project that a module imports, without the names taken from them."""
+
+    def is_module(parts: tuple[str, ...]) -> bool:
+        found = ROOT.joinpath(*parts)
+        return found.is_dir() or found.with_suffix(".py").is_file()
+
+    return {
+        next(parts[:n] for n in range(len(parts), 0, -1) if is_module(parts[:n]))
+        for parts in imports(path)
+        if parts[0] in ("kernels", "gpuens")
+    }
+
+
+def may_import(path: str, target: tuple[str, ...]) -> bool:
+    """The rule of ``kernels``: scalars, then what is shared, then implementations and contracts,
+    which meet in the dispatch only."""
+    folder, stem = Path(path).parts[1], Path(path).stem
+    package, module = target[1] if len(target) > 1 else "", target[-1]
+    if target[0] != "kernels" or folder == "scalars":
+        return target[:2] == ("kernels", "scalars")
+    if package in IMPLEMENTATIONS:
+        return folder in IMPLEMENTATIONS and package in (folder, "reference")
+    if module in OPERATIONS:
+        return folder in IMPLEMENTATIONS and (module == stem or path in MADE_OF_OPERATIONS)
+    return module != "dispatch" or stem in OPERATIONS and folder not in IMPLEMENTATIONS
+
+
+@pytest.mark.parametrize("path", KERNELS)
+def test_kernels_import_downward(path):
+    assert [target for target in own_imports(path) if not may_import(path, target)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "allowed"),
+    [
+        ("kernels/scalars/losses.py", "kernels.scalars.elementary", True),
+        ("kernels/scalars/losses.py", "kernels.dtypes", False),
+        ("kernels/cpu/split.py", "kernels.dtypes", True),
+        ("kernels/cpu/split.py", "kernels.reference.split", True),
+        ("kernels/cpu/split.py", "kernels.cuda.split", False),
+        ("kernels/cpu/split.py", "kernels.split", True),
+        ("kernels/cpu/split.py", "kernels.histogram", False),
+        ("kernels/cpu/split.py", "kernels.dispatch", False),
+        ("kernels/reference/split.py", "kernels.cpu.split", False),
+        ("kernels/split.py", "kernels.dispatch", True),
+        ("kernels/split.py", "kernels.cpu.split", False),
+        ("kernels/dtypes.py", "kernels.split", False),
+        ("kernels/split.py", "gpuens.forest", False),
+    ],
+)
+def test_the_rule_itself(path, target, allowed):
+    assert may_import(path, tuple(target.split("."))) is allowed
+
+
+def layer(module: str) -> int:
+    return next((n for n, names in enumerate(LAYERS, 1) if module in names), 0)
+
+
+@pytest.mark.parametrize("path", [path for path in GPUENS if path != "gpuens/__init__.py"])
+def test_gpuens_imports_downward(path):
+    own = Path(path).with_suffix("").parts[1]
+    for target in own_imports(path):
+        if target[0] == "gpuens" and len(target) > 1:
+            other = target[1]
+            assert layer(other) <= layer(own), f"{path} imports {other}: see LAYERS"
+
+
+@pytest.mark.parametrize("path", KERNELS + GPUENS)
+def test_only_the_target_imports_numba_cuda(path):
+    if path != CUDA_TARGET:
+        assert [parts for parts in imports(path) if parts[:2] == ("numba", "cuda")] == []
+
+
+def device_branches(tree: ast.Module) -> list[int]:
+    """Lines of conditions that mention a device or a device's library."""
+    conditions = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, conditions):
+            tests = node.ifs if isinstance(node, ast.comprehension) else [node.test]
+        elif isinstance(node, ast.Match):
+            tests = [node.subject, *(case.pattern for case in node.cases)]
+        else:
+            continue
+        lines += [t.lineno for t in tests if any(map(names_a_device, ast.walk(t)))]
+    return lines
+
+
+def names_a_device(node: ast.AST) -> bool:
+    words = (getattr(node, field, None) for field in ("id", "attr", "value"))
+    return any(isinstance(w, str) and any(d in w.lower() for d in DEVICE_WORDS) for w in words)
+
+
+@pytest.mark.parametrize("path", sorted({*KERNELS, *GPUENS} - ASKS_ABOUT_DEVICES))
+def test_no_branches_on_the_device(path):
+    if not path.startswith("kernels/cuda/"):
+        assert device_branches(tree_of(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("if device == 'cuda': pass", [1]),
+        ("x = a if is_cupy_array(y) else b", [1]),
+        ("match device:\n    case 'cuda': pass", [2]),
+        ("while not torch.cuda.is_available(): pass", [1]),
+        ("if n > 0:\n    device = 'cuda'", []),
+    ],
+)
+def test_device_branches_are_found(source, found):
+    assert device_branches(ast.parse(source)) == found
