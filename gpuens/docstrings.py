@@ -17,11 +17,11 @@ BOOSTING = """Parameters
         Longest path from the root to a leaf, in splits.
     max_leaf_nodes : int or None, default=31
         The best leaf is split first until there are this many. None grows level by level.
-    min_samples_leaf : int, default=20
+    min_samples_leaf : int, default=10
         Fewest rows of a leaf.
     min_sum_hessian : float, default=1e-3
         Least sum of the loss's second derivatives in a leaf.
-    l2_regularization : float, default=0
+    l2_regularization : float, default=1.0
         Added to that sum where leaf values and gains are computed.
     min_gain_to_split : float, default=0
         A split must improve the second-order model of the loss by more than this.

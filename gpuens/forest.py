@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -138,17 +137,12 @@ class Forest:
             **{name: getattr(self, name)[start:stop] for name in NODE_ARRAYS},
         )
 
-    @cached_property
-    def _host_trees(self) -> Trees:
-        return Trees(*(getattr(self, name) for name in Trees._fields))
-
     def _trees_on(self, device: Device) -> Trees:
-        if device.kind != "cuda":
-            return self._host_trees
-        kept: dict[int, Trees] = self.__dict__.setdefault("_device_trees", {})
-        if device.index not in kept:
-            kept[device.index] = Trees(*(device.asarray(array) for array in self._host_trees))
-        return kept[device.index]
+        """The arrays that prediction reads, copied to a device once."""
+        kept: dict[str, Trees] = self.__dict__.setdefault("_trees", {})
+        if str(device) not in kept:
+            kept[str(device)] = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
+        return kept[str(device)]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out what is derived, among it everything on a GPU."""
@@ -204,10 +198,12 @@ class ForestBuilder:
             }
         )
 
-    def drop_last(self, n: int) -> None:
-        """Forget the last n trees."""
-        if n:
-            del self._output[-n:], self._nodes[-n:]
+    def keep(self, n: int) -> None:
+        """Forget all but the first n trees."""
+        n_before = len(self) - len(self._output)
+        del self._output[max(0, n - n_before) :], self._nodes[max(0, n - n_before) :]
+        if self._before is not None and n < n_before:
+            self._before = self._before.slice(0, n)
 
     def freeze(self) -> Forest:
         """The forest of all trees so far."""

@@ -16,8 +16,9 @@ from .devices import Device
 from .kernels.dtypes import SUM_CHUNK, Totals
 from .kernels.gradients import gradients
 from .kernels.log_sum_exp import log_sum_exp
+from .kernels.probabilities import probabilities
 from .kernels.scalars import losses as formulas
-from .kernels.scalars.elementary import exp, log, sigmoid
+from .kernels.scalars.elementary import log
 from .kernels.scalars.primitives import vectorise
 
 
@@ -116,9 +117,7 @@ class BinomialLogLoss(Loss):
         return np.array([log(float(p)) - log(float(1.0 - p))])
 
     def predict(self, raw: Any, device: Device) -> Any:
-        xp = device.xp
-        p = vectorise(sigmoid)(raw[0])
-        return xp.stack([1.0 - p, p], axis=1)
+        return probabilities(raw)
 
 
 class MultinomialLogLoss(Loss):
@@ -144,7 +143,6 @@ class MultinomialLogLoss(Loss):
         return log_sum_exp(raw)
 
     def predict(self, raw: Any, device: Device) -> Any:
-        p = vectorise(exp)(raw - log_sum_exp(raw))
-        return p.T / p.T.sum(axis=1)[:, None]
+        return probabilities(raw)
 
 
