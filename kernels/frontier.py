@@ -23,15 +23,69 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .dtypes import N_SLOTS
 from .scalars.gain import newton_score
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
 inner = njit(nogil=True, error_model="numpy", boundscheck=False)
 NO_GAIN = -np.inf
 UNLIMITED = 2**31 - 1
+HISTOGRAM_BYTES = 2**29
+"""Most memory that kept histograms may take; beyond it they are built again when needed."""
 
 # Entries of ``Frontier.state``.
 N_NODES, N_EXPAND, N_PAIRS, N_RECHECK, N_FREE_SLOTS = range(5)
+
+# One table of records instead of many arrays, and one integer type: a compiled function costs
+# compile time for every array that it takes and for every combination of types.
+_I, _F = np.int64, np.float64
+NODE = np.dtype(
+    [
+        ("tree", _I),
+        ("depth", _I),
+        ("begin", _I),  # its records are begin … end - 1
+        ("end", _I),
+        ("g", _I),  # quantised sums
+        ("h", _I),
+        ("feature", _I),  # its best split
+        ("bin", _I),
+        ("missing_left", _I),
+        ("left_g", _I),
+        ("left_h", _I),
+        ("gain", _F),  # of that split, in the units of the loss; NO_GAIN: there is none
+        ("child", _I),  # the left one, the right one follows; -1: not expanded
+        ("slot", _I),  # where its histogram is kept; -1: nowhere
+        ("exact", _I),  # 1: the split was chosen with exact row counts
+        ("chosen", _I),  # 1: the simulation expands it
+        ("leaf", _I),  # after ``finish``: number of the leaf that it is or is below
+        ("key", np.uint64),  # for the sampling of features
+    ]
+)
+TREE = np.dtype(
+    [
+        ("begin", _I),
+        ("end", _I),
+        ("g", _I),
+        ("h", _I),
+        ("scale_g", _F),
+        ("scale_h", _F),
+        ("expanded", _I),  # number of nodes
+        ("key", np.uint64),
+    ]
+)
+EXPANSION = np.dtype(
+    [
+        ("node", _I),
+        ("n_left", _I),  # rows that went left, filled by the partition
+        ("closes", _I),  # 1: the tree is complete with this split
+    ]
+)
+PAIR = np.dtype(
+    [
+        ("build", _I),  # the histogram of this node is added up from its rows
+        ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
+    ]
+)
 
 
 class GrowthParams(NamedTuple):
@@ -56,65 +110,34 @@ class GrowthParams(NamedTuple):
     colsample_bynode: float
 
 
-class Nodes(NamedTuple):
-    """The node table of a batch of trees, one entry a node; the first are the roots.
-
-    ``begin, end`` delimit the node's records. ``g, h`` are its quantised sums. ``score``,
-    ``feature``, ``bin``, ``missing_left``, ``left_g``, ``left_h`` describe its best split and
-    ``gain`` what that split gains in the units of the loss (``NO_GAIN``: none). ``child`` is
-    its left child (the right one follows), -1 while it is not expanded. ``slot`` is where its
-    histogram is kept, -1 nowhere. ``exact`` says that its split was chosen with exact row
-    counts. ``key`` seeds its feature sampling. ``leaf`` is filled by ``finish``.
-    """
-
-    tree: np.ndarray
-    depth: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-    g: np.ndarray
-    h: np.ndarray
-    gain: np.ndarray
-    feature: np.ndarray
-    bin: np.ndarray
-    missing_left: np.ndarray
-    left_g: np.ndarray
-    left_h: np.ndarray
-    child: np.ndarray
-    slot: np.ndarray
-    exact: np.ndarray
-    key: np.ndarray
-    leaf: np.ndarray
-
-
 class Frontier(NamedTuple):
-    """What one round works on.
+    """The tables of a batch of growing trees and what the current round works on.
 
-    expand : nodes to partition; ``n_left`` receives their row counts on the left, ``closes``
-        says that the tree is complete with this split.
-    build, sibling : pairs of new nodes. The histogram of ``build`` is added up from its rows;
-        that of ``sibling`` is its parent's, whose slot it took over, minus that of ``build``.
-        ``sibling`` is -1 where there is nothing to subtract from or nobody to do it for.
-    recheck : nodes whose best split broke ``min_samples_leaf`` and is chosen anew.
-    free_slots : stack of unused histogram slots.
-    heap, need, chosen : scratch of the simulation.
-    expanded : number of expanded nodes, per tree.
-    scale_g, scale_h : float64, per tree.
-    state : the counts, indexed by the constants above.
+    nodes : NODE, shape (capacity,)
+        All nodes, those of speculation included; node t is the root of tree t.
+    trees : TREE, shape (n_trees,)
+    expand : EXPANSION
+        Nodes to partition.
+    pairs : PAIR
+        New nodes whose splits are to be found.
+    recheck : int64
+        Nodes whose best split broke ``min_samples_leaf`` and is chosen anew.
+    free_slots : int64
+        Stack of unused histogram slots.
+    heap, need : int64
+        Scratch of the simulation.
+    state : int64
+        Numbers of entries, indexed by the constants above.
     """
 
+    nodes: np.ndarray
+    trees: np.ndarray
     expand: np.ndarray
-    n_left: np.ndarray
-    closes: np.ndarray
-    build: np.ndarray
-    sibling: np.ndarray
+    pairs: np.ndarray
     recheck: np.ndarray
     free_slots: np.ndarray
     heap: np.ndarray
     need: np.ndarray
-    chosen: np.ndarray
-    expanded: np.ndarray
-    scale_g: np.ndarray
-    scale_h: np.ndarray
     state: np.ndarray
 
 
@@ -128,137 +151,130 @@ def node_capacity(params: GrowthParams, n_rows: int) -> int:
     return min(2 * most_leaves, 6 * params.max_leaves) + 1
 
 
-def allocate(n_trees: int, capacity: int, n_slots: int) -> tuple[Nodes, Frontier]:
-    """Empty tables for a batch of trees with ``capacity`` nodes in all."""
-
-    def table(dtype: type, n: int = capacity) -> np.ndarray:
-        return np.zeros(n, dtype)
-
-    i4, i8, f8, u1 = np.int32, np.int64, np.float64, np.uint8
-    nodes = Nodes(
-        tree=table(i4),
-        depth=table(i4),
-        begin=table(i8),
-        end=table(i8),
-        g=table(i8),
-        h=table(i8),
-        gain=table(f8),
-        feature=table(i4),
-        bin=table(i4),
-        missing_left=table(u1),
-        left_g=table(i8),
-        left_h=table(i8),
-        child=table(i4),
-        slot=table(i4),
-        exact=table(u1),
-        key=table(np.uint64),
-        leaf=table(i4),
+def allocate(
+    tree_begin: np.ndarray,
+    tree_end: np.ndarray,
+    keys: np.ndarray,
+    scale_g: np.ndarray,
+    scale_h: np.ndarray,
+    params: GrowthParams,
+    n_features: int,
+) -> Frontier:
+    """Tables for a batch of trees."""
+    capacity = sum(node_capacity(params, int(rows)) for rows in tree_end - tree_begin)
+    trees = np.zeros(tree_begin.size, TREE)
+    columns = (tree_begin, tree_end, keys, scale_g, scale_h)
+    for name, column in zip(("begin", "end", "key", "scale_g", "scale_h"), columns, strict=True):
+        trees[name] = column
+    return Frontier(
+        nodes=np.zeros(capacity, NODE),
+        trees=trees,
+        expand=np.zeros(capacity, EXPANSION),
+        pairs=np.zeros(capacity, PAIR),
+        recheck=np.zeros(capacity, np.int64),
+        free_slots=np.zeros(_n_slots(n_features, capacity), np.int64),
+        heap=np.zeros(capacity, np.int64),
+        need=np.zeros(capacity, np.int64),
+        state=np.zeros(8, np.int64),
     )
-    frontier = Frontier(
-        expand=table(i4),
-        n_left=table(i8),
-        closes=table(u1),
-        build=table(i4),
-        sibling=table(i4),
-        recheck=table(i4),
-        free_slots=table(i4, n_slots),
-        heap=table(i4),
-        need=table(i4),
-        chosen=table(u1),
-        expanded=table(i4, n_trees),
-        scale_g=table(f8, n_trees),
-        scale_h=table(f8, n_trees),
-        state=table(i8, 8),
-    )
-    return nodes, frontier
+
+
+def _n_slots(n_features: int, capacity: int) -> int:
+    """How many histograms to keep. It decides the order of growth, so it depends on the
+    problem alone and not on the machine."""
+    return max(4, min(capacity, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8)))
 
 
 @inner
-def add_node(nodes, frontier, tree, depth, begin, end, g, h, key):
+def _add_node(frontier, tree, depth, begin, end, g, h, key):
     """Append a node that has no split yet; its number."""
     x = frontier.state[N_NODES]
     frontier.state[N_NODES] = x + 1
-    nodes.tree[x] = tree
-    nodes.depth[x] = depth
-    nodes.begin[x] = begin
-    nodes.end[x] = end
-    nodes.g[x] = g
-    nodes.h[x] = h
-    nodes.gain[x] = NO_GAIN
-    nodes.child[x] = -1
-    nodes.slot[x] = -1
-    nodes.exact[x] = 0
-    nodes.key[x] = key
+    node = frontier.nodes[x]
+    node.tree = tree
+    node.depth = depth
+    node.begin = begin
+    node.end = end
+    node.g = g
+    node.h = h
+    node.gain = NO_GAIN
+    node.child = -1
+    node.slot = -1
+    node.exact = 0
+    node.key = key
     return x
 
 
 @inner
-def start(nodes, frontier, params, tree_begin, tree_end, root_g, root_h, keys):
-    """Put the roots into the table and make them the first pairs to build."""
+def start(frontier, params):
+    """Put the roots into the table, with their trees' ``g`` and ``h``, and make them the
+    first pairs to build."""
     state = frontier.state
     state[:] = 0
     n_slots = frontier.free_slots.size
     for i in range(n_slots):
         frontier.free_slots[i] = n_slots - 1 - i
     state[N_FREE_SLOTS] = n_slots
-    for tree in range(tree_begin.size):
-        frontier.expanded[tree] = 0
-        x = add_node(
-            nodes,
-            frontier,
-            tree,
-            0,
-            tree_begin[tree],
-            tree_end[tree],
-            root_g[tree],
-            root_h[tree],
-            keys[tree],
-        )
-        if can_split(nodes, frontier, params, x) and params.max_leaves > 1:
-            _add_pair(nodes, frontier, x, -1)
+    for t in range(frontier.trees.size):
+        tree = frontier.trees[t]
+        tree.expanded = 0
+        x = _add_node(frontier, t, 0, tree.begin, tree.end, tree.g, tree.h, tree.key)
+        if can_split(frontier, params, x) and params.max_leaves > 1:
+            _add_pair(frontier, x, -1)
 
 
 @inner
 def smallest_h(frontier, params, tree):
     """``min_sum_hessian`` of a child in quantised units, at least 1."""
-    return max(1, int(math.ceil(params.min_sum_hessian * frontier.scale_h[tree])))
+    return max(1, int(math.ceil(params.min_sum_hessian * frontier.trees[tree].scale_h)))
 
 
 @inner
-def least_h(nodes, frontier, params, x):
+def least_h(frontier, params, x):
     """Quantised hessian below which a child of the node is too small.
 
     The number of rows of a child is estimated from its share of the node's hessian, unless
     exact counts are at hand.
     """
-    if nodes.exact[x] == 1:
-        return smallest_h(frontier, params, nodes.tree[x])
-    share = nodes.h[x] / (nodes.end[x] - nodes.begin[x])
+    node = frontier.nodes[x]
+    if node.exact == 1:
+        return smallest_h(frontier, params, node.tree)
+    share = node.h / (node.end - node.begin)
     from_rows = int(math.ceil((params.min_samples_leaf - 0.5) * share))
-    return max(smallest_h(frontier, params, nodes.tree[x]), from_rows)
+    return max(smallest_h(frontier, params, node.tree), from_rows)
 
 
 @inner
-def can_split(nodes, frontier, params, x):
+def l2_of(frontier, params, x):
+    """The L2 regularisation in quantised units."""
+    return params.l2 * frontier.trees[frontier.nodes[x].tree].scale_h
+
+
+@inner
+def can_split(frontier, params, x):
     """Whether the node is worth looking at."""
+    node = frontier.nodes[x]
     return (
-        nodes.depth[x] < params.max_depth
-        and nodes.end[x] - nodes.begin[x] >= 2 * params.min_samples_leaf
-        and nodes.h[x] >= 2 * smallest_h(frontier, params, nodes.tree[x])
+        node.depth < params.max_depth
+        and node.end - node.begin >= 2 * params.min_samples_leaf
+        and node.h >= 2 * smallest_h(frontier, params, node.tree)
     )
 
 
 @inner
-def _comes_before(gain, x, y):
-    return gain[x] > gain[y] or (gain[x] == gain[y] and x < y)
+def _comes_before(nodes, x, y):
+    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
 
 
 @inner
-def _push(heap, size, gain, x):
+def _push(heap, size, nodes, x):
+    """Add a node to a heap of ``size`` nodes, the best first; the new size."""
+    if not nodes[x].gain > NO_GAIN:
+        return size
     i = size
     while i > 0:
         parent = (i - 1) >> 1
-        if not _comes_before(gain, x, heap[parent]):
+        if not _comes_before(nodes, x, heap[parent]):
             break
         heap[i] = heap[parent]
         i = parent
@@ -267,8 +283,8 @@ def _push(heap, size, gain, x):
 
 
 @inner
-def _pop(heap, size, gain):
-    """Remove the best entry, which stands at 0, from a heap of ``size`` entries."""
+def _pop(heap, size, nodes):
+    """Remove the best entry, which stands at 0; the new size."""
     size -= 1
     x = heap[size]
     i = 0
@@ -276,9 +292,9 @@ def _pop(heap, size, gain):
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and _comes_before(gain, heap[child + 1], heap[child]):
+        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
             child += 1
-        if not _comes_before(gain, heap[child], x):
+        if not _comes_before(nodes, heap[child], x):
             break
         heap[i] = heap[child]
         i = child
@@ -287,52 +303,49 @@ def _pop(heap, size, gain):
 
 
 @inner
-def _simulate(nodes, frontier, root, max_leaves):
+def _simulate(frontier, root, max_leaves):
     """Walk the best-first order over the known splits.
 
     Fills ``need`` with the nodes that it opens and whose children are unknown, marks the
-    others in ``chosen``; returns the numbers of needed nodes and of splits.
+    others as ``chosen``; returns the numbers of needed nodes and of splits.
     """
-    gain = nodes.gain
+    nodes = frontier.nodes
     heap = frontier.heap
-    size = 0
-    if gain[root] > NO_GAIN:
-        size = _push(heap, size, gain, root)
+    size = _push(heap, 0, nodes, root)
     n_splits = 0
     n_need = 0
     while size > 0 and n_splits < max_leaves - 1:
         x = heap[0]
-        size = _pop(heap, size, gain)
+        size = _pop(heap, size, nodes)
         n_splits += 1
-        child = nodes.child[x]
+        child = nodes[x].child
         if child < 0:
             frontier.need[n_need] = x
             n_need += 1
-            continue
-        frontier.chosen[x] = 1
-        if gain[child] > NO_GAIN:
-            size = _push(heap, size, gain, child)
-        if gain[child + 1] > NO_GAIN:
-            size = _push(heap, size, gain, child + 1)
+        else:
+            nodes[x].chosen = 1
+            size = _push(heap, size, nodes, child)
+            size = _push(heap, size, nodes, child + 1)
     return n_need, n_splits
 
 
 @inner
-def release(nodes, frontier, x):
+def release(frontier, x):
     """Give the node's histogram slot back."""
-    if nodes.slot[x] >= 0:
-        frontier.free_slots[frontier.state[N_FREE_SLOTS]] = nodes.slot[x]
+    node = frontier.nodes[x]
+    if node.slot >= 0:
+        frontier.free_slots[frontier.state[N_FREE_SLOTS]] = node.slot
         frontier.state[N_FREE_SLOTS] += 1
-        nodes.slot[x] = -1
+        node.slot = -1
 
 
 @inner
-def _slots_needed(nodes, x):
-    return 1 if nodes.slot[x] >= 0 else 2
+def _slots_needed(frontier, x):
+    return 1 if frontier.nodes[x].slot >= 0 else 2
 
 
 @inner
-def choose(nodes, frontier, params):
+def choose(frontier, params):
     """Fill ``expand`` with the nodes of the next round; their number, 0 when all is done.
 
     Speculation stops when a tree has opened twice the nodes that it needs; from then on only
@@ -341,37 +354,38 @@ def choose(nodes, frontier, params):
     state = frontier.state
     state[N_EXPAND] = 0
     slots_left = state[N_FREE_SLOTS]
-    for root in range(frontier.expanded.size):
-        n_need, n_splits = _simulate(nodes, frontier, root, params.max_leaves)
+    for root in range(frontier.trees.size):
+        n_need, n_splits = _simulate(frontier, root, params.max_leaves)
         n_open = n_need
         if params.max_leaves < UNLIMITED and n_need > 2:
             n_open = (n_need + 1) >> 1
-            if frontier.expanded[root] + n_open > 2 * (params.max_leaves - 1):
+            if frontier.trees[root].expanded + n_open > 2 * (params.max_leaves - 1):
                 n_open = 1
         for i in range(n_open):
             x = frontier.need[i]
-            if slots_left < _slots_needed(nodes, x):
+            if slots_left < _slots_needed(frontier, x):
                 if state[N_EXPAND] > 0:
                     return state[N_EXPAND]
-                slots_left = _evict_all(nodes, frontier)
-            slots_left -= _slots_needed(nodes, x)
+                slots_left = _evict_all(frontier)
+            slots_left -= _slots_needed(frontier, x)
             k = state[N_EXPAND]
-            frontier.expand[k] = x
-            frontier.closes[k] = n_need == 1 and n_splits == params.max_leaves - 1
+            closes = n_need == 1 and n_splits == params.max_leaves - 1
+            frontier.expand[k].node = x
+            frontier.expand[k].closes = 1 if closes else 0
             state[N_EXPAND] = k + 1
     return state[N_EXPAND]
 
 
 @inner
-def _evict_all(nodes, frontier):
+def _evict_all(frontier):
     """Give up every kept histogram; their nodes' children will both be built from rows."""
     for x in range(frontier.state[N_NODES]):
-        release(nodes, frontier, x)
+        release(frontier, x)
     return frontier.state[N_FREE_SLOTS]
 
 
 @inner
-def commit(nodes, frontier, params):
+def commit(frontier, params):
     """Turn the partitioned nodes into parents, now that ``n_left`` is known.
 
     Fills the pairs to build, and ``recheck`` with the nodes that stay closed because a child
@@ -381,147 +395,138 @@ def commit(nodes, frontier, params):
     state[N_PAIRS] = 0
     state[N_RECHECK] = 0
     for i in range(state[N_EXPAND]):
-        x = frontier.expand[i]
-        n_left = frontier.n_left[i]
-        n_right = nodes.end[x] - nodes.begin[x] - n_left
+        expansion = frontier.expand[i]
+        x = expansion.node
+        node = frontier.nodes[x]
+        n_left = expansion.n_left
+        n_right = node.end - node.begin - n_left
         if min(n_left, n_right) < params.min_samples_leaf:
-            nodes.gain[x] = NO_GAIN
-            if nodes.exact[x] == 0:
-                nodes.exact[x] = 1
+            node.gain = NO_GAIN
+            if node.exact == 0:
+                node.exact = 1
                 frontier.recheck[state[N_RECHECK]] = x
                 state[N_RECHECK] += 1
             continue
-        left, right = _add_children(nodes, frontier, x, n_left)
-        frontier.expanded[nodes.tree[x]] += 1
-        look_left = can_split(nodes, frontier, params, left) and frontier.closes[i] == 0
-        look_right = can_split(nodes, frontier, params, right) and frontier.closes[i] == 0
+        left = _add_children(frontier, x, n_left)
+        right = left + 1
+        look_left = expansion.closes == 0 and can_split(frontier, params, left)
+        look_right = expansion.closes == 0 and can_split(frontier, params, right)
         if not (look_left or look_right):
-            release(nodes, frontier, x)
-        elif nodes.slot[x] < 0:
+            release(frontier, x)
+        elif node.slot < 0:
             if look_left:
-                _add_pair(nodes, frontier, left, -1)
+                _add_pair(frontier, left, -1)
             if look_right:
-                _add_pair(nodes, frontier, right, -1)
+                _add_pair(frontier, right, -1)
         else:
             build = left if n_left <= n_right else right
             sibling = left + right - build
-            nodes.slot[sibling] = nodes.slot[x]
-            nodes.slot[x] = -1
-            _add_pair(nodes, frontier, build, sibling)
+            frontier.nodes[sibling].slot = node.slot
+            node.slot = -1
+            _add_pair(frontier, build, sibling)
 
 
 @inner
-def _add_children(nodes, frontier, x, n_left):
-    begin, end = nodes.begin[x], nodes.end[x]
-    middle = begin + n_left
-    tree, depth = nodes.tree[x], nodes.depth[x] + 1
-    g, h = nodes.left_g[x], nodes.left_h[x]
-    key = nodes.key[x]
-    left = add_node(
-        nodes, frontier, tree, depth, begin, middle, g, h, draw(key, np.uint64(1))
-    )
-    right = add_node(
-        nodes,
-        frontier,
-        tree,
-        depth,
-        middle,
-        end,
-        nodes.g[x] - g,
-        nodes.h[x] - h,
-        draw(key, np.uint64(2)),
-    )
-    nodes.child[x] = left
-    return left, right
+def _add_children(frontier, x, n_left):
+    """Give the node its children; the number of the left one."""
+    node = frontier.nodes[x]
+    tree, depth, key = node.tree, node.depth + 1, node.key
+    begin, middle, end = node.begin, node.begin + n_left, node.end
+    g, h = node.left_g, node.left_h
+    left_key, right_key = draw(key, np.uint64(1)), draw(key, np.uint64(2))
+    left = _add_node(frontier, tree, depth, begin, middle, g, h, left_key)
+    _add_node(frontier, tree, depth, middle, end, node.g - g, node.h - h, right_key)
+    node.child = left
+    frontier.trees[tree].expanded += 1
+    return left
 
 
 @inner
-def _add_pair(nodes, frontier, build, sibling):
+def _add_pair(frontier, build, sibling):
     state = frontier.state
     state[N_FREE_SLOTS] -= 1
-    nodes.slot[build] = frontier.free_slots[state[N_FREE_SLOTS]]
-    frontier.build[state[N_PAIRS]] = build
-    frontier.sibling[state[N_PAIRS]] = sibling
+    frontier.nodes[build].slot = frontier.free_slots[state[N_FREE_SLOTS]]
+    frontier.pairs[state[N_PAIRS]].build = build
+    frontier.pairs[state[N_PAIRS]].sibling = sibling
     state[N_PAIRS] += 1
 
 
 @inner
-def settle(nodes, frontier, params, x, score):
+def settle(frontier, params, x, score):
     """Take note of the node's best split, whose ``feature`` and so on stand in the table.
 
     A gain within the noise of the stochastic rounding is none: rounding n rows of hessian h
     to integers adds a variance below n/4 to any sum of g, so the best of many meaningless
     splits scores up to about 4 n/h.
     """
-    tree = nodes.tree[x]
-    count = nodes.end[x] - nodes.begin[x]
-    scale_g, scale_h = frontier.scale_g[tree], frontier.scale_h[tree]
-    quantised = score - newton_score(
-        float(nodes.g[x]), float(nodes.h[x]), params.l2 * scale_h
-    )
-    gain = quantised / scale_g / scale_g * scale_h
-    if score > NO_GAIN and gain > params.min_gain and quantised > 4.0 * count / nodes.h[x]:
-        nodes.gain[x] = gain
+    node = frontier.nodes[x]
+    tree = frontier.trees[node.tree]
+    parent = newton_score(float(node.g), float(node.h), params.l2 * tree.scale_h)
+    quantised = score - parent
+    gain = quantised / tree.scale_g / tree.scale_g * tree.scale_h
+    noise = 4.0 * (node.end - node.begin) / node.h
+    if score > NO_GAIN and gain > params.min_gain and quantised > noise:
+        node.gain = gain
     else:
-        nodes.gain[x] = NO_GAIN
-        release(nodes, frontier, x)
+        node.gain = NO_GAIN
+        release(frontier, x)
 
 
 @inner
-def finish(nodes, frontier, params, order, tree_offset):
+def finish(frontier, params, order, tree_offset):
     """Number the nodes of the final trees breadth first.
 
     ``order`` receives the table's entries tree by tree, ``tree_offset`` where each tree
-    begins. Sets ``nodes.leaf`` of every node at or below a leaf to that leaf's number in its
-    tree, and to -1 above. Returns the number of nodes.
+    begins. Sets the ``leaf`` of every node at or below a leaf to that leaf's number in its
+    tree, and to -1 above.
     """
+    nodes = frontier.nodes
     n_nodes = frontier.state[N_NODES]
-    frontier.chosen[:n_nodes] = 0
-    nodes.leaf[:n_nodes] = -1
+    for x in range(n_nodes):
+        nodes[x].chosen = 0
+        nodes[x].leaf = -1
     total = 0
-    for root in range(frontier.expanded.size):
-        _simulate(nodes, frontier, root, params.max_leaves)
+    for root in range(frontier.trees.size):
+        _simulate(frontier, root, params.max_leaves)
         first = total
+        tree_offset[root] = first
         order[total] = root
         total += 1
         head = first
         while head < total:
-            x = order[head]
-            if frontier.chosen[x] == 1:
-                order[total] = nodes.child[x]
-                order[total + 1] = nodes.child[x] + 1
+            node = nodes[order[head]]
+            if node.chosen == 1:
+                order[total] = node.child
+                order[total + 1] = node.child + 1
                 total += 2
             else:
-                nodes.leaf[x] = head - first
+                node.leaf = head - first
             head += 1
-        tree_offset[root] = first
-    tree_offset[frontier.expanded.size] = total
+    tree_offset[frontier.trees.size] = total
     for x in range(n_nodes):  # parents come before their children
-        child = nodes.child[x]
-        if child >= 0 and nodes.leaf[x] >= 0:
-            nodes.leaf[child] = nodes.leaf[x]
-            nodes.leaf[child + 1] = nodes.leaf[x]
-    return total
+        child = nodes[x].child
+        if child >= 0 and nodes[x].leaf >= 0:
+            nodes[child].leaf = nodes[x].leaf
+            nodes[child + 1].leaf = nodes[x].leaf
 
 
 @inner
 def emit(nodes, order, tree_offset, feature, bin_, missing_left, left, right, gain, n_samples):
     """Write the final trees' arrays (see ``grow.GrownTrees``)."""
     for tree in range(tree_offset.size - 1):
-        first = tree_offset[tree]
         next_child = 1
-        for i in range(first, tree_offset[tree + 1]):
-            x = order[i]
-            n_samples[i] = nodes.end[x] - nodes.begin[x]
-            if nodes.leaf[x] >= 0:
+        for i in range(tree_offset[tree], tree_offset[tree + 1]):
+            node = nodes[order[i]]
+            n_samples[i] = node.end - node.begin
+            if node.leaf >= 0:
                 feature[i] = bin_[i] = left[i] = right[i] = -1
                 missing_left[i] = 0
                 gain[i] = 0.0
                 continue
-            feature[i] = nodes.feature[x]
-            bin_[i] = nodes.bin[x]
-            missing_left[i] = nodes.missing_left[x]
-            gain[i] = nodes.gain[x]
+            feature[i] = node.feature
+            bin_[i] = node.bin
+            missing_left[i] = node.missing_left
+            gain[i] = node.gain
             left[i] = next_child  # breadth first: children are numbered in their parents' order
             right[i] = next_child + 1
             next_child += 2
@@ -581,20 +586,21 @@ def draw_features(key, fraction, features, n, scratch):
 
 
 @inner
-def allow_features(nodes, params, x, tree_key, features, scratch, allowed):
+def allow_features(frontier, params, x, features, scratch, allowed):
     """Mark the features that a node may use: drawn by tree, of those by level, of those by
-    node. ``features`` (int32) and ``scratch`` (uint64) have an entry a feature."""
+    node. ``features`` (int64) and ``scratch`` (uint64) have an entry a feature."""
     n = allowed.size
     if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode == 1.0:
         allowed[:] = 1
         return
     for f in range(n):
         features[f] = f
-    level = np.uint64(nodes.depth[x])
+    node = frontier.nodes[x]
+    tree_key = frontier.trees[node.tree].key
     n = draw_features(tree_key, params.colsample_bytree, features, n, scratch)
-    level_key = subkey(tree_key, PURPOSE_FEATURES, level)
+    level_key = subkey(tree_key, PURPOSE_FEATURES, np.uint64(node.depth))
     n = draw_features(level_key, params.colsample_bylevel, features, n, scratch)
-    node_key = subkey(nodes.key[x], PURPOSE_FEATURES, np.uint64(0))
+    node_key = subkey(node.key, PURPOSE_FEATURES, np.uint64(0))
     n = draw_features(node_key, params.colsample_bynode, features, n, scratch)
     allowed[:] = 0
     for i in range(n):

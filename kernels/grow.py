@@ -8,10 +8,7 @@ import numpy as np
 
 from .dispatch import implementation
 from .dtypes import Codes
-from .frontier import GrowthParams, node_capacity
-
-HISTOGRAM_BYTES = 2**29
-"""Most memory that kept histograms may take; beyond it they are built again when needed."""
+from .frontier import Frontier, GrowthParams, emit, finish
 
 
 class GrownTrees(NamedTuple):
@@ -39,21 +36,6 @@ class GrownTrees(NamedTuple):
     gain: np.ndarray
     n_samples: np.ndarray
     leaf: Any
-
-
-def empty_trees(n_trees: int, n_nodes: int, leaf: Any) -> GrownTrees:
-    """Arrays for ``n_nodes`` nodes, to be filled by ``frontier.emit``."""
-    return GrownTrees(
-        offset=np.zeros(n_trees + 1, np.int64),
-        feature=np.empty(n_nodes, np.int32),
-        bin=np.empty(n_nodes, np.int32),
-        missing_left=np.empty(n_nodes, np.uint8),
-        left=np.empty(n_nodes, np.int32),
-        right=np.empty(n_nodes, np.int32),
-        gain=np.empty(n_nodes, np.float64),
-        n_samples=np.empty(n_nodes, np.int32),
-        leaf=leaf,
-    )
 
 
 def grow(
@@ -97,12 +79,23 @@ def grow(
     )
 
 
-def table_capacity(params: GrowthParams, begin: np.ndarray, end: np.ndarray) -> int:
-    """Entries that the node table of a batch needs."""
-    return sum(node_capacity(params, int(rows)) for rows in end - begin)
-
-
-def n_histogram_slots(n_features: int, n_nodes: int) -> int:
-    """How many histograms to keep. It decides the order of growth, so it depends on the
-    problem alone and not on the machine."""
-    return max(4, min(n_nodes, HISTOGRAM_BYTES // (n_features * 256 * 8)))
+def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
+    """The grown trees but for ``leaf``, which the caller adds (``leaf`` is set in the nodes)."""
+    n_trees, capacity = frontier.trees.size, frontier.nodes.size
+    order = np.empty(capacity, np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
+    finish(frontier, params, order, offset)
+    n_nodes = int(offset[-1])
+    trees = GrownTrees(
+        offset=offset,
+        feature=np.empty(n_nodes, np.int32),
+        bin=np.empty(n_nodes, np.int32),
+        missing_left=np.empty(n_nodes, np.uint8),
+        left=np.empty(n_nodes, np.int32),
+        right=np.empty(n_nodes, np.int32),
+        gain=np.empty(n_nodes, np.float64),
+        n_samples=np.empty(n_nodes, np.int32),
+        leaf=None,
+    )
+    emit(frontier.nodes, order, *trees[:-1])
+    return trees

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import frontier as fr
-from ..dtypes import MISSING, N_SLOTS, Codes
-from ..frontier import GrowthParams, inner
-from ..grow import GrownTrees, empty_trees, n_histogram_slots, table_capacity
+from ..dtypes import N_SLOTS, Codes
+from ..frontier import Frontier, GrowthParams, inner
+from ..grow import GrownTrees, finished
 from .histogram import WORD_ENTRIES, add_rows, as_words, unpack_record
 from .partition import PIECE, RUN, partition_alone, partition_piece
 from .split import best_of_feature
@@ -33,10 +33,21 @@ SMALLEST_PIECE = 2048
 MIN_CELLS_PER_THREAD = 40_000
 """Cells of the table below which another thread costs more than it saves."""
 
-# Queues: counters that tasks are taken from. Those of a step are reset one barrier earlier.
-ROOTS, PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES = (k * CACHE_LINE for k in range(6))
-# Entries of ``Work.counts``.
-N_TASKS, N_PIECES = 0, CACHE_LINE
+# Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
+# from (reset while no thread uses them), and the numbers of tasks.
+ROOTS, PARTITION, HISTOGRAM, EVALUATE, LEAVES, N_TASKS, N_PIECES = (
+    k * CACHE_LINE for k in range(7)
+)
+
+_I = np.int64
+TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I)])
+"""Rows to partition, all of a node or a part of it."""
+PIECE_OF_ROWS = np.dtype([("pair", _I), ("begin", _I), ("end", _I), ("partial", _I)])
+"""Rows to add up: a node's first piece into its slot (partial is -1), the others apart."""
+BEST = np.dtype(
+    [("score", np.float64), ("feature", _I), ("bin", _I), ("missing_left", _I), ("left", _I)]
+)
+"""The best split among some features; ``left`` is packed."""
 
 
 class Table(NamedTuple):
@@ -52,381 +63,340 @@ class Table(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Tasks of the round and scratch of the threads.
+    """Tasks of the round, histograms, and scratch of the threads.
 
-    task_node, task_begin, task_end : pieces of partition; ``filled`` counts their rows placed.
-    piece_pair, piece_begin, piece_end, piece_partial : pieces of histogram; a node's first
-        piece goes to its slot, the others to partial histograms
-        ``first_partial[pair] … last_partial[pair]``.
-    histograms, partials : packed, one line a slot or partial.
-    best_* : best split of every (child of a pair, eight features).
+    tasks : TASK; pieces : PIECE_OF_ROWS; counts : see above.
+    filled : int64, (expansions, 2)
+        Rows placed so far on the left and on the right.
+    partial_range : int64, (pairs, 2)
+        Lines of ``partials`` that belong to the pair's first node.
+    histograms, partials : packed, a line each.
+    best : BEST, (pairs, words, 2)
+        For the pair's two nodes, among the features of a word.
+    spare : packed histogram, and below, a line for each thread.
     """
 
-    queues: np.ndarray
     counts: np.ndarray
-    task_node: np.ndarray
-    task_begin: np.ndarray
-    task_end: np.ndarray
+    tasks: np.ndarray
     filled: np.ndarray
-    piece_pair: np.ndarray
-    piece_begin: np.ndarray
-    piece_end: np.ndarray
-    piece_partial: np.ndarray
-    first_partial: np.ndarray
-    last_partial: np.ndarray
+    pieces: np.ndarray
+    partial_range: np.ndarray
     histograms: np.ndarray
     partials: np.ndarray
-    best_score: np.ndarray
-    best_feature: np.ndarray
-    best_bin: np.ndarray
-    best_missing_left: np.ndarray
-    best_left: np.ndarray
+    best: np.ndarray
+    spare: np.ndarray
     allowed: np.ndarray
     features: np.ndarray
     hashes: np.ndarray
     side: np.ndarray
     prefix: np.ndarray
     scores: np.ndarray
-    spare: np.ndarray
     row_counts: np.ndarray
-    totals: np.ndarray
 
 
 @inner
-def _sum_roots(thread, table, work, tree_begin, tree_end):
-    """Add up the packed statistics of each tree, piece by piece."""
+def _sum_roots(table, frontier, work):
+    """Add up the packed statistics of each tree, piece by piece, into the trees' ``g``."""
     records = table.records[0]
-    queue = work.queues
-    n = tree_end[tree_end.size - 1] - tree_begin[0]
-    n_pieces = (n + PIECE - 1) // PIECE
+    n_trees = frontier.trees.size
     while True:
-        piece = atomic_add(queue, ROOTS, 1)
-        if piece >= n_pieces:
+        low = atomic_add(work.counts, ROOTS, PIECE)
+        if low >= records.size:
             break
-        low = tree_begin[0] + piece * PIECE
-        high = min(low + PIECE, tree_end[tree_end.size - 1])
-        for tree in range(tree_begin.size):
+        for t in range(n_trees):
+            tree = frontier.trees[t]
             total = i64(0)
-            for i in range(max(low, tree_begin[tree]), min(high, tree_end[tree])):
+            for i in range(max(low, tree.begin), min(low + PIECE, tree.end)):
                 total += unpack_record(records[i])
             if total != 0:
-                atomic_add(work.totals, tree, total)
+                atomic_add(work.filled, 2 * t, total)
 
 
 @inner
-def _plan_partition(nodes, frontier, work, n_threads):
-    """Cut the nodes to expand into tasks, large ones into pieces for several threads."""
+def _start(frontier, params, work):
+    for t in range(frontier.trees.size):
+        frontier.trees[t].g = work.filled[2 * t] >> i64(32)
+        frontier.trees[t].h = work.filled[2 * t] & LOW
+    fr.start(frontier, params)
+
+
+@inner
+def _plan_partition(frontier, work, n_threads):
+    """Cut the nodes to expand into tasks, large ones into parts for several threads."""
     n_tasks = 0
-    n_expand = frontier.state[fr.N_EXPAND]
-    for k in range(n_expand):
-        x = frontier.expand[k]
-        begin, end = nodes.begin[x], nodes.end[x]
+    for k in range(frontier.state[fr.N_EXPAND]):
+        node = frontier.nodes[frontier.expand[k].node]
+        begin, end = node.begin, node.end
         work.filled[2 * k] = work.filled[2 * k + 1] = 0
         step = PIECE if n_threads > 1 and end - begin > 2 * PIECE else max(end - begin, 1)
         for low in range(begin, end, step):
-            work.task_node[n_tasks] = k
-            work.task_begin[n_tasks] = low
-            work.task_end[n_tasks] = min(low + step, end)
+            task = work.tasks[n_tasks]
+            task.expansion = k
+            task.begin = low
+            task.end = min(low + step, end)
             n_tasks += 1
     work.counts[N_TASKS] = n_tasks
-    work.queues[PARTITION] = 0
+    work.counts[PARTITION] = 0
 
 
 @inner
-def _partition(thread, table, nodes, frontier, work):
+def _partition(thread, table, frontier, work):
     while True:
-        task = atomic_add(work.queues, PARTITION, 1)
-        if task >= work.counts[N_TASKS]:
+        t = atomic_add(work.counts, PARTITION, 1)
+        if t >= work.counts[N_TASKS]:
             break
-        k = work.task_node[task]
-        x = frontier.expand[k]
-        begin, end = work.task_begin[task], work.task_end[task]
-        source = table.records[nodes.depth[x] & 1]
-        target = table.records[1 - (nodes.depth[x] & 1)]
-        column = table.columns[nodes.feature[x]]
-        bin_, missing_left = nodes.bin[x], nodes.missing_left[x]
-        if end - begin == nodes.end[x] - nodes.begin[x]:
+        task = work.tasks[t]
+        k = task.expansion
+        node = frontier.nodes[frontier.expand[k].node]
+        source = table.records[node.depth & 1]
+        target = table.records[1 - (node.depth & 1)]
+        column = table.columns[node.feature]
+        routing = (node.bin, node.missing_left)
+        if task.end - task.begin == node.end - node.begin:
             work.filled[2 * k] = partition_alone(
-                column, source, target, begin, end, bin_, missing_left
+                column, source, target, node.begin, node.end, routing
             )
         else:
-            segment = (nodes.begin[x], nodes.end[x])
+            rows, segment = (task.begin, task.end), (node.begin, node.end)
+            side = work.side[thread]
             partition_piece(
-                column,
-                source,
-                target,
-                begin,
-                end,
-                segment,
-                bin_,
-                missing_left,
-                work.filled,
-                2 * k,
-                work.side[thread],
+                column, source, target, rows, segment, routing, work.filled, 2 * k, side
             )
 
 
 @inner
-def _plan_histograms(nodes, frontier, params, table, tree_keys, work, n_threads):
-    """Cut the rows of all pairs into pieces of about the same size; draw features."""
+def _plan_histograms(frontier, work, n_threads):
+    """Cut the rows of all pairs into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
     n_rows = i64(0)
     for p in range(n_pairs):
-        x = frontier.build[p]
-        n_rows += nodes.end[x] - nodes.begin[x]
+        node = frontier.nodes[frontier.pairs[p].build]
+        n_rows += node.end - node.begin
     size = n_rows + 1
     if n_threads > 1:
         size = max(SMALLEST_PIECE, n_rows // (PIECES_PER_THREAD * n_threads) + 1)
     n_pieces = n_partials = 0
     for p in range(n_pairs):
-        x = frontier.build[p]
-        work.first_partial[p] = n_partials
-        for low in range(nodes.begin[x], nodes.end[x], size):
-            work.piece_pair[n_pieces] = p
-            work.piece_begin[n_pieces] = low
-            work.piece_end[n_pieces] = min(low + size, nodes.end[x])
-            work.piece_partial[n_pieces] = -1
-            if low > nodes.begin[x]:
-                work.piece_partial[n_pieces] = n_partials
+        node = frontier.nodes[frontier.pairs[p].build]
+        work.partial_range[p, 0] = n_partials
+        for low in range(node.begin, node.end, size):
+            piece = work.pieces[n_pieces]
+            piece.pair = p
+            piece.begin = low
+            piece.end = min(low + size, node.end)
+            piece.partial = -1
+            if low > node.begin:
+                piece.partial = n_partials
                 n_partials += 1
             n_pieces += 1
-        work.last_partial[p] = n_partials
+        work.partial_range[p, 1] = n_partials
     work.counts[N_PIECES] = n_pieces
-    work.queues[HISTOGRAM] = work.queues[EVALUATE] = work.queues[RECHECK] = 0
+    work.counts[HISTOGRAM] = work.counts[EVALUATE] = 0
 
 
 @inner
-def _histograms(table, nodes, frontier, work):
+def _histograms(table, frontier, work):
     n_features = table.n_bins.size
     while True:
-        piece = atomic_add(work.queues, HISTOGRAM, 1)
-        if piece >= work.counts[N_PIECES]:
+        k = atomic_add(work.counts, HISTOGRAM, 1)
+        if k >= work.counts[N_PIECES]:
             break
-        x = frontier.build[work.piece_pair[piece]]
-        partial = work.piece_partial[piece]
-        into = work.histograms[nodes.slot[x]] if partial < 0 else work.partials[partial]
+        piece = work.pieces[k]
+        node = frontier.nodes[frontier.pairs[piece.pair].build]
+        into = work.histograms[node.slot]
+        if piece.partial >= 0:
+            into = work.partials[piece.partial]
         into[:] = 0
-        records = table.records[nodes.depth[x] & 1]
-        begin, end = work.piece_begin[piece], work.piece_end[piece]
-        add_rows(table.words, n_features, records, begin, end, into)
+        records = table.records[node.depth & 1]
+        add_rows(table.words, n_features, records, piece.begin, piece.end, into)
 
 
 @inner
-def _evaluate(thread, table, nodes, frontier, params, tree_keys, work):
-    n_words = (table.n_bins.size + 7) >> 3
+def _evaluate(thread, table, frontier, params, work):
+    n_words = work.best.shape[1]
     n_tasks = frontier.state[fr.N_PAIRS] * n_words
     while True:
-        task = atomic_add(work.queues, EVALUATE, 1)
+        task = atomic_add(work.counts, EVALUATE, 1)
         if task >= n_tasks:
             break
         p = task // n_words
         word = task - p * n_words
         first = word * WORD_ENTRIES
-        last = first + WORD_ENTRIES
-        x, sibling = frontier.build[p], frontier.sibling[p]
-        built = work.histograms[nodes.slot[x], first:last]
-        for q in range(work.first_partial[p], work.last_partial[p]):
+        pair = frontier.pairs[p]
+        built = work.histograms[frontier.nodes[pair.build].slot, first : first + WORD_ENTRIES]
+        for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
             for i in range(WORD_ENTRIES):
                 built[i] += work.partials[q, first + i]
-        _best_of_word(thread, table, nodes, frontier, params, tree_keys, work, x, built, word, 2 * task)
-        if sibling >= 0:
-            rest = work.histograms[nodes.slot[sibling], first:last]
+        best = work.best[p, word]
+        _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
+        if pair.sibling >= 0:
+            slot = frontier.nodes[pair.sibling].slot
+            rest = work.histograms[slot, first : first + WORD_ENTRIES]
             for i in range(WORD_ENTRIES):
                 rest[i] -= built[i]
-            _best_of_word(
-                thread,
-                table,
-                nodes,
-                frontier,
-                params,
-                tree_keys,
-                work,
-                sibling,
-                rest,
-                word,
-                2 * task + 1,
-            )
+            _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
 
 
 @inner
-def _best_of_word(thread, table, nodes, frontier, params, tree_keys, work, x, histogram, word, at):
-    """Best split of a node among eight features, kept as candidate ``at``."""
-    work.best_score[at] = fr.NO_GAIN
-    if not fr.can_split(nodes, frontier, params, x):
-        return
+def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
+    """Best split of a node among eight features, without counting rows."""
+    best.score = fr.NO_GAIN
+    if fr.can_split(frontier, params, x):
+        first = 8 * word
+        last = min(first + 8, table.n_bins.size)
+        no_counts = work.row_counts[thread, :0]
+        _best_of_features(
+            thread, table, frontier, params, work, x, histogram, first, last, no_counts, best
+        )
+
+
+@inner
+def _best_of_features(
+    thread, table, frontier, params, work, x, histogram, first, last, row_counts, best
+):
+    """Update ``best`` by features ``first … last - 1``, whose histograms stand from 0.
+
+    Where ``row_counts`` has entries the rows of the node are counted in it by their codes.
+    """
     allowed = work.allowed[thread]
-    key = tree_keys[nodes.tree[x]]
-    fr.allow_features(
-        nodes, params, x, key, work.features[thread], work.hashes[thread], allowed
-    )
-    total = (nodes.g[x] << i64(32)) + nodes.h[x]
-    least = fr.least_h(nodes, frontier, params, x)
-    l2 = params.l2 * frontier.scale_h[nodes.tree[x]]
-    for f in range(8 * word, min(8 * word + 8, table.n_bins.size)):
+    fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    node = frontier.nodes[x]
+    total = (node.g << i64(32)) + node.h
+    least, l2 = fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x)
+    for f in range(first, last):
         if allowed[f] == 0:
             continue
-        o = (f - 8 * word) * N_SLOTS
+        if row_counts.size > 0:
+            _count_rows(table.columns[f], table.records[node.depth & 1], node, row_counts)
+        o = (f - first) * N_SLOTS
         score, bin_, missing_left, left = best_of_feature(
             histogram[o : o + N_SLOTS],
             table.n_bins[f],
             total,
             least,
             l2,
-            work.row_counts[thread, :0],
-            0,
-            0,
+            row_counts,
+            node.end - node.begin,
+            params.min_samples_leaf,
             work.prefix[thread],
             work.scores[thread],
         )
-        if score > work.best_score[at]:
-            work.best_score[at] = score
-            work.best_feature[at] = f
-            work.best_bin[at] = bin_
-            work.best_missing_left[at] = missing_left
-            work.best_left[at] = left
+        if score > best.score:
+            best.score = score
+            best.feature = f
+            best.bin = bin_
+            best.missing_left = missing_left
+            best.left = left
 
 
 @inner
-def _take_best(nodes, frontier, params, work, x, first, step, n):
-    """Settle a node on the best of its candidates, which stand in the order of features."""
-    best = first
-    for at in range(first + step, first + n * step, step):
-        if work.best_score[at] > work.best_score[best]:
-            best = at
-    nodes.feature[x] = work.best_feature[best]
-    nodes.bin[x] = work.best_bin[best]
-    nodes.missing_left[x] = work.best_missing_left[best]
-    nodes.left_g[x] = work.best_left[best] >> i64(32)
-    nodes.left_h[x] = work.best_left[best] & LOW
-    fr.settle(nodes, frontier, params, x, work.best_score[best])
+def _count_rows(column, records, node, row_counts):
+    row_counts[:] = 0
+    for i in range(node.begin, node.end):
+        row_counts[column[records[i] & u64(0xFFFFFFFF)]] += 1
 
 
 @inner
-def _settle_pairs(table, nodes, frontier, params, work):
-    n_words = (table.n_bins.size + 7) >> 3
+def _settle(frontier, params, x, best):
+    node = frontier.nodes[x]
+    node.feature = best.feature
+    node.bin = best.bin
+    node.missing_left = best.missing_left
+    node.left_g = best.left >> i64(32)
+    node.left_h = best.left & LOW
+    fr.settle(frontier, params, x, best.score)
+
+
+@inner
+def _settle_pairs(frontier, params, work):
+    """Settle the new nodes on the best of their words, which stand in the order of features."""
+    n_words = work.best.shape[1]
     for p in range(frontier.state[fr.N_PAIRS]):
-        first = 2 * p * n_words
-        _take_best(nodes, frontier, params, work, frontier.build[p], first, 2, n_words)
-        if frontier.sibling[p] >= 0:
-            _take_best(nodes, frontier, params, work, frontier.sibling[p], first + 1, 2, n_words)
+        pair = frontier.pairs[p]
+        for child in range(2):
+            x = pair.build if child == 0 else pair.sibling
+            if x < 0:
+                continue
+            word = 0
+            for w in range(1, n_words):
+                if work.best[p, w, child].score > work.best[p, word, child].score:
+                    word = w
+            _settle(frontier, params, x, work.best[p, word, child])
 
 
 @inner
-def _recheck(table, nodes, frontier, params, tree_keys, work):
+def _recheck(table, frontier, params, work):
     """Choose the splits anew, with exact row counts, of nodes whose split left too few rows."""
     n_features = table.n_bins.size
-    spare, row_counts = work.spare, work.row_counts[0]
-    allowed = work.allowed[0]
+    best = work.best[0, 0, 0]
     for k in range(frontier.state[fr.N_RECHECK]):
         x = frontier.recheck[k]
-        records = table.records[nodes.depth[x] & 1]
-        begin, end = nodes.begin[x], nodes.end[x]
-        if nodes.slot[x] >= 0:
-            histogram = work.histograms[nodes.slot[x]]
+        node = frontier.nodes[x]
+        histogram = work.spare
+        if node.slot >= 0:
+            histogram = work.histograms[node.slot]
         else:
-            histogram = spare
-            spare[:] = 0
-            add_rows(table.words, n_features, records, begin, end, spare)
-        fr.allow_features(
-            nodes, params, x, tree_keys[nodes.tree[x]], work.features[0], work.hashes[0], allowed
+            histogram[:] = 0
+            records = table.records[node.depth & 1]
+            add_rows(table.words, n_features, records, node.begin, node.end, histogram)
+        best.score = fr.NO_GAIN
+        row_counts = work.row_counts[0]
+        _best_of_features(
+            0, table, frontier, params, work, x, histogram, 0, n_features, row_counts, best
         )
-        total = (nodes.g[x] << i64(32)) + nodes.h[x]
-        least = fr.least_h(nodes, frontier, params, x)
-        l2 = params.l2 * frontier.scale_h[nodes.tree[x]]
-        work.best_score[0] = fr.NO_GAIN
-        for f in range(n_features):
-            if allowed[f] == 0:
-                continue
-            row_counts[:] = 0
-            column = table.columns[f]
-            for i in range(begin, end):
-                row_counts[column[records[i] & u64(0xFFFFFFFF)]] += 1
-            score, bin_, missing_left, left = best_of_feature(
-                histogram[f * N_SLOTS : (f + 1) * N_SLOTS],
-                table.n_bins[f],
-                total,
-                least,
-                l2,
-                row_counts,
-                end - begin,
-                params.min_samples_leaf,
-                work.prefix[0],
-                work.scores[0],
-            )
-            if score > work.best_score[0]:
-                work.best_score[0] = score
-                work.best_feature[0] = f
-                work.best_bin[0] = bin_
-                work.best_missing_left[0] = missing_left
-                work.best_left[0] = left
-        _take_best(nodes, frontier, params, work, x, 0, 1, 1)
+        _settle(frontier, params, x, best)
     frontier.state[fr.N_RECHECK] = 0
 
 
 @inner
-def _scatter_leaves(table, nodes, frontier, work, leaf):
+def _scatter_leaves(table, frontier, work, leaf):
     """Write the leaf of every row; the nodes without children cover all segments."""
     while True:
-        x = atomic_add(work.queues, LEAVES, 1)
+        x = atomic_add(work.counts, LEAVES, 1)
         if x >= frontier.state[fr.N_NODES]:
             break
-        if nodes.child[x] >= 0:
+        node = frontier.nodes[x]
+        if node.child >= 0:
             continue
-        records = table.records[nodes.depth[x] & 1]
-        rows_leaf = leaf[nodes.tree[x]]
-        number = nodes.leaf[x]
-        for i in range(nodes.begin[x], nodes.end[x]):
-            rows_leaf[records[i] & u64(0xFFFFFFFF)] = number
+        records = table.records[node.depth & 1]
+        number = np.int32(node.leaf)
+        for i in range(node.begin, node.end):
+            leaf[node.tree, records[i] & u64(0xFFFFFFFF)] = number
 
 
 @kernel
-def _worker(
-    thread,
-    n_threads,
-    barrier,
-    table,
-    nodes,
-    frontier,
-    params,
-    work,
-    tree_begin,
-    tree_end,
-    tree_keys,
-    order,
-    offset,
-    leaf,
-):
-    _sum_roots(thread, table, work, tree_begin, tree_end)
+def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
+    _sum_roots(table, frontier, work)
     wait(barrier, n_threads)
     if thread == 0:
-        root_g, root_h = work.totals >> i64(32), work.totals & LOW
-        fr.start(nodes, frontier, params, tree_begin, tree_end, root_g, root_h, tree_keys)
+        _start(frontier, params, work)
     while True:
         if thread == 0:
-            _plan_histograms(nodes, frontier, params, table, tree_keys, work, n_threads)
+            _plan_histograms(frontier, work, n_threads)
         wait(barrier, n_threads)
-        _histograms(table, nodes, frontier, work)
+        _histograms(table, frontier, work)
         wait(barrier, n_threads)
-        _evaluate(thread, table, nodes, frontier, params, tree_keys, work)
+        _evaluate(thread, table, frontier, params, work)
         wait(barrier, n_threads)
         if thread == 0:
-            _settle_pairs(table, nodes, frontier, params, work)
-            _recheck(table, nodes, frontier, params, tree_keys, work)
-            fr.choose(nodes, frontier, params)
-            _plan_partition(nodes, frontier, work, n_threads)
+            _settle_pairs(frontier, params, work)
+            _recheck(table, frontier, params, work)
+            fr.choose(frontier, params)
+            _plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:
             break
-        _partition(thread, table, nodes, frontier, work)
+        _partition(thread, table, frontier, work)
         wait(barrier, n_threads)
         if thread == 0:
             for k in range(frontier.state[fr.N_EXPAND]):
-                frontier.n_left[k] = work.filled[2 * k]
-            fr.commit(nodes, frontier, params)
-    if thread == 0:
-        fr.finish(nodes, frontier, params, order, offset)
-    wait(barrier, n_threads)
-    _scatter_leaves(table, nodes, frontier, work, leaf)
+                frontier.expand[k].n_left = work.filled[2 * k]
+            fr.commit(frontier, params)
+
+
+@kernel
+def _leaf_worker(thread, n_threads, barrier, table, frontier, work, leaf):
+    _scatter_leaves(table, frontier, work, leaf)
 
 
 def grow(
@@ -440,68 +410,39 @@ def grow(
     scale_h: np.ndarray,
     params: GrowthParams,
 ) -> GrownTrees:
-    n_trees = tree_begin.size
     n_features, n_rows = codes.columns.shape
-    capacity = table_capacity(params, tree_begin, tree_end)
-    slots = n_histogram_slots(n_features, capacity)
-    nodes, frontier = fr.allocate(n_trees, capacity, slots)
-    frontier.scale_g[:] = scale_g
-    frontier.scale_h[:] = scale_h
+    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
-    buffers = (records, np.empty_like(records))
-    table = Table(codes.columns, as_words(codes), n_bins, buffers)
-    work = _allocate_work(table, n_trees, capacity, slots, n_threads)
-    order, offset = np.empty(capacity, np.int32), np.empty(n_trees + 1, np.int64)
-    leaf = np.full((n_trees, n_rows), -1, np.int32)
-    tables = (table, nodes, frontier, params, work)
-    run(_worker, n_threads, *tables, tree_begin, tree_end, keys, order, offset, leaf)
-    trees = empty_trees(n_trees, int(offset[-1]), leaf)
-    trees.offset[:] = offset
-    fr.emit(nodes, order, *trees[:-1])
-    return trees
+    table = Table(codes.columns, as_words(codes), n_bins, (records, np.empty_like(records)))
+    work = _allocate_work(table, frontier, n_threads)
+    run(_grow_worker, n_threads, table, frontier, params, work)
+    trees = finished(frontier, params)
+    leaf = np.full((tree_begin.size, n_rows), -1, np.int32)
+    run(_leaf_worker, n_threads, table, frontier, work, leaf)
+    return trees._replace(leaf=leaf)
 
 
-def _allocate_work(
-    table: Table, n_trees: int, capacity: int, n_slots: int, n_threads: int
-) -> Work:
+def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
     n_features = table.n_bins.size
     n_words = (n_features + 7) // 8
-    n_records = table.records[0].size
-    n_tasks = capacity + n_records // PIECE + 1
-    n_pieces = capacity + PIECES_PER_THREAD * n_threads + 1
-    n_best = 2 * capacity * n_words
-
-    def table_of(dtype: type, *shape: int) -> np.ndarray:
-        return np.empty(shape, dtype)
-
-    i4, i8, f8, u1 = np.int32, np.int64, np.float64, np.uint8
+    capacity = frontier.nodes.size
+    n_slots = frontier.free_slots.size
+    n_partials = PIECES_PER_THREAD * n_threads + 1
     return Work(
-        queues=np.zeros(6 * CACHE_LINE, i8),
-        counts=np.zeros(2 * CACHE_LINE, i8),
-        task_node=table_of(i4, n_tasks),
-        task_begin=table_of(i8, n_tasks),
-        task_end=table_of(i8, n_tasks),
-        filled=table_of(i8, 2 * capacity),
-        piece_pair=table_of(i4, n_pieces),
-        piece_begin=table_of(i8, n_pieces),
-        piece_end=table_of(i8, n_pieces),
-        piece_partial=table_of(i4, n_pieces),
-        first_partial=table_of(i4, capacity),
-        last_partial=table_of(i4, capacity),
-        histograms=table_of(i8, n_slots, n_words * WORD_ENTRIES),
-        partials=table_of(i8, PIECES_PER_THREAD * n_threads + 1, n_words * WORD_ENTRIES),
-        best_score=table_of(f8, n_best),
-        best_feature=table_of(i4, n_best),
-        best_bin=table_of(i4, n_best),
-        best_missing_left=table_of(u1, n_best),
-        best_left=table_of(i8, n_best),
-        allowed=table_of(u1, n_threads, n_features),
-        features=table_of(i4, n_threads, n_features),
-        hashes=table_of(np.uint64, n_threads, n_features),
-        side=table_of(np.uint64, n_threads, 2, RUN),
-        prefix=table_of(i8, n_threads, N_SLOTS),
-        scores=table_of(f8, n_threads, N_SLOTS),
-        spare=table_of(i8, n_words * WORD_ENTRIES),
-        row_counts=table_of(i8, n_threads, N_SLOTS),
-        totals=np.zeros(n_trees, i8),
+        counts=np.zeros(7 * CACHE_LINE, np.int64),
+        tasks=np.empty(capacity + table.records[0].size // PIECE + 1, TASK),
+        filled=np.zeros(2 * capacity, np.int64),
+        pieces=np.empty(capacity + n_partials, PIECE_OF_ROWS),
+        partial_range=np.empty((capacity, 2), np.int64),
+        histograms=np.empty((n_slots, n_words * WORD_ENTRIES), np.int64),
+        partials=np.empty((n_partials, n_words * WORD_ENTRIES), np.int64),
+        best=np.empty((capacity, n_words, 2), BEST),
+        spare=np.empty(n_words * WORD_ENTRIES, np.int64),
+        allowed=np.empty((n_threads, n_features), np.uint8),
+        features=np.empty((n_threads, n_features), np.int64),
+        hashes=np.empty((n_threads, n_features), np.uint64),
+        side=np.empty((n_threads, 2, RUN), np.uint64),
+        prefix=np.empty((n_threads, N_SLOTS), np.int64),
+        scores=np.empty((n_threads, N_SLOTS), np.float64),
+        row_counts=np.empty((n_threads, N_SLOTS), np.int64),
     )

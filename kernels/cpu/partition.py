@@ -29,14 +29,15 @@ PREFETCH_DISTANCE = 24
 
 
 @inner
-def partition_alone(column, source, target, begin, end, bin_, missing_left):
+def partition_alone(column, source, target, begin, end, routing):
     """Partition a segment by one thread; the number of rows on the left.
 
+    ``routing`` is the split's (bin, missing_left).
     Adding ``missing_left`` to the code in 8 bits turns the missing code 255 into 0, so one
     comparison routes all rows.
     """
-    shift = u8(missing_left)
-    limit = u8(bin_ + missing_left)
+    shift = u8(routing[1])
+    limit = u8(routing[0] + routing[1])
     left = u64(begin)
     right = u64(end - 1)
     last = end - 1
@@ -52,18 +53,16 @@ def partition_alone(column, source, target, begin, end, bin_, missing_left):
 
 
 @inner
-def partition_piece(
-    column, source, target, begin, end, segment, bin_, missing_left, filled, at, side
-):
-    """Partition rows ``begin:end`` of a segment that other threads work on too.
+def partition_piece(column, source, target, rows, segment, routing, filled, at, side):
+    """Partition a part of a segment that other threads work on too.
 
-    ``segment`` is its (begin, end); ``filled[at]`` and ``filled[at + 1]`` count the rows placed
+    ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]`` and ``filled[at + 1]`` count the rows placed
     so far from its front and from its back; ``side`` is this thread's buffer, (2, RUN).
     """
-    shift = u8(missing_left)
-    limit = u8(bin_ + missing_left)
-    for start in range(begin, end, RUN):
-        stop = min(start + RUN, end)
+    shift = u8(routing[1])
+    limit = u8(routing[0] + routing[1])
+    for start in range(rows[0], rows[1], RUN):
+        stop = min(start + RUN, rows[1])
         n_left = u64(0)
         n_right = u64(0)
         for i in range(start, stop):
@@ -90,7 +89,8 @@ def _worker(
         if k >= begin.size:
             break
         column = columns[feature[k]]
-        n_left[k] = partition_alone(column, source, target, begin[k], end[k], bin_[k], left[k])
+        routing = (i64(bin_[k]), i64(left[k]))
+        n_left[k] = partition_alone(column, source, target, begin[k], end[k], routing)
         source[begin[k] : end[k]] = target[begin[k] : end[k]]
 
 

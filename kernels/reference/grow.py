@@ -13,8 +13,8 @@ from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
 from ..dtypes import Codes
-from ..frontier import Frontier, GrowthParams, Nodes
-from ..grow import GrownTrees, empty_trees, n_histogram_slots, table_capacity
+from ..frontier import Frontier, GrowthParams
+from ..grow import GrownTrees, finished
 from ..histogram import histogram
 from ..partition import partition
 from ..scatter_leaves import scatter_leaves
@@ -33,18 +33,14 @@ def grow(
     params: GrowthParams,
 ) -> GrownTrees:
     n_features, n_rows = (int(size) for size in codes.columns.shape)
-    capacity = table_capacity(params, tree_begin, tree_end)
-    slots = n_histogram_slots(n_features, capacity)
-    nodes, frontier = fr.allocate(tree_begin.size, capacity, slots)
-    frontier.scale_g[:] = scale_g
-    frontier.scale_h[:] = scale_h
-    batch = _Batch(codes, n_bins, records, keys, params, nodes, frontier)
-    root_g, root_h = _root_totals(records, tree_begin, tree_end)
-    fr.start(nodes, frontier, params, tree_begin, tree_end, root_g, root_h, keys)
+    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
+    frontier.trees["g"], frontier.trees["h"] = _root_totals(records, tree_begin, tree_end)
+    fr.start(frontier, params)
+    batch = _Batch(codes, n_bins, records, params, frontier)
     batch.find_splits()
-    while fr.choose(nodes, frontier, params):
+    while fr.choose(frontier, params):
         batch.partition()
-        fr.commit(nodes, frontier, params)
+        fr.commit(frontier, params)
         batch.find_splits()
     return batch.result(n_rows)
 
@@ -69,123 +65,109 @@ class _Batch:
         codes: Codes,
         n_bins: np.ndarray,
         records: Any,
-        keys: np.ndarray,
         params: GrowthParams,
-        nodes: Nodes,
         frontier: Frontier,
     ) -> None:
         self.codes = codes
         self.n_bins = n_bins
         self.records = records
-        self.keys = keys
         self.params = params
-        self.nodes = nodes
         self.frontier = frontier
+        self.nodes = frontier.nodes
         self.kept: dict[int, Any] = {}
         self.xp = array_namespace(records)
 
     def partition(self) -> None:
-        nodes, frontier = self.nodes, self.frontier
-        x = frontier.expand[: frontier.state[fr.N_EXPAND]]
-        frontier.n_left[: x.size] = partition(
+        expand = self.frontier.expand[: self.frontier.state[fr.N_EXPAND]]
+        nodes = self.nodes[expand["node"]]
+        expand["n_left"] = partition(
             self.codes,
             self.records,
-            nodes.begin[x],
-            nodes.end[x],
-            nodes.feature[x],
-            nodes.bin[x],
-            nodes.missing_left[x],
+            nodes["begin"],
+            nodes["end"],
+            nodes["feature"].astype(np.int32),
+            nodes["bin"].astype(np.int32),
+            nodes["missing_left"].astype(np.uint8),
         )
 
     def find_splits(self) -> None:
         """Histograms and best splits of the round's pairs, then of the nodes to recheck."""
-        nodes, frontier, params = self.nodes, self.frontier, self.params
-        build = frontier.build[: frontier.state[fr.N_PAIRS]]
-        sibling = frontier.sibling[: build.size]
-        new = [int(x) for pair in zip(build, sibling, strict=True) for x in pair if x >= 0]
-        if new:
-            for x, sums in zip(build, self.sums(self.records, build), strict=True):
-                self.kept[int(nodes.slot[x])] = sums
-            for x, other in zip(build, sibling, strict=True):
-                if other >= 0:
-                    slot = int(nodes.slot[other])
-                    self.kept[slot] = self.kept[slot] - self.kept[int(nodes.slot[x])]
-        splittable = [x for x in new if fr.can_split(nodes, frontier, params, x)]
+        frontier, params, state = self.frontier, self.params, self.frontier.state
+        pairs = frontier.pairs[: state[fr.N_PAIRS]].tolist()
+        for (x, sibling), sums in zip(pairs, self.sums(self.records, pairs), strict=True):
+            self.kept[self.slot(x)] = sums
+            if sibling >= 0:
+                slot = self.slot(sibling)
+                self.kept[slot] = self.kept[slot] - sums
+        new = [x for pair in pairs for x in pair if x >= 0]
+        splittable = [x for x in new if fr.can_split(frontier, params, x)]
         for x in set(new).difference(splittable):
-            fr.release(nodes, frontier, x)
+            fr.release(frontier, x)
         self.choose_splits(splittable, exact=False)
-        recheck = [int(x) for x in frontier.recheck[: frontier.state[fr.N_RECHECK]]]
-        frontier.state[fr.N_RECHECK] = 0
+        recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
+        state[fr.N_RECHECK] = 0
         self.choose_splits(recheck, exact=True)
 
-    def sums(self, records: Any, x: Any) -> list[Any]:
-        """Histograms of nodes, added up from their rows."""
-        at = np.asarray(x)
-        total = histogram(self.codes, records, self.nodes.begin[at], self.nodes.end[at])
-        return [total[k, ...] for k in range(at.size)]
+    def slot(self, x: int) -> int:
+        return int(self.nodes["slot"][x])
+
+    def sums(self, records: Any, pairs: list[tuple[int, int]]) -> list[Any]:
+        """Histograms of the pairs' first nodes, added up from their rows."""
+        if not pairs:
+            return []
+        nodes = self.nodes[[x for x, _ in pairs]]
+        total = histogram(self.codes, records, nodes["begin"].copy(), nodes["end"].copy())
+        return [total[k, ...] for k in range(len(pairs))]
 
     def choose_splits(self, x: list[int], exact: bool) -> None:
         """Compare the splits of nodes, with exact row counts if asked for."""
         if not x:
             return
-        nodes, frontier, params, xp = self.nodes, self.frontier, self.params, self.xp
-        at = np.array(x)
+        frontier, params, xp = self.frontier, self.params, self.xp
         histograms = [
-            self.kept[slot] if slot >= 0 else self.sums(self.records, [k])[0]
-            for k, slot in zip(x, nodes.slot[at].tolist(), strict=True)
+            self.kept[slot] if slot >= 0 else self.sums(self.records, [(k, -1)])[0]
+            for k, slot in zip(x, self.nodes["slot"][x].tolist(), strict=True)
         ]
         counts = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
         if exact:  # a row count is the sum of a hessian of one
             counted = (self.records & 0xFFFFFFFF) | 2**32
-            counts = xp.stack([total[1, ...] for total in self.sums(counted, x)])
+            counts = xp.stack([total[1, ...] for total in self.sums(counted, [(k, -1) for k in x])])
+        nodes = self.nodes[x]
         best = split(
             xp.stack(histograms),
             self.n_bins,
-            np.stack([nodes.g[at], nodes.h[at]], axis=1),
-            np.array([fr.least_h(nodes, frontier, params, k) for k in x]),
-            params.l2 * frontier.scale_h[nodes.tree[at]],
+            np.stack([nodes["g"], nodes["h"]], axis=1),
+            np.array([fr.least_h(frontier, params, k) for k in x]),
+            np.array([fr.l2_of(frontier, params, k) for k in x]),
             self.allowed(x),
             counts,
             params.min_samples_leaf,
         )
-        nodes.feature[at] = best.feature
-        nodes.bin[at] = best.bin
-        nodes.missing_left[at] = best.missing_left
-        nodes.left_g[at] = best.left_g
-        nodes.left_h[at] = best.left_h
+        for name in ("feature", "bin", "missing_left", "left_g", "left_h"):
+            self.nodes[name][x] = getattr(best, name)
         for k, score in zip(x, best.score, strict=True):
-            fr.settle(nodes, frontier, params, k, score)
+            fr.settle(frontier, params, k, score)
 
     def allowed(self, x: list[int]) -> np.ndarray:
         """The features that each node may use."""
         n_features = self.n_bins.size
         mask = np.empty((len(x), n_features), np.uint8)
-        features, scratch = np.empty(n_features, np.int32), np.empty(n_features, np.uint64)
+        features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)
         for k, row in zip(x, mask, strict=True):
-            key = self.keys[self.nodes.tree[k]]
-            fr.allow_features(self.nodes, self.params, k, key, features, scratch, row)
+            fr.allow_features(self.frontier, self.params, k, features, scratch, row)
         return mask
 
     def result(self, n_rows: int) -> GrownTrees:
-        nodes, frontier = self.nodes, self.frontier
-        n_trees = frontier.expanded.size
-        n_nodes = int(frontier.state[fr.N_NODES])
-        order, offset = np.empty(n_nodes, np.int32), np.empty(n_trees + 1, np.int64)
-        total = fr.finish(nodes, frontier, self.params, order, offset)
-        ends = np.flatnonzero(nodes.child[:n_nodes] < 0)
-        ends = ends[np.argsort(nodes.begin[ends], kind="stable")]
-        trees = empty_trees(
-            n_trees,
-            total,
-            scatter_leaves(
-                self.records,
-                nodes.begin[ends],
-                nodes.end[ends],
-                nodes.tree[ends],
-                nodes.leaf[ends],
-                (n_trees, n_rows),
-            ),
+        trees = finished(self.frontier, self.params)
+        nodes = self.nodes[: self.frontier.state[fr.N_NODES]]
+        ends = nodes[nodes["child"] < 0]
+        ends = ends[np.argsort(ends["begin"], kind="stable")]
+        leaf = scatter_leaves(
+            self.records,
+            ends["begin"].copy(),
+            ends["end"].copy(),
+            ends["tree"].astype(np.int32),
+            ends["leaf"].astype(np.int32),
+            (self.frontier.trees.size, n_rows),
         )
-        trees.offset[:] = offset
-        fr.emit(nodes, order, *trees[:-1])
-        return trees
+        return trees._replace(leaf=leaf)
