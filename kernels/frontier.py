@@ -22,12 +22,21 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numba.core.dispatcher import Dispatcher
 
 from .dtypes import N_SLOTS
 from .scalars.gain import newton_score
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
-inner = njit(nogil=True, error_model="numpy", boundscheck=False)
+inner = njit(
+    nogil=True,
+    error_model="numpy",
+    boundscheck=False,
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+"""The decorator of functions that compiled functions call. They have no entry from Python,
+whose compilation would cost more than their own (see ``callable_from_python``)."""
 NO_GAIN = -np.inf
 UNLIMITED = 2**31 - 1
 HISTOGRAM_BYTES = 2**29
@@ -86,6 +95,11 @@ PAIR = np.dtype(
         ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
     ]
 )
+
+
+def callable_from_python(function: Dispatcher) -> Dispatcher:
+    """An ``inner`` function with an entry from Python."""
+    return njit(error_model="numpy", cache=True)(function.py_func)
 
 
 class GrowthParams(NamedTuple):
@@ -218,9 +232,9 @@ def start(frontier, params):
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
         tree.expanded = 0
-        x = _add_node(frontier, t, 0, tree.begin, tree.end, tree.g, tree.h, tree.key)
+        x = _add_node(frontier, t, np.int64(0), tree.begin, tree.end, tree.g, tree.h, tree.key)
         if can_split(frontier, params, x) and params.max_leaves > 1:
-            _add_pair(frontier, x, -1)
+            _add_pair(frontier, x, np.int64(-1))
 
 
 @inner
@@ -311,7 +325,7 @@ def _simulate(frontier, root, max_leaves):
     """
     nodes = frontier.nodes
     heap = frontier.heap
-    size = _push(heap, 0, nodes, root)
+    size = _push(heap, np.int64(0), nodes, np.int64(root))
     n_splits = 0
     n_need = 0
     while size > 0 and n_splits < max_leaves - 1:
@@ -415,9 +429,9 @@ def commit(frontier, params):
             release(frontier, x)
         elif node.slot < 0:
             if look_left:
-                _add_pair(frontier, left, -1)
+                _add_pair(frontier, left, np.int64(-1))
             if look_right:
-                _add_pair(frontier, right, -1)
+                _add_pair(frontier, right, np.int64(-1))
         else:
             build = left if n_left <= n_right else right
             sibling = left + right - build

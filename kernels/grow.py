@@ -8,7 +8,12 @@ import numpy as np
 
 from .dispatch import implementation
 from .dtypes import Codes
-from .frontier import Frontier, GrowthParams, emit, finish
+from . import frontier as fr
+from .frontier import Frontier, GrowthParams
+
+
+_finish = fr.callable_from_python(fr.finish)
+_emit = fr.callable_from_python(fr.emit)
 
 
 class GrownTrees(NamedTuple):
@@ -84,7 +89,7 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
     n_trees, capacity = frontier.trees.size, frontier.nodes.size
     order = np.empty(capacity, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
-    finish(frontier, params, order, offset)
+    _finish(frontier, params, order, offset)
     n_nodes = int(offset[-1])
     trees = GrownTrees(
         offset=offset,
@@ -97,5 +102,5 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
         n_samples=np.empty(n_nodes, np.int32),
         leaf=None,
     )
-    emit(frontier.nodes, order, *trees[:-1])
+    _emit(frontier.nodes, order, *trees[:-1])
     return trees

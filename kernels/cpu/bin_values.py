@@ -48,8 +48,10 @@ def _mark_missing(x, n, codes):
 
 
 @inner
-def code_column(x, thresholds, n, high, codes):
-    """Codes of n values; ``thresholds`` has 256 entries, ``high`` is scratch."""
+def code_column(x, thresholds, high, codes):
+    """Codes of the first values, as many as ``codes`` takes; ``thresholds`` has 256 entries,
+    ``high`` is scratch."""
+    n = codes.size
     _coarse(x, thresholds, n, high)
     _fine(x, thresholds, n, high, codes)
     _mark_missing(x, n, codes)
@@ -69,7 +71,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
             for f in range(n_features):
                 values[f, i] = X[begin + i, f]
         for f in range(n_features):
-            code_column(values[f], thresholds[f], m, high, columns[f, begin : begin + m])
+            code_column(values[f], thresholds[f], high, columns[f, begin : begin + m])
         for i in range(m):
             for f in range(n_features):
                 rows[begin + i, f] = columns[f, begin + i]

@@ -10,7 +10,7 @@ from ..dtypes import SUM_CHUNK, Totals
 from ..frontier import inner
 from ..scalars.losses import gradient
 from ..scalars.primitives import bits_of
-from .team import kernel, run, threads_for
+from .team import kernel, run, threads_for, wait
 
 
 @inner
@@ -62,7 +62,7 @@ def _measure(values, begin, end, magnitudes):
     largest = np.int64(0)
     for i in range(SUM_CHUNK):  # not negative, so the order of the bits is that of the values
         largest = max(largest, bits_of(magnitudes[i]))
-    return largest, halve(magnitudes, SUM_CHUNK)
+    return largest, halve(magnitudes, np.int64(SUM_CHUNK))
 
 
 @kernel
@@ -77,6 +77,10 @@ def _worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, large
         for k in range(2):
             bits, sums[k, chunk] = _measure(g if k == 0 else h, begin, end, magnitudes)
             largest[thread, k] = max(largest[thread, k], bits)
+    wait(barrier, n_threads)
+    if thread == 0:
+        for k in range(2):
+            halve(sums[k], sums.shape[1])
 
 
 def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
@@ -87,4 +91,4 @@ def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: A
     sums = np.zeros((2, padded))
     run(_worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
     max_g, max_h = largest.max(axis=0)[:2].view(np.float64).tolist()
-    return Totals(max_g, float(halve(sums[0], padded)), max_h, float(halve(sums[1], padded)))
+    return Totals(max_g, float(sums[0, 0]), max_h, float(sums[1, 0]))

@@ -327,7 +327,9 @@ def _settle_pairs(frontier, params, work):
 @inner
 def _recheck(table, frontier, params, work):
     """Choose the splits anew, with exact row counts, of nodes whose split left too few rows."""
-    n_features = table.n_bins.size
+    # Typed zeros: a literal argument would compile the whole chain of functions again.
+    first_thread = first = i64(0)
+    n_features = i64(table.n_bins.size)
     best = work.best[0, 0, 0]
     for k in range(frontier.state[fr.N_RECHECK]):
         x = frontier.recheck[k]
@@ -342,7 +344,17 @@ def _recheck(table, frontier, params, work):
         best.score = fr.NO_GAIN
         row_counts = work.row_counts[0]
         _best_of_features(
-            0, table, frontier, params, work, x, histogram, 0, n_features, row_counts, best
+            first_thread,
+            table,
+            frontier,
+            params,
+            work,
+            x,
+            histogram,
+            first,
+            n_features,
+            row_counts,
+            best,
         )
         _settle(frontier, params, x, best)
     frontier.state[fr.N_RECHECK] = 0

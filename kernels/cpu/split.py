@@ -59,7 +59,13 @@ def _require_rows(counts, prefix, n_bins, side, total, n_rows, least, scores):
             scores[b] = NO_GAIN
 
 
-@njit(nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})  # so that max vectorises
+@njit(  # like ``inner``; without NaN and signed zeros, of which there are none, max vectorises
+    nogil=True,
+    error_model="numpy",
+    fastmath={"nnan", "nsz"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
 def _largest(scores, n):
     best = NO_GAIN
     for b in range(n):

@@ -25,7 +25,11 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-kernel = njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)
+from ..frontier import inner
+
+kernel = njit(
+    nogil=True, cache=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True
+)
 """The decorator of every CPU kernel."""
 
 SPINS_BEFORE_YIELD = 4000
@@ -87,7 +91,7 @@ def prefetch(typingctx, array, index):
     return types.void(array, types.uint64), codegen
 
 
-@njit(nogil=True, error_model="numpy")
+@inner
 def wait(barrier, n_threads):
     """Return once all threads have called this.
 

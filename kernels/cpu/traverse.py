@@ -161,7 +161,7 @@ def _block_worker(thread, n_threads, barrier, packed, X, raw, queue):
             for f in range(n_features):
                 values[f, i] = X[begin + i, f]
         for f in range(n_features):
-            code_column(values[f], packed.cuts[f], BLOCK, high, codes[f])
+            code_column(values[f], packed.cuts[f], high, codes[f])
         for tree in range(packed.output.size):
             line = raw[packed.output[tree], begin : begin + m]
             leaf_values = packed.values[packed.leaf_begin[tree] : packed.leaf_begin[tree + 1]]

@@ -19,7 +19,9 @@ from .histogram import MAX_WORDS, histogram_kernel
 from .leaf_sums import sum_in_global, sum_in_shared
 from .log_sum_exp import sum_of_exps
 from .partition import copy_back, move_apart
+from .probabilities import logistic, softmax
 from .quantise import make_records
+from .scatter_leaves import scatter
 from .split import best_of_features, best_of_nodes
 from .traverse import add_trees, find_leaves
 from .traverse_codes import walk_codes
@@ -78,8 +80,12 @@ def entries() -> Iterator[Entry]:
     yield Entry("partition_move", move_apart, arguments, 64)
     arguments = (array(u64), array(i64), array(i64), array(u64))
     yield Entry("partition_copy", copy_back, arguments, 32)
+    yield Entry("probabilities_two", logistic, (ROWS, array(f64, 2)), 64)
+    yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (*STATISTICS, array(i32), u64, f64, f64, array(u64))
     yield Entry("quantise", make_records, arguments, 48)
+    arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
+    yield Entry("scatter_leaves", scatter, arguments, 32)
     nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
     results = (array(f64), array(i32), array(i64))
     arguments = (array(i32, 4), array(i32), *nodes, array(i32, 3), i64, *results)

@@ -21,6 +21,22 @@ from ..scatter_leaves import scatter_leaves
 from ..split import split
 
 
+start, choose, commit, settle, release, can_split, least_h, l2_of, allow_features = (
+    fr.callable_from_python(function)
+    for function in (
+        fr.start,
+        fr.choose,
+        fr.commit,
+        fr.settle,
+        fr.release,
+        fr.can_split,
+        fr.least_h,
+        fr.l2_of,
+        fr.allow_features,
+    )
+)
+
+
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
@@ -35,12 +51,12 @@ def grow(
     n_features, n_rows = (int(size) for size in codes.columns.shape)
     frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
     frontier.trees["g"], frontier.trees["h"] = _root_totals(records, tree_begin, tree_end)
-    fr.start(frontier, params)
+    start(frontier, params)
     batch = _Batch(codes, n_bins, records, params, frontier)
     batch.find_splits()
-    while fr.choose(frontier, params):
+    while choose(frontier, params):
         batch.partition()
-        fr.commit(frontier, params)
+        commit(frontier, params)
         batch.find_splits()
     return batch.result(n_rows)
 
@@ -100,9 +116,9 @@ class _Batch:
                 slot = self.slot(sibling)
                 self.kept[slot] = self.kept[slot] - sums
         new = [x for pair in pairs for x in pair if x >= 0]
-        splittable = [x for x in new if fr.can_split(frontier, params, x)]
+        splittable = [x for x in new if can_split(frontier, params, x)]
         for x in set(new).difference(splittable):
-            fr.release(frontier, x)
+            release(frontier, x)
         self.choose_splits(splittable, exact=False)
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
@@ -137,8 +153,8 @@ class _Batch:
             xp.stack(histograms),
             self.n_bins,
             np.stack([nodes["g"], nodes["h"]], axis=1),
-            np.array([fr.least_h(frontier, params, k) for k in x]),
-            np.array([fr.l2_of(frontier, params, k) for k in x]),
+            np.array([least_h(frontier, params, k) for k in x]),
+            np.array([l2_of(frontier, params, k) for k in x]),
             self.allowed(x),
             counts,
             params.min_samples_leaf,
@@ -146,7 +162,7 @@ class _Batch:
         for name in ("feature", "bin", "missing_left", "left_g", "left_h"):
             self.nodes[name][x] = getattr(best, name)
         for k, score in zip(x, best.score, strict=True):
-            fr.settle(frontier, params, k, score)
+            settle(frontier, params, k, score)
 
     def allowed(self, x: list[int]) -> np.ndarray:
         """The features that each node may use."""
@@ -154,7 +170,7 @@ class _Batch:
         mask = np.empty((len(x), n_features), np.uint8)
         features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)
         for k, row in zip(x, mask, strict=True):
-            fr.allow_features(self.frontier, self.params, k, features, scratch, row)
+            allow_features(self.frontier, self.params, k, features, scratch, row)
         return mask
 
     def result(self, n_rows: int) -> GrownTrees:

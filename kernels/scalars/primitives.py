@@ -23,7 +23,7 @@ from numba import njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
-formula = njit(error_model="numpy")
+formula = njit(error_model="numpy", no_cfunc_wrapper=True)
 """The decorator of every formula. No signature: the function can then be called from CPU
 kernels, from CUDA kernels and in the simulator. Division by zero gives inf, as on a GPU;
 Python's exception would keep the loops around a formula from vectorising."""
