@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ..dtypes import MISSING, N_SLOTS, Splits
 from ..frontier import NO_GAIN, inner
 from ..scalars.gain import newton_score
+from ..scalars.primitives import bits_of, float_of
 from .histogram import pack
 from .team import atomic_add, kernel, run, threads_for
 
@@ -59,18 +59,14 @@ def _require_rows(counts, prefix, n_bins, side, total, n_rows, least, scores):
             scores[b] = NO_GAIN
 
 
-@njit(  # like ``inner``; without NaN and signed zeros, of which there are none, max vectorises
-    nogil=True,
-    error_model="numpy",
-    fastmath={"nnan", "nsz"},
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
+@inner
 def _largest(scores, n):
-    best = NO_GAIN
+    """The largest score. No score is negative but -inf, so the bits of the scores, as integers,
+    are in the order of the scores, and their maximum vectorises."""
+    best = bits_of(NO_GAIN)
     for b in range(n):
-        best = max(best, scores[b])
-    return best
+        best = max(best, bits_of(scores[b]))
+    return float_of(best)
 
 
 @inner

@@ -1,0 +1,131 @@
+"""Every kernel of the catalogue, compiled for real architectures on a machine without a GPU.
+
+NVVM writes PTX, nvJitLink links it as it does at run time and reports registers, stack and
+spills, and nvdisasm shows the machine code.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import subprocess
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from numba import config, types
+
+if config.ENABLE_CUDASIM:
+    pytest.skip("compiling needs a process without the simulator", allow_module_level=True)
+pytest.importorskip("numba_cuda")
+nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
+
+from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
+from numba.cuda import compile_ptx, dispatcher  # noqa: E402
+
+from gpuens.kernels.cuda import catalogue  # noqa: E402
+
+ARCHITECTURES = ((7, 5), (8, 0), (9, 0), (12, 0))
+ENTRIES = {entry.name: entry for entry in catalogue.entries()}
+POWERS_OF_TWO = {
+    f"0d{sign + exponent:03X}{0:013X}" for sign in (0, 2048) for exponent in range(1, 2047)
+}
+"""As PTX writes the bits of a float64: sign and exponent, and a mantissa of zeros."""
+
+every_kernel = pytest.mark.parametrize("name", ENTRIES)
+everywhere = pytest.mark.parametrize("cc", ARCHITECTURES, ids="sm_{0[0]}{0[1]}".format)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_device() -> Iterator[None]:
+    """Compiling a function that a kernel calls asks for the device, to no avail."""
+    with pytest.MonkeyPatch.context() as patch:
+        device = SimpleNamespace(compute_capability=ARCHITECTURES[0], id=0)
+        patch.setattr(dispatcher, "get_current_device", lambda: device)
+        yield
+
+
+@functools.cache
+def ptx_of(name: str, cc: tuple[int, int]) -> str:
+    entry = ENTRIES[name]
+    ptx, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=cc)
+    return ptx
+
+
+@functools.cache
+def linked(name: str, cc: tuple[int, int]) -> tuple[str, bytes]:
+    """What the linker reports, and the cubin."""
+    ptx = ptx_of(name, cc).encode() + b"\0"
+    handle = nvjitlink.create(2, [f"-arch=sm_{cc[0]}{cc[1]}", "-verbose"])
+    nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), name)
+    nvjitlink.complete(handle)
+    log = bytearray(nvjitlink.get_info_log_size(handle))
+    nvjitlink.get_info_log(handle, log)
+    cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+    nvjitlink.get_linked_cubin(handle, cubin)
+    nvjitlink.destroy(handle)
+    return log.decode(), bytes(cubin)
+
+
+def test_the_catalogue_is_complete():
+    catalogued = {id(entry.kernel) for entry in ENTRIES.values()}
+    for path in Path(catalogue.__file__).parent.glob("*.py"):
+        for name, value in vars(import_module(f"{catalogue.__package__}.{path.stem}")).items():
+            if isinstance(value, dispatcher.CUDADispatcher) and not value.targetoptions["device"]:
+                assert id(value) in catalogued, f"{name} in {path.name}"
+
+
+@everywhere
+@every_kernel
+def test_resources(name, cc):
+    log, _ = linked(name, cc)
+    usage = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill \w+, (\d+) bytes spill", log)
+    assert usage
+    assert set(usage) == {("0", "0", "0")}
+    (registers,) = re.findall(r"Used (\d+) registers", log)
+    assert int(registers) <= ENTRIES[name].registers
+    shared = re.findall(r"(\d+) bytes smem", log)
+    assert all(int(size) <= 48 * 1024 for size in shared)
+
+
+@every_kernel
+def test_no_product_is_fused_with_a_sum(name):
+    """Unless the product is exact, one factor being a power of two."""
+    ptx = ptx_of(name, (9, 0))
+    value = dict(re.findall(r"mov\.f64\s+(%fd\d+), (0d[0-9A-F]{16});", ptx))
+
+    def is_exact(*factors: str) -> bool:
+        return any(value.get(factor, factor) in POWERS_OF_TWO for factor in factors)
+
+    for a, b in re.findall(r"\bfma\.rn\.f64\s+\S+, (\S+), (\S+), \S+;", ptx):
+        assert is_exact(a, b)
+    assert "fma.rn.f32" not in ptx
+    # The linker may fuse a product that does not say how it is rounded.
+    for product, a, b in re.findall(r"\bmul\.f64\s+(\S+), (\S+), (\S+);", ptx):
+        assert is_exact(a, b) or not re.search(rf"\b(add|sub)\.f64\s.*{product}[,;]", ptx)
+
+
+@everywhere
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name.startswith("histogram")])
+def test_histogram_adds_natively_in_shared_memory(name, cc, tmp_path):
+    nvdisasm = find_nvidia_binary_utility("nvdisasm")
+    if nvdisasm is None:
+        pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_bytes(linked(name, cc)[1])
+    sass = subprocess.run(
+        [nvdisasm, "-c", cubin], capture_output=True, text=True, check=True
+    ).stdout
+    features = 4 * int(name.removeprefix("histogram_"))
+    atomics = re.findall(r"\bATOMS\S*", sass)
+    assert len(atomics) >= 2 * features
+    assert set(atomics) == {"ATOMS.ADD"}
+    assert not re.search(r"\bATOMG?\.\S*CAS", sass)
+    assert not re.search(r"\b(STL|LDL)\b", sass)
+
+
+@pytest.mark.parametrize("name", ["leaf_sums_shared", "leaf_sums_global", "partition_move"])
+def test_no_compare_and_swap_loops(name):
+    assert not re.search(r"\batom\.\S*cas", ptx_of(name, (9, 0)))

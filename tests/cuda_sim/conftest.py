@@ -1,0 +1,72 @@
+"""The CUDA kernels in Numba's simulator, which must be chosen before Numba is imported:
+
+NUMBA_ENABLE_CUDASIM=1 python -m pytest --import-mode=importlib tests/cuda_sim
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import typeof
+
+from gpuens.kernels.cuda import catalogue, target
+from gpuens.kernels.dtypes import MISSING, Codes
+
+HERE = Path(__file__).parent
+NOT_SIMULATED = pytest.mark.skip(reason="needs a process of its own with NUMBA_ENABLE_CUDASIM=1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        return
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(NOT_SIMULATED)
+
+
+CATALOGUED: dict[Any, set[tuple[Any, ...]]] = {}
+for entry in catalogue.entries():
+    CATALOGUED.setdefault(entry.kernel, set()).add(entry.arguments)
+
+
+@pytest.fixture(autouse=True)
+def launches_are_catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled to be checked has the argument types of the real launches."""
+
+    def checked(kernel: Any, blocks: Any, threads: int, *args: Any) -> None:
+        assert tuple(map(typeof, args)) in CATALOGUED[kernel]
+        target.launch(kernel, blocks, threads, *args)
+
+    for path in Path(target.__file__).parent.glob("*.py"):
+        module = import_module(f"{target.__package__}.{path.stem}")
+        if module is not target and hasattr(module, "launch"):
+            monkeypatch.setattr(module, "launch", checked)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(20240229)
+
+
+@pytest.fixture
+def codes(rng: np.random.Generator) -> Codes:
+    """150 rows of 18 features: 3 words, 5 uint32 words in use, two feature groups."""
+    columns = rng.integers(0, 40, (18, 150)).astype(np.uint8)
+    columns[rng.random(columns.shape) < 0.1] = MISSING
+    rows = np.zeros((150, 24), np.uint8)
+    rows[:, :18] = columns.T
+    return Codes(rows, columns)
+
+
+@pytest.fixture
+def records(rng: np.random.Generator) -> np.ndarray:
+    """130 of the rows in random order, with statistics from the whole range."""
+    g = rng.integers(-32767, 32768, 130)
+    h = rng.integers(0, 65536, 130)
+    row = rng.permutation(150)[:130]
+    return ((g << 48) | (h << 32) | row).astype(np.uint64)

@@ -1,0 +1,88 @@
+"""Operations that treat every row for itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.cuda.add_leaf_values import add_leaf_values
+from gpuens.kernels.cuda.bin_values import bin_values
+from gpuens.kernels.cuda.log_sum_exp import log_sum_exp
+from gpuens.kernels.cuda.quantise import quantise
+from gpuens.kernels.dtypes import MISSING, Scales
+from gpuens.kernels.scalars import elementary
+
+EMPTY_ROWS = np.empty(0, np.int32)
+
+
+def test_add_leaf_values(rng):
+    raw, values = rng.normal(size=77), rng.normal(size=5)
+    leaf = rng.integers(0, 5, 77).astype(np.int32)
+    expected = raw + values[leaf]
+    add_leaf_values(raw, leaf, values)
+    np.testing.assert_array_equal(raw, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_bin_values(rng, dtype, order):
+    n_features = 10
+    thresholds = np.full((n_features, 255), np.inf, dtype)
+    for f, n_cuts in enumerate([0, 1, 2, 254, 7, 100, 3, 9, 200, 5]):
+        thresholds[f, :n_cuts] = np.sort(rng.choice(2000, n_cuts, replace=False) - 1000) / 7
+    X = (rng.integers(-1100, 1100, (60, n_features)) / 7).astype(dtype, order=order)
+    X[0] = np.nan
+    X[1] = np.inf
+    X[2] = -np.inf
+    X[3:9] = thresholds[:, :6].T  # a value on a threshold is not above it
+
+    codes = bin_values(X, thresholds)
+
+    expected = (thresholds[None] < X[:, :, None]).sum(axis=2).astype(np.uint8)
+    expected[np.isnan(X)] = MISSING
+    assert codes.rows.dtype == codes.columns.dtype == np.uint8
+    assert codes.rows.shape == (60, 16)
+    np.testing.assert_array_equal(codes.rows[:, :n_features], expected)
+    np.testing.assert_array_equal(codes.rows[:, n_features:], 0)
+    np.testing.assert_array_equal(codes.columns, expected.T)
+
+
+def test_log_sum_exp(rng):
+    raw = rng.normal(scale=30, size=(3, 70))
+
+    out = log_sum_exp(raw)
+
+    for i, column in enumerate(raw.T):
+        largest = column.max()
+        terms = [elementary.exp(x - largest) for x in column]
+        assert out[i] == largest + elementary.log(terms[0] + terms[1] + terms[2])
+    np.testing.assert_allclose(out, np.logaddexp.reduce(raw, axis=0), rtol=1e-14)
+
+
+def lowbias32(key, counter):
+    """``rng.draw`` written with Python's integers."""
+    x = (counter * 0x9E3779B9 + key) % 2**32
+    x = (x ^ x >> 16) * 0x21F0AAAD % 2**32 ^ key
+    x = (x ^ x >> 15) * 0xD35A2D97 % 2**32
+    return x ^ x >> 15
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_quantise(rng, sampled):
+    n = 90
+    g = rng.normal(size=n).astype(np.float32)
+    h = rng.random(n).astype(np.float32)
+    g[5], h[6] = 0, 0
+    rows = np.sort(rng.permutation(n)[:40]).astype(np.int32) if sampled else EMPTY_ROWS
+    scales, key = Scales(2.0**12, 2.0**15), 3_000_000_019
+
+    records = quantise(g, h, rows, key, scales)
+
+    assert records.dtype == np.uint64
+    expected = []
+    for row in rows.tolist() if sampled else range(n):
+        bits = lowbias32(key, row)
+        g_int = np.floor(float(g[row]) * scales.g + ((bits & 0xFFFF) + 0.5) / 65536)
+        h_int = np.floor(float(h[row]) * scales.h + ((bits >> 16) + 0.5) / 65536)
+        expected.append((int(g_int) % 2**16) << 48 | int(h_int) << 32 | row)
+    assert records.tolist() == expected
