@@ -1,0 +1,80 @@
+# Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
+#
+#   make demo       train on real data and draw the learning curve
+#   make test       all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
+#   make lint       format, lint and types
+#   make bench      the measurements of the README
+#   make gpu-check  tests and measurements on this machine's NVIDIA GPU
+#   make clean      remove .venv and everything built
+#
+# PYTHON=python3.12 chooses the interpreter of .venv. PY=python3 uses an environment that has
+# everything already, and sets up nothing.
+
+VENV := .venv
+PYTHON :=
+LOGS := .cache
+
+ifeq ($(origin PY),command line)
+ready =
+else
+PY := $(VENV)/bin/python
+ready = $(VENV)/.ready-$(1)
+endif
+
+# The extra that fits the driver; nothing of CUDA is installed for `gpu-check` without one.
+CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/,cuda\1/p')
+
+.PHONY: demo test lint bench gpu-check clean
+.DELETE_ON_ERROR:
+
+demo: $(call ready,viz)
+	$(PY) -m gpuens.demo
+
+bench: $(call ready,bench)
+	$(PY) -m benchmarks
+
+gpu-check: $(call ready,gpu)
+	$(PY) -m benchmarks.gpu_check
+
+lint: $(call ready,dev)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+
+# Both processes run, also when the first fails; their last lines are the last lines here.
+# Two processes because Numba decides on import whether CUDA is simulated.
+test: $(call ready,test)
+	@mkdir -p $(LOGS); failed=; \
+	run() { \
+	  log=$(LOGS)/test-$$1.log; shift; \
+	  { "$$@" 2>&1 || echo failed >$$log.failed; } | tee $$log | sed '$$d'; \
+	  if [ -e $$log.failed ]; then failed=yes; rm $$log.failed; fi; \
+	}; \
+	rm -f $(LOGS)/*.failed; \
+	run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels; \
+	run main $(PY) -m pytest --ignore=tests/cuda_sim; \
+	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
+	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
+	[ -z "$$failed" ]
+
+clean:
+	rm -rf $(VENV) $(LOGS) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.ready-gpu: EXTRAS = test,bench$(CUDA_EXTRA)
+$(VENV)/.ready-%: EXTRAS = $*
+$(VENV)/.ready-%: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[$(EXTRAS)]"
+	@touch $@
+
+$(VENV)/bin/python:
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	  if $$python -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	      >/dev/null 2>&1; then \
+	    echo "Setting up $(VENV) with $$($$python --version) ($$python)"; \
+	    exec $$python -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "No Python 3.11 or newer with pip and venv was found. Install one (Debian and Ubuntu:" >&2; \
+	echo "apt install python3 python3-venv), or name it: make PYTHON=/path/to/python3.12" >&2; \
+	exit 1

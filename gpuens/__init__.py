@@ -1,0 +1,29 @@
+"""Tree ensembles on NVIDIA GPUs and on the CPU, with scikit-learn's API."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "GradientBoostingClassifier": "gradient_boosting",
+    "GradientBoostingRegressor": "gradient_boosting",
+    "show_config": "config",
+}
+"""The module of every public name; imported when the name is first used."""
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

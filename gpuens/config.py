@@ -1,0 +1,130 @@
+"""What gpuens runs on: versions, devices, threads and the cache of compiled kernels."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from .devices import driver_version, gpu_problem, simulated
+
+PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
+CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
+
+
+def show_config() -> dict[str, Any]:
+    """Print versions, devices, threads and the kernel cache, for a report or a question.
+
+    Returns
+    -------
+    dict
+        What was printed. ``gpus`` holds one dict for each usable GPU, and ``gpu_problem``
+        says why there is none.
+
+    Examples
+    --------
+    >>> import gpuens
+    >>> config = gpuens.show_config()  # doctest: +ELLIPSIS
+    gpuens ...
+    >>> config["gpuens"] == gpuens.__version__
+    True
+    """
+    config = _collect()
+    for key, value in config.items():
+        if key == "gpus":
+            for gpu in value:
+                capability = ".".join(gpu["compute_capability"])
+                print(
+                    f"{'GPU ' + str(gpu['index']):<18}{gpu['name']}, {gpu['memory_gib']:.1f} GiB, "
+                    f"compute capability {capability}"
+                )
+        elif value is not None:
+            print(f"{key.replace('_', ' '):<18}{value}")
+    return config
+
+
+def _collect() -> dict[str, Any]:
+    from . import __version__
+
+    driver = driver_version()
+    problem = "NUMBA_ENABLE_CUDASIM=1: kernels run in the simulator" if simulated() else None
+    problem = problem or gpu_problem()
+    return {
+        "gpuens": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{package: _version(package) for package in PACKAGES},
+        "cupy": next(filter(None, map(_version, CUPY_PACKAGES)), None) or "not installed",
+        "cuda_driver": "none" if driver is None else f"CUDA {driver[0]}.{driver[1]}",
+        "gpus": [] if problem else _gpus(),
+        "gpu_problem": problem,
+        "threads": available_threads(),
+        "threading": "gpuens' own team of threads, started on first use",
+        "kernel_cache": str(kernel_cache()),
+    }
+
+
+@functools.cache
+def available_threads() -> int:
+    """How many threads this process may keep busy.
+
+    The least of the CPUs of the machine, those that the process is bound to, the quota of
+    its container (cgroup), and ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, which joblib
+    sets in its workers so that together they do not ask for more than there are. Asked
+    once a process.
+    """
+    limits = [joblib.cpu_count()]
+    for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        first = os.environ.get(variable, "").split(",")[0].strip()
+        if first.isdecimal() and int(first) > 0:
+            limits.append(int(first))
+    return min(limits)
+
+
+def kernel_cache() -> Path:
+    """The folder in which Numba keeps compiled CPU kernels between processes.
+
+    ``NUMBA_CACHE_DIR`` moves it.
+    """
+    from numba.core import config
+    from numba.misc.appdirs import AppDirs
+
+    from . import kernels
+
+    chosen = getattr(config, "CACHE_DIR", "")
+    if chosen:
+        return Path(chosen)
+    beside = Path(kernels.__path__[0]).resolve() / "cpu" / "__pycache__"
+    writable = next(folder for folder in (beside, *beside.parents) if folder.exists())
+    if os.access(writable, os.W_OK):
+        return beside
+    return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _gpus() -> list[dict[str, Any]]:
+    import cupy
+
+    found = []
+    for index in range(cupy.cuda.runtime.getDeviceCount()):
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        found.append(
+            {
+                "index": index,
+                "name": properties["name"].decode(),
+                "memory_gib": properties["totalGlobalMem"] / 2**30,
+                "compute_capability": (str(properties["major"]), str(properties["minor"])),
+            }
+        )
+    return found

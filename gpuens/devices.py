@@ -1,0 +1,292 @@
+"""Where arrays live and where the work runs."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
+
+from .kernels import dispatch
+from .kernels.dispatch import Implementation
+
+OLDEST_DRIVER = 12
+"""Major version of CUDA that the driver must support."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place where operations run.
+
+    Parameters
+    ----------
+    kind : {"cpu", "cuda", "simulator"}
+        The simulator runs the CUDA kernels in Python, on NumPy arrays.
+    index : int
+        Number of the GPU.
+    """
+
+    kind: Literal["cpu", "cuda", "simulator"]
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}" if self.kind == "cuda" else self.kind
+
+    @property
+    def implementation(self) -> Implementation:
+        """The implementation of the operations that runs here."""
+        return Implementation.CPU if self.kind == "cpu" else Implementation.CUDA
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of the arrays that live here: NumPy or CuPy."""
+        if self.kind != "cuda":
+            return np
+        import cupy
+
+        return cupy
+
+    def asarray(self, array: Any, dtype: Any = None, order: Literal["C"] | None = None) -> Any:
+        """An array of any library on this device, without a copy if it is there already.
+
+        ``dtype`` and ``order`` ("C" for contiguous) as in NumPy.
+        """
+        if self.kind != "cuda":
+            return np.asarray(to_numpy(array), dtype=dtype, order=order)
+        cupy = self.xp
+        with cupy.cuda.Device(self.index):
+            if is_torch_array(array):
+                array = _standard_tensor(array)
+                array = cupy.from_dlpack(array) if array.is_cuda else array.numpy()
+            return cupy.asarray(array, dtype=dtype, order=order)
+
+    def holds(self, array: Any) -> bool:
+        """Whether this is a GPU and the array is in the memory of one."""
+        return self.kind == "cuda" and gpu_of(array) is not None
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Run the operations inside the block on this device.
+
+        Raises
+        ------
+        MemoryError
+            The GPU has not enough memory; says how much is free.
+        """
+        if self.kind == "simulator":
+            with dispatch.using(Implementation.CUDA):
+                yield
+        elif self.kind == "cuda":
+            with self.xp.cuda.Device(self.index), _explained_memory_error(self):
+                yield
+        else:
+            yield
+
+
+CPU = Device("cpu")
+SIMULATOR = Device("simulator")
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """A NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
+    if is_cupy_array(array):
+        return array.get()
+    if is_torch_array(array):
+        return _standard_tensor(array).cpu().numpy()
+    return np.asarray(array)
+
+
+def on_host(array: Any) -> Any:
+    """Tensors and arrays on a GPU as NumPy arrays; anything else untouched."""
+    return to_numpy(array) if is_torch_array(array) or is_cupy_array(array) else array
+
+
+def module_of(array: Any) -> ModuleType:
+    """NumPy or CuPy, whichever the array is of."""
+    return Device("cuda").xp if is_cupy_array(array) else np
+
+
+def _standard_tensor(tensor: Any) -> Any:
+    """A tensor without gradient, of a type that NumPy and CuPy have."""
+    tensor = tensor.detach()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def gpu_of(array: Any) -> int | None:
+    """The number of the GPU that holds an array, None for anything in host memory."""
+    if is_cupy_array(array):
+        return int(array.device.id)
+    if is_torch_array(array) and array.is_cuda:
+        return int(array.device.index)
+    return None
+
+
+def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
+    """Choose where to work.
+
+    Parameters
+    ----------
+    device : str
+        "auto" follows the arrays: the GPU that holds any of them, else a usable GPU if the
+        machine has one, else the CPU. "cuda" is a GPU ("cuda:1" a certain one), and the
+        simulator under ``NUMBA_ENABLE_CUDASIM=1``. "cpu" is the CPU, also for arrays on a
+        GPU: they are copied to the host.
+    X : array or data frame
+    **others : array or None
+        What comes along, by argument name. Arrays in host memory are copied to the chosen
+        GPU, whichever of the arguments they are.
+
+    Returns
+    -------
+    Device
+
+    Raises
+    ------
+    ValueError
+        ``device`` is none of these words, or arrays are on different GPUs.
+    RuntimeError
+        A GPU is asked for, by word or by an array, and cannot be used; says what is missing.
+    """
+    wanted = _parse(device)
+    if wanted == CPU:
+        return CPU
+    homes = {name: gpu for name, array in {"X": X, **others}.items()
+             if (gpu := gpu_of(array)) is not None}  # fmt: skip
+    if simulated():
+        return _resolve_simulated(device, homes)
+    if device == "auto" and not homes and gpu_problem() is not None:
+        return CPU
+    _require_gpu(device, homes)
+    if wanted is not None and wanted.index >= 0:
+        homes = {"device": wanted.index, **homes}
+    if len(set(homes.values())) > 1:
+        places = ", ".join(f"{name} on cuda:{gpu}" for name, gpu in homes.items())
+        raise ValueError(f"All arrays must be on one GPU, got {places}. Copy them to the same one.")
+    return Device("cuda", next(iter(homes.values())) if homes else _current_gpu())
+
+
+def simulated() -> bool:
+    """Whether Numba runs CUDA kernels in its simulator."""
+    from numba.core import config
+
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
+
+
+@functools.cache
+def gpu_problem() -> str | None:
+    """What keeps the GPUs of this machine from being used, None if nothing does.
+
+    Asked once a process.
+    """
+    driver = driver_version()
+    if driver is None:
+        return (
+            "no NVIDIA driver was found. Install the driver of the GPU, or use device='cpu' "
+            "on a machine without one"
+        )
+    if driver[0] < OLDEST_DRIVER:
+        return (
+            f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}, at least "
+            f"{OLDEST_DRIVER}.0 is needed. Update the driver"
+        )
+    for package, module in (("CuPy", "cupy"), ("numba-cuda", "numba_cuda")):
+        if find_spec(module) is None:
+            extra = "cuda12" if driver[0] == 12 else "cuda13"
+            return f"the package {package} is not installed. Run: pip install 'gpuens[{extra}]'"
+    return _device_problem()
+
+
+def driver_version() -> tuple[int, int] | None:
+    """The CUDA version that the driver supports, None without a driver."""
+    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+    try:
+        driver = ctypes.CDLL(library)
+    except OSError:
+        return None
+    version = ctypes.c_int()
+    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def _device_problem() -> str | None:
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            raise RuntimeError("it lists no device")
+        cupy.zeros(1)
+    except Exception as error:  # whatever a broken installation raises, it is no GPU
+        return (
+            f"CuPy finds no device that works ({type(error).__name__}: {error}). Compare with "
+            "the output of nvidia-smi and with CUDA_VISIBLE_DEVICES"
+        )
+    return None
+
+
+def _parse(device: str) -> Device | None:
+    """The device that a word names: None for "auto", index -1 for any GPU."""
+    if device == "auto":
+        return None
+    if device == "cpu":
+        return CPU
+    if device == "cuda":
+        return Device("cuda", -1)
+    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
+        return Device("cuda", int(device[5:]))
+    raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}.")
+
+
+def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:
+    for name, gpu in homes.items():
+        raise RuntimeError(
+            f"{name} is on cuda:{gpu}, which cannot be used while NUMBA_ENABLE_CUDASIM=1 asks "
+            "for the simulator. Unset it, or pass device='cpu'."
+        )
+    return CPU if device == "auto" else SIMULATOR
+
+
+def _require_gpu(device: str, homes: dict[str, int]) -> None:
+    problem = gpu_problem()
+    if problem is not None:
+        places = [f"{name} is on cuda:{gpu}" for name, gpu in homes.items()]
+        asking = places[0] if device == "auto" else f"device={device!r} asks for a GPU"
+        raise RuntimeError(f"{asking}, but {problem}.")
+    wanted = int(device[5:]) if device.startswith("cuda:") else 0
+    if wanted and wanted >= (count := _count_gpus()):
+        raise RuntimeError(f"device={device!r}, but this machine has only {count} GPU(s).")
+
+
+def _current_gpu() -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDevice())
+
+
+def _count_gpus() -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
+@contextmanager
+def _explained_memory_error(device: Device) -> Iterator[None]:
+    import cupy
+
+    try:
+        yield
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        free, total = cupy.cuda.runtime.memGetInfo()
+        raise MemoryError(
+            f"{device} has not enough memory for this data: {free / 2**30:.1f} of "
+            f"{total / 2**30:.1f} GiB are free ({error}). Free memory that other arrays or "
+            "programs hold, pass fewer rows or float32 values, or use device='cpu'."
+        ) from error

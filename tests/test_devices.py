@@ -1,0 +1,197 @@
+"""Where the work runs, and what is said when it cannot run there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuens import devices
+from gpuens.devices import CPU, SIMULATOR, Device, gpu_problem, resolve_device
+from gpuens.kernels.dispatch import Implementation, implementation_for
+from tests import fake_cupy
+
+HOST = np.zeros((3, 2))
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(devices, "simulated", lambda: False)
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "no NVIDIA driver was found")
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """``gpu_problem`` as on a machine with a driver and all packages."""
+    monkeypatch.setattr(devices, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    gpu_problem.cache_clear()
+    yield gpu_problem
+    gpu_problem.cache_clear()
+
+
+class TestWithoutGPU:
+    @pytest.mark.parametrize("device", ["auto", "cpu"])
+    def test_host_data_stay_on_the_cpu(self, no_gpu, device):
+        assert resolve_device(device, HOST, y=[1, 2], sample_weight=None) == CPU
+
+    @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+    def test_asking_for_a_gpu_says_what_is_missing(self, no_gpu, device):
+        with pytest.raises(RuntimeError, match=f"device='{device}' asks .* no NVIDIA driver"):
+            resolve_device(device, HOST)
+
+    def test_data_on_an_unusable_gpu(self, no_gpu, monkeypatch):
+        monkeypatch.setattr(devices, "gpu_of", lambda array: 0 if array is HOST else None)
+        with pytest.raises(RuntimeError, match="^X is on cuda:0, but no NVIDIA driver"):
+            resolve_device("auto", HOST)
+        assert resolve_device("cpu", HOST) == CPU
+
+
+class TestWithGPU:
+    def test_host_data_go_to_the_current_gpu(self, cupy):
+        assert resolve_device("auto", HOST) == Device("cuda", 0)
+        with cupy.cuda.Device(1):
+            assert resolve_device("cuda", HOST) == Device("cuda", 1)
+
+    @pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
+    def test_follows_the_array(self, cupy, device):
+        assert resolve_device(device, fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
+
+    def test_follows_the_targets_and_weights_of_host_data(self, cupy):
+        there = fake_cupy.on_gpu(cupy, [1.0, 2.0], 1)
+        assert resolve_device("auto", HOST, y=there) == Device("cuda", 1)
+        assert resolve_device("auto", HOST, y=[1, 2], sample_weight=there) == Device("cuda", 1)
+
+    def test_a_word_goes_before_the_current_gpu(self, cupy):
+        assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
+        assert resolve_device("cpu", fake_cupy.on_gpu(cupy, HOST, 1)) == CPU
+
+    def test_arrays_on_two_gpus(self, cupy):
+        X, y = fake_cupy.on_gpu(cupy, HOST, 0), fake_cupy.on_gpu(cupy, [1.0], 1)
+        with pytest.raises(ValueError, match="on one GPU, got X on cuda:0, y on cuda:1"):
+            resolve_device("auto", X, y=y)
+        with pytest.raises(ValueError, match="got device on cuda:1, X on cuda:0"):
+            resolve_device("cuda:1", X)
+
+    def test_a_gpu_that_does_not_exist(self, cupy):
+        with pytest.raises(RuntimeError, match=r"'cuda:2', but this machine has only 2 GPU"):
+            resolve_device("cuda:2", HOST)
+
+
+class TestSimulator:
+    @pytest.fixture(autouse=True)
+    def simulate(self, cupy, monkeypatch):
+        monkeypatch.setattr(devices, "simulated", lambda: True)
+
+    def test_stands_in_for_cuda_when_asked(self):
+        assert resolve_device("cuda", HOST) == SIMULATOR
+        assert resolve_device("auto", HOST) == CPU
+
+    def test_refuses_data_on_a_gpu(self, cupy):
+        with pytest.raises(RuntimeError, match="X is on cuda:1.*NUMBA_ENABLE_CUDASIM=1.*Unset"):
+            resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1))
+
+    def test_follows_numba(self, monkeypatch):
+        from numba.core import config
+
+        monkeypatch.undo()
+        monkeypatch.setattr(config, "ENABLE_CUDASIM", 1)
+        assert devices.simulated()
+        monkeypatch.setattr(config, "ENABLE_CUDASIM", 0)
+        assert not devices.simulated()
+
+
+@pytest.mark.parametrize("device", ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", None, 0])
+def test_unknown_words(device):
+    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda' or"):
+        resolve_device(device, HOST)
+
+
+class TestWhatIsMissing:
+    def test_nothing(self, cupy, probe):
+        assert probe() is None
+
+    def test_driver(self, probe, monkeypatch):
+        monkeypatch.setattr(devices, "driver_version", lambda: None)
+        assert "no NVIDIA driver was found" in probe()
+
+    def test_driver_too_old(self, probe, monkeypatch):
+        monkeypatch.setattr(devices, "driver_version", lambda: (11, 8))
+        assert "supports CUDA 11.8, at least 12.0" in probe()
+
+    @pytest.mark.parametrize("module, package", [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")])
+    @pytest.mark.parametrize("driver", [12, 13])
+    def test_package(self, probe, monkeypatch, module, package, driver):
+        monkeypatch.setattr(devices, "driver_version", lambda: (driver, 2))
+        monkeypatch.setattr(devices, "find_spec", lambda name: None if name == module else 1)
+        assert f"package {package} is not installed" in probe()
+        assert f"pip install 'gpuens[cuda{driver}]'" in probe()
+
+    def test_device(self, probe, monkeypatch):
+        fake_cupy.install(monkeypatch, gpus=0)
+        assert "finds no device that works (RuntimeError: it lists no device)" in probe()
+
+    def test_broken_installation(self, probe, cupy):
+        def fail(shape):
+            raise ImportError("libnvrtc.so.13: cannot open shared object file")
+
+        cupy.zeros = fail
+        assert "(ImportError: libnvrtc.so.13: cannot open" in probe()
+
+    def test_asked_once(self, cupy, probe, monkeypatch):
+        assert probe() is None
+        monkeypatch.setattr(devices, "driver_version", lambda: None)
+        assert probe() is None
+
+
+class TestDevice:
+    def test_words(self):
+        assert [str(d) for d in (CPU, SIMULATOR, Device("cuda", 1))] == [
+            "cpu", "simulator", "cuda:1"
+        ]  # fmt: skip
+
+    def test_arrays_and_implementation(self, cupy):
+        assert (CPU.xp, CPU.implementation) == (np, Implementation.CPU)
+        assert (SIMULATOR.xp, SIMULATOR.implementation) == (np, Implementation.CUDA)
+        gpu = Device("cuda", 1)
+        assert (gpu.xp, gpu.implementation) == (cupy, Implementation.CUDA)
+
+    def test_only_the_simulator_overrides_the_dispatch(self, cupy):
+        for device, expected in ((CPU, Implementation.CPU), (SIMULATOR, Implementation.CUDA)):
+            with device.active():
+                assert implementation_for(HOST) is expected
+        with Device("cuda", 1).active():
+            assert cupy.cuda.runtime.getDevice() == 1
+        assert implementation_for(HOST) is Implementation.CPU
+
+    def test_arrays_move(self, cupy):
+        there = Device("cuda", 1).asarray(HOST)
+        assert isinstance(there, cupy.ndarray) and there.device.id == 1
+        assert Device("cuda", 1).asarray(there) is there
+        assert type(CPU.asarray(there)) is np.ndarray
+        assert CPU.asarray(HOST) is HOST
+
+    def test_holds(self, cupy):
+        there = fake_cupy.on_gpu(cupy, HOST, 1)
+        assert Device("cuda", 1).holds(there)
+        assert not Device("cuda", 1).holds(HOST)
+        assert not CPU.holds(there) and not CPU.holds(HOST)
+
+    def test_too_little_memory(self, cupy):
+        with pytest.raises(MemoryError, match=r"cuda:1 .*1\.0 of 16\.0 GiB are free \(8 GiB\)"):
+            with Device("cuda", 1).active():
+                raise cupy.cuda.memory.OutOfMemoryError("8 GiB")
+
+
+def test_this_machine_is_consistent():
+    """Whatever is here: the reason is a sentence, or a GPU works."""
+    problem = gpu_problem()
+    if problem is None:
+        assert resolve_device("cuda", HOST).kind in ("cuda", "simulator")
+    else:
+        assert resolve_device("auto", HOST) == CPU
+        assert len(problem) > 20
