@@ -64,7 +64,6 @@ NODE = np.dtype(
         ("gain", _F),  # of that split, in the units of the loss; NO_GAIN: there is none
         ("child", _I),  # the left one, the right one follows; -1: not expanded
         ("slot", _I),  # where its histogram is kept; -1: nowhere
-        ("exact", _I),  # 1: the split was chosen with exact row counts
         ("chosen", _I),  # 1: the simulation expands it
         ("leaf", _I),  # after ``finish``: number of the leaf that it is or is below
         ("key", np.uint64),  # for the sampling of features
@@ -135,7 +134,9 @@ class Frontier(NamedTuple):
     pairs : PAIR
         New nodes whose splits are to be found.
     recheck : int64
-        Nodes whose best split broke ``min_samples_leaf`` and is chosen anew.
+        Nodes whose best split broke ``min_samples_leaf``. They get the best split that keeps
+        it: while the best split is of a feature whose rows are not counted yet, they are
+        counted, and the feature's splits that break the limit are struck out.
     free_slots : int64
         Stack of unused histogram slots.
     heap, need : int64
@@ -214,7 +215,6 @@ def _add_node(frontier, tree, depth, begin, end, g, h, key):
     node.gain = NO_GAIN
     node.child = -1
     node.slot = -1
-    node.exact = 0
     node.key = key
     return x
 
@@ -247,12 +247,9 @@ def smallest_h(frontier, params, tree):
 def least_h(frontier, params, x):
     """Quantised hessian below which a child of the node is too small.
 
-    The number of rows of a child is estimated from its share of the node's hessian, unless
-    exact counts are at hand.
+    The number of rows of a child is estimated from its share of the node's hessian.
     """
     node = frontier.nodes[x]
-    if node.exact == 1:
-        return smallest_h(frontier, params, node.tree)
     share = node.h / (node.end - node.begin)
     from_rows = int(math.ceil((params.min_samples_leaf - 0.5) * share))
     return max(smallest_h(frontier, params, node.tree), from_rows)
@@ -415,11 +412,8 @@ def commit(frontier, params):
         n_left = expansion.n_left
         n_right = node.end - node.begin - n_left
         if min(n_left, n_right) < params.min_samples_leaf:
-            node.gain = NO_GAIN
-            if node.exact == 0:
-                node.exact = 1
-                frontier.recheck[state[N_RECHECK]] = x
-                state[N_RECHECK] += 1
+            frontier.recheck[state[N_RECHECK]] = x
+            state[N_RECHECK] += 1
             continue
         left = _add_children(frontier, x, n_left)
         right = left + 1

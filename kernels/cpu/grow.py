@@ -35,8 +35,8 @@ MIN_CELLS_PER_THREAD = 40_000
 
 # Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
 # from (reset while no thread uses them), and the numbers of tasks.
-ROOTS, PARTITION, HISTOGRAM, EVALUATE, LEAVES, N_TASKS, N_PIECES = (
-    k * CACHE_LINE for k in range(7)
+ROOTS, PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES = (
+    k * CACHE_LINE for k in range(8)
 )
 
 _I = np.int64
@@ -73,7 +73,8 @@ class Work(NamedTuple):
     histograms, partials : packed, a line each.
     best : BEST, (pairs, words, 2)
         For the pair's two nodes, among the features of a word.
-    spare : packed histogram, and below, a line for each thread.
+    rechecked : BEST, one a rechecked node.
+    spare : packed histogram; like all below it has a line for each thread.
     """
 
     counts: np.ndarray
@@ -84,7 +85,11 @@ class Work(NamedTuple):
     histograms: np.ndarray
     partials: np.ndarray
     best: np.ndarray
+    rechecked: np.ndarray
     spare: np.ndarray
+    found: np.ndarray
+    by_feature: np.ndarray
+    counted: np.ndarray
     allowed: np.ndarray
     features: np.ndarray
     hashes: np.ndarray
@@ -191,7 +196,7 @@ def _plan_histograms(frontier, work, n_threads):
             n_pieces += 1
         work.partial_range[p, 1] = n_partials
     work.counts[N_PIECES] = n_pieces
-    work.counts[HISTOGRAM] = work.counts[EVALUATE] = 0
+    work.counts[HISTOGRAM] = work.counts[EVALUATE] = work.counts[RECHECK] = 0
 
 
 @inner
@@ -241,52 +246,47 @@ def _evaluate(thread, table, frontier, params, work):
 def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
     """Best split of a node among eight features, without counting rows."""
     best.score = fr.NO_GAIN
-    if fr.can_split(frontier, params, x):
-        first = 8 * word
-        last = min(first + 8, table.n_bins.size)
-        no_counts = work.row_counts[thread, :0]
-        _best_of_features(
-            thread, table, frontier, params, work, x, histogram, first, last, no_counts, best
-        )
+    if not fr.can_split(frontier, params, x):
+        return
+    allowed = work.allowed[thread]
+    fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    no_counts = work.row_counts[thread, :0]
+    for f in range(8 * word, min(8 * word + 8, table.n_bins.size)):
+        if allowed[f] == 1:
+            o = (f - 8 * word) * N_SLOTS
+            bins = histogram[o : o + N_SLOTS]
+            found = work.found[thread]
+            _best_of_feature(thread, table, frontier, params, work, x, bins, f, no_counts, found)
+            if found.score > best.score:
+                _copy_best(found, best)
 
 
 @inner
-def _best_of_features(
-    thread, table, frontier, params, work, x, histogram, first, last, row_counts, best
-):
-    """Update ``best`` by features ``first … last - 1``, whose histograms stand from 0.
-
-    Where ``row_counts`` has entries the rows of the node are counted in it by their codes.
-    """
-    allowed = work.allowed[thread]
-    fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+def _best_of_feature(thread, table, frontier, params, work, x, bins, f, row_counts, best):
+    """Best split of a node by one feature; ``row_counts`` is empty or has counts by code."""
     node = frontier.nodes[x]
-    total = (node.g << i64(32)) + node.h
-    least, l2 = fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x)
-    for f in range(first, last):
-        if allowed[f] == 0:
-            continue
-        if row_counts.size > 0:
-            _count_rows(table.columns[f], table.records[node.depth & 1], node, row_counts)
-        o = (f - first) * N_SLOTS
-        score, bin_, missing_left, left = best_of_feature(
-            histogram[o : o + N_SLOTS],
-            table.n_bins[f],
-            total,
-            least,
-            l2,
-            row_counts,
-            node.end - node.begin,
-            params.min_samples_leaf,
-            work.prefix[thread],
-            work.scores[thread],
-        )
-        if score > best.score:
-            best.score = score
-            best.feature = f
-            best.bin = bin_
-            best.missing_left = missing_left
-            best.left = left
+    best.feature = f
+    best.score, best.bin, best.missing_left, best.left = best_of_feature(
+        bins,
+        table.n_bins[f],
+        (node.g << i64(32)) + node.h,
+        fr.least_h(frontier, params, x),
+        fr.l2_of(frontier, params, x),
+        row_counts,
+        node.end - node.begin,
+        params.min_samples_leaf,
+        work.prefix[thread],
+        work.scores[thread],
+    )
+
+
+@inner
+def _copy_best(source, target):
+    target.score = source.score
+    target.feature = source.feature
+    target.bin = source.bin
+    target.missing_left = source.missing_left
+    target.left = source.left
 
 
 @inner
@@ -294,6 +294,51 @@ def _count_rows(column, records, node, row_counts):
     row_counts[:] = 0
     for i in range(node.begin, node.end):
         row_counts[column[records[i] & u64(0xFFFFFFFF)]] += 1
+
+
+@inner
+def _recheck(thread, table, frontier, params, work):
+    """Find splits that leave enough rows (see ``Frontier.recheck``)."""
+    n_features = table.n_bins.size
+    by_feature, counted = work.by_feature[thread], work.counted[thread]
+    allowed, row_counts = work.allowed[thread], work.row_counts[thread]
+    while True:
+        k = atomic_add(work.counts, RECHECK, 1)
+        if k >= frontier.state[fr.N_RECHECK]:
+            break
+        x = frontier.recheck[k]
+        node = frontier.nodes[x]
+        records = table.records[node.depth & 1]
+        histogram = work.spare[thread]
+        if node.slot >= 0:
+            histogram = work.histograms[node.slot]
+        else:
+            histogram[:] = 0
+            add_rows(table.words, n_features, records, node.begin, node.end, histogram)
+        fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+        f = i64(0)
+        counting = False
+        while True:
+            first, last = (f, f + 1) if counting else (i64(0), n_features)
+            for f in range(first, last):
+                counted[f] = 1 if counting or allowed[f] == 0 else 0
+                by_feature[f].score = fr.NO_GAIN
+                if allowed[f] == 1:
+                    bins = histogram[f * N_SLOTS : (f + 1) * N_SLOTS]
+                    counts = row_counts if counting else row_counts[:0]
+                    best = by_feature[f]
+                    _best_of_feature(
+                        thread, table, frontier, params, work, x, bins, f, counts, best
+                    )
+            f = i64(0)
+            for other in range(1, n_features):
+                if by_feature[other].score > by_feature[f].score:
+                    f = i64(other)
+            if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
+                break
+            _count_rows(table.columns[f], records, node, row_counts)
+            counting = True
+        _copy_best(by_feature[f], work.rechecked[k])
 
 
 @inner
@@ -308,8 +353,9 @@ def _settle(frontier, params, x, best):
 
 
 @inner
-def _settle_pairs(frontier, params, work):
-    """Settle the new nodes on the best of their words, which stand in the order of features."""
+def _settle_nodes(frontier, params, work):
+    """Settle the new nodes on the best of their words, which stand in the order of features,
+    then the rechecked ones."""
     n_words = work.best.shape[1]
     for p in range(frontier.state[fr.N_PAIRS]):
         pair = frontier.pairs[p]
@@ -322,41 +368,8 @@ def _settle_pairs(frontier, params, work):
                 if work.best[p, w, child].score > work.best[p, word, child].score:
                     word = w
             _settle(frontier, params, x, work.best[p, word, child])
-
-
-@inner
-def _recheck(table, frontier, params, work):
-    """Choose the splits anew, with exact row counts, of nodes whose split left too few rows."""
-    # Typed zeros: a literal argument would compile the whole chain of functions again.
-    first_thread = first = i64(0)
-    n_features = i64(table.n_bins.size)
-    best = work.best[0, 0, 0]
     for k in range(frontier.state[fr.N_RECHECK]):
-        x = frontier.recheck[k]
-        node = frontier.nodes[x]
-        histogram = work.spare
-        if node.slot >= 0:
-            histogram = work.histograms[node.slot]
-        else:
-            histogram[:] = 0
-            records = table.records[node.depth & 1]
-            add_rows(table.words, n_features, records, node.begin, node.end, histogram)
-        best.score = fr.NO_GAIN
-        row_counts = work.row_counts[0]
-        _best_of_features(
-            first_thread,
-            table,
-            frontier,
-            params,
-            work,
-            x,
-            histogram,
-            first,
-            n_features,
-            row_counts,
-            best,
-        )
-        _settle(frontier, params, x, best)
+        _settle(frontier, params, frontier.recheck[k], work.rechecked[k])
     frontier.state[fr.N_RECHECK] = 0
 
 
@@ -389,10 +402,10 @@ def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
         _histograms(table, frontier, work)
         wait(barrier, n_threads)
         _evaluate(thread, table, frontier, params, work)
+        _recheck(thread, table, frontier, params, work)
         wait(barrier, n_threads)
         if thread == 0:
-            _settle_pairs(frontier, params, work)
-            _recheck(table, frontier, params, work)
+            _settle_nodes(frontier, params, work)
             fr.choose(frontier, params)
             _plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)
@@ -441,7 +454,7 @@ def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
     n_slots = frontier.free_slots.size
     n_partials = PIECES_PER_THREAD * n_threads + 1
     return Work(
-        counts=np.zeros(7 * CACHE_LINE, np.int64),
+        counts=np.zeros(8 * CACHE_LINE, np.int64),
         tasks=np.empty(capacity + table.records[0].size // PIECE + 1, TASK),
         filled=np.zeros(2 * capacity, np.int64),
         pieces=np.empty(capacity + n_partials, PIECE_OF_ROWS),
@@ -449,7 +462,11 @@ def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
         histograms=np.empty((n_slots, n_words * WORD_ENTRIES), np.int64),
         partials=np.empty((n_partials, n_words * WORD_ENTRIES), np.int64),
         best=np.empty((capacity, n_words, 2), BEST),
-        spare=np.empty(n_words * WORD_ENTRIES, np.int64),
+        rechecked=np.empty(capacity, BEST),
+        spare=np.empty((n_threads, n_words * WORD_ENTRIES), np.int64),
+        found=np.empty(n_threads, BEST),
+        by_feature=np.empty((n_threads, n_features), BEST),
+        counted=np.empty((n_threads, n_features), np.uint8),
         allowed=np.empty((n_threads, n_features), np.uint8),
         features=np.empty((n_threads, n_features), np.int64),
         hashes=np.empty((n_threads, n_features), np.uint64),

@@ -291,7 +291,7 @@ def _number_entries(offset, begin, feature, left, right, entry, order):
 
 def _round_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """For x of the type, ``x <= rounded`` says the same as ``x <= threshold``."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         rounded = thresholds.astype(dtype)
-    above = rounded.astype(np.float64) > thresholds
-    return np.where(above, np.nextafter(rounded, dtype.type(-np.inf)), rounded)
+        above = rounded.astype(np.float64) > thresholds
+        return np.where(above, np.nextafter(rounded, dtype.type(-np.inf)), rounded)

@@ -12,7 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
-from ..dtypes import Codes
+from ..dtypes import Codes, Splits
 from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from ..histogram import histogram
@@ -119,10 +119,11 @@ class _Batch:
         splittable = [x for x in new if can_split(frontier, params, x)]
         for x in set(new).difference(splittable):
             release(frontier, x)
-        self.choose_splits(splittable, exact=False)
+        self.settle(splittable, self.best_splits(splittable))
         recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
         state[fr.N_RECHECK] = 0
-        self.choose_splits(recheck, exact=True)
+        for x in recheck:
+            self.settle([x], self.best_splits_counted(x))
 
     def slot(self, x: int) -> int:
         return int(self.nodes["slot"][x])
@@ -135,34 +136,49 @@ class _Batch:
         total = histogram(self.codes, records, nodes["begin"].copy(), nodes["end"].copy())
         return [total[k, ...] for k in range(len(pairs))]
 
-    def choose_splits(self, x: list[int], exact: bool) -> None:
-        """Compare the splits of nodes, with exact row counts if asked for."""
-        if not x:
-            return
+    def best_splits(self, x: list[int], allowed: Any = None, counts: Any = None) -> Splits:
+        """Compare the splits of nodes, with exact row counts where they are given."""
         frontier, params, xp = self.frontier, self.params, self.xp
+        if not x:
+            return Splits(*[np.empty(0)] * 6)
+        if counts is None:
+            counts = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
+        nodes = self.nodes[x]
         histograms = [
             self.kept[slot] if slot >= 0 else self.sums(self.records, [(k, -1)])[0]
-            for k, slot in zip(x, self.nodes["slot"][x].tolist(), strict=True)
+            for k, slot in zip(x, nodes["slot"].tolist(), strict=True)
         ]
-        counts = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
-        if exact:  # a row count is the sum of a hessian of one
-            counted = (self.records & 0xFFFFFFFF) | 2**32
-            counts = xp.stack([total[1, ...] for total in self.sums(counted, [(k, -1) for k in x])])
-        nodes = self.nodes[x]
-        best = split(
+        return split(
             xp.stack(histograms),
             self.n_bins,
             np.stack([nodes["g"], nodes["h"]], axis=1),
             np.array([least_h(frontier, params, k) for k in x]),
             np.array([l2_of(frontier, params, k) for k in x]),
-            self.allowed(x),
+            self.allowed(x) if allowed is None else allowed,
             counts,
             params.min_samples_leaf,
         )
+
+    def best_splits_counted(self, x: int) -> Splits:
+        """The best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
+        counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
+        counts = self.sums(counted_records, [(x, -1)])[0][1:2, ...]
+        uncounted = self.allowed([x])
+        counted = np.zeros_like(uncounted)
+        while True:
+            best = self.best_splits([x], uncounted)
+            kept = self.best_splits([x], counted, counts)
+            f = int(best.feature[0])
+            if (best.score[0], -f) <= (kept.score[0], -int(kept.feature[0])) or f < 0:
+                return kept
+            uncounted[0, f], counted[0, f] = 0, 1
+
+    def settle(self, x: list[int], best: Splits) -> None:
+        """Write the nodes' splits into the table."""
         for name in ("feature", "bin", "missing_left", "left_g", "left_h"):
             self.nodes[name][x] = getattr(best, name)
         for k, score in zip(x, best.score, strict=True):
-            settle(frontier, params, k, score)
+            settle(self.frontier, self.params, k, score)
 
     def allowed(self, x: list[int]) -> np.ndarray:
         """The features that each node may use."""
