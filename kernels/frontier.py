@@ -21,22 +21,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numba.core.dispatcher import Dispatcher
 
+from .compilation import inner
 from .dtypes import N_SLOTS
 from .scalars.gain import newton_score
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
-inner = njit(
-    nogil=True,
-    error_model="numpy",
-    boundscheck=False,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
-"""The decorator of functions that compiled functions call. They have no entry from Python,
-whose compilation would cost more than their own (see ``callable_from_python``)."""
 NO_GAIN = -np.inf
 UNLIMITED = 2**31 - 1
 HISTOGRAM_BYTES = 2**29
@@ -94,11 +84,6 @@ PAIR = np.dtype(
         ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
     ]
 )
-
-
-def callable_from_python(function: Dispatcher) -> Dispatcher:
-    """An ``inner`` function with an entry from Python."""
-    return njit(error_model="numpy", cache=True)(function.py_func)
 
 
 class GrowthParams(NamedTuple):
@@ -318,26 +303,29 @@ def _simulate(frontier, root, max_leaves):
     """Walk the best-first order over the known splits.
 
     Fills ``need`` with the nodes that it opens and whose children are unknown, marks the
-    others as ``chosen``; returns the numbers of needed nodes and of splits.
+    others as ``chosen``; returns the numbers of needed nodes and of splits, and whether the
+    last split is a needed node's.
     """
     nodes = frontier.nodes
     heap = frontier.heap
     size = _push(heap, np.int64(0), nodes, np.int64(root))
     n_splits = 0
     n_need = 0
+    needs_last = False
     while size > 0 and n_splits < max_leaves - 1:
         x = heap[0]
         size = _pop(heap, size, nodes)
         n_splits += 1
         child = nodes[x].child
-        if child < 0:
+        needs_last = child < 0
+        if needs_last:
             frontier.need[n_need] = x
             n_need += 1
         else:
             nodes[x].chosen = 1
             size = _push(heap, size, nodes, child)
             size = _push(heap, size, nodes, child + 1)
-    return n_need, n_splits
+    return n_need, n_splits, needs_last
 
 
 @inner
@@ -366,7 +354,7 @@ def choose(frontier, params):
     state[N_EXPAND] = 0
     slots_left = state[N_FREE_SLOTS]
     for root in range(frontier.trees.size):
-        n_need, n_splits = _simulate(frontier, root, params.max_leaves)
+        n_need, n_splits, needs_last = _simulate(frontier, root, params.max_leaves)
         n_open = n_need
         if params.max_leaves < UNLIMITED and n_need > 2:
             n_open = (n_need + 1) >> 1
@@ -380,7 +368,8 @@ def choose(frontier, params):
                 slots_left = _evict_all(frontier)
             slots_left -= _slots_needed(frontier, x)
             k = state[N_EXPAND]
-            closes = n_need == 1 and n_splits == params.max_leaves - 1
+            # Not if it comes before a known split, which a child of it may beat.
+            closes = n_need == 1 and needs_last and n_splits == params.max_leaves - 1
             frontier.expand[k].node = x
             frontier.expand[k].closes = 1 if closes else 0
             state[N_EXPAND] = k + 1

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import frontier as fr
+from .compilation import callable_from_python
 from .dispatch import implementation
 from .dtypes import Codes
-from . import frontier as fr
 from .frontier import Frontier, GrowthParams
 
-
-_finish = fr.callable_from_python(fr.finish)
-_emit = fr.callable_from_python(fr.emit)
+_finish = callable_from_python(fr.finish)
+_emit = callable_from_python(fr.emit)
 
 
 class GrownTrees(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .team import kernel, run, threads_for
+from ..compilation import kernel
+from .team import run, threads_for
 
 
 @kernel

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import MISSING, ROW_ALIGNMENT, Codes
-from ..frontier import inner
-from .team import CACHE_LINE, atomic_add, kernel, run, threads_for
+from .team import CACHE_LINE, atomic_add, run, threads_for
 
 u8, u32 = np.uint8, np.uint32
 BLOCK = 512

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import SUM_CHUNK, Totals
-from ..frontier import inner
 from ..scalars.losses import gradient
 from ..scalars.primitives import bits_of
-from .team import kernel, run, threads_for, wait
+from .team import run, threads_for, wait
 
 
 @inner

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import frontier as fr
+from ..compilation import inner, kernel
 from ..dtypes import N_SLOTS, Codes
-from ..frontier import Frontier, GrowthParams, inner
+from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
-from .histogram import WORD_ENTRIES, add_rows, as_words, unpack_record
+from .histogram import STRIDE, WORD_ENTRIES, add_rows, as_words, unpack_record
 from .partition import PIECE, RUN, partition_alone, partition_piece
 from .split import best_of_feature
-from .team import CACHE_LINE, atomic_add, get_threads, kernel, run, wait
+from .team import CACHE_LINE, atomic_add, get_threads, run, wait
 
 u64, i64 = np.uint64, np.int64
 LOW = i64(0xFFFFFFFF)
@@ -253,7 +254,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     no_counts = work.row_counts[thread, :0]
     for f in range(8 * word, min(8 * word + 8, table.n_bins.size)):
         if allowed[f] == 1:
-            o = (f - 8 * word) * N_SLOTS
+            o = (f - 8 * word) * STRIDE
             bins = histogram[o : o + N_SLOTS]
             found = work.found[thread]
             _best_of_feature(thread, table, frontier, params, work, x, bins, f, no_counts, found)
@@ -324,7 +325,7 @@ def _recheck(thread, table, frontier, params, work):
                 counted[f] = 1 if counting or allowed[f] == 0 else 0
                 by_feature[f].score = fr.NO_GAIN
                 if allowed[f] == 1:
-                    bins = histogram[f * N_SLOTS : (f + 1) * N_SLOTS]
+                    bins = histogram[f * STRIDE : f * STRIDE + N_SLOTS]
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
                     _best_of_feature(

@@ -4,7 +4,11 @@ Inside this package a histogram is packed: one int64 per (feature, bin) holds ``
 so an update is a single addition. h is not negative and neither sum leaves 32 bits, so the
 halves never disturb each other, also when histograms are added and subtracted.
 
-    packed histogram of a node: [word][feature of the word][bin], 8 x 256 entries a word
+    packed histogram of a node: [word][feature of the word][bin], 8 x STRIDE entries a word
+
+A feature takes a cache line more than its 256 entries. Otherwise the first bins of all features
+would fall into the same two sets of the first-level cache, and tables with many binary
+columns, which touch little else, would miss it all the time.
 """
 
 from __future__ import annotations
@@ -13,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import N_SLOTS, Codes
-from ..frontier import inner
-from .team import atomic_add, kernel, prefetch, run, threads_for
+from .team import atomic_add, prefetch, run, threads_for
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
-WORD_ENTRIES = 8 * N_SLOTS
+STRIDE = N_SLOTS + 8
+WORD_ENTRIES = 8 * STRIDE
 PREFETCH_DISTANCE = 16
 BYTE = u64(255)
 
@@ -35,13 +40,13 @@ def unpack_record(record):
 def _add_word(histogram, o, w, v):
     """Add v to the entries of the eight codes in one word."""
     histogram[o + (w & BYTE)] += v
-    histogram[o + u64(256) + ((w >> u64(8)) & BYTE)] += v
-    histogram[o + u64(512) + ((w >> u64(16)) & BYTE)] += v
-    histogram[o + u64(768) + ((w >> u64(24)) & BYTE)] += v
-    histogram[o + u64(1024) + ((w >> u64(32)) & BYTE)] += v
-    histogram[o + u64(1280) + ((w >> u64(40)) & BYTE)] += v
-    histogram[o + u64(1536) + ((w >> u64(48)) & BYTE)] += v
-    histogram[o + u64(1792) + (w >> u64(56))] += v
+    histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
+    histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
+    histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
+    histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
+    histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
+    histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
+    histogram[o + u64(7 * STRIDE) + (w >> u64(56))] += v
 
 
 @inner
@@ -49,17 +54,17 @@ def _add_partial_word(histogram, o, w, v, n):
     """The same for the first n < 8 codes."""
     histogram[o + (w & BYTE)] += v
     if n > 1:
-        histogram[o + u64(256) + ((w >> u64(8)) & BYTE)] += v
+        histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
     if n > 2:
-        histogram[o + u64(512) + ((w >> u64(16)) & BYTE)] += v
+        histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
     if n > 3:
-        histogram[o + u64(768) + ((w >> u64(24)) & BYTE)] += v
+        histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
     if n > 4:
-        histogram[o + u64(1024) + ((w >> u64(32)) & BYTE)] += v
+        histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
     if n > 5:
-        histogram[o + u64(1280) + ((w >> u64(40)) & BYTE)] += v
+        histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
     if n > 6:
-        histogram[o + u64(1536) + ((w >> u64(48)) & BYTE)] += v
+        histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
 
 
 @inner
@@ -111,7 +116,7 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
     threads = min(threads_for(records.size * n_features), max(1, len(begin)))
     args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
     run(_worker, threads, *args)
-    return unpack(packed.reshape(len(begin), n_words * 8, N_SLOTS)[:, :n_features])
+    return unpack(packed.reshape(len(begin), n_words * 8, STRIDE)[:, :n_features, :N_SLOTS])
 
 
 def unpack(packed: np.ndarray) -> np.ndarray:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import Scales
-from ..frontier import inner
 from ..scalars.rounding import nearest
-from .team import kernel, run, threads_for
+from .team import run, threads_for
 
 i64 = np.int64
 BLOCK = 1024

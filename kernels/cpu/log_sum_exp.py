@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..frontier import inner
+from ..compilation import inner, kernel
 from ..scalars.elementary import exp, log
 from ..scalars.rounding import larger
-from .team import kernel, run, threads_for
+from .team import run, threads_for
 
 BLOCK = 1024
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import Codes
-from ..frontier import inner
-from .team import CACHE_LINE, atomic_add, kernel, prefetch, run, threads_for
+from .team import CACHE_LINE, atomic_add, prefetch, run, threads_for
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
 PIECE = 8192
@@ -82,7 +82,19 @@ def partition_piece(column, source, target, rows, segment, routing, filled, at, 
 
 @kernel
 def _worker(
-    thread, n_threads, barrier, columns, source, target, begin, end, feature, bin_, left, n_left, queue
+    thread,
+    n_threads,
+    barrier,
+    columns,
+    source,
+    target,
+    begin,
+    end,
+    feature,
+    bin_,
+    left,
+    n_left,
+    queue,
 ):
     while True:
         k = atomic_add(queue, 0, 1)

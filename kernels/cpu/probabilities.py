@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import kernel
 from ..scalars.elementary import exp, sigmoid
 from .log_sum_exp import log_sum_exp
-from .team import kernel, run, threads_for
+from .team import run, threads_for
 
 
 @kernel

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import Scales
-from ..frontier import inner
 from ..scalars.rng import draw
 from ..scalars.rounding import LOW_16, S16, stochastic_round
-from .team import kernel, run, threads_for
+from .team import run, threads_for
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
 

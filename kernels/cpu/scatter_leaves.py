@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .team import kernel, run
+from ..compilation import kernel
+from .team import run
 
 
 @kernel

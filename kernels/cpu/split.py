@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import MISSING, N_SLOTS, Splits
-from ..frontier import NO_GAIN, inner
+from ..frontier import NO_GAIN
 from ..scalars.gain import newton_score
 from ..scalars.primitives import bits_of, float_of
 from .histogram import pack
-from .team import atomic_add, kernel, run, threads_for
+from .team import atomic_add, run, threads_for
 
 i32, i64 = np.int32, np.int64
 LOW = i64(0xFFFFFFFF)
@@ -78,7 +79,9 @@ def _first(scores, n, value):
 
 
 @inner
-def best_of_feature(histogram, n_bins, total, least_h, l2, counts, n_rows, least_rows, prefix, scores):
+def best_of_feature(
+    histogram, n_bins, total, least_h, l2, counts, n_rows, least_rows, prefix, scores
+):
     """The best split of one feature: (score, bin, missing_left, packed left sums).
 
     ``histogram`` and ``total`` are packed; ``counts`` is empty where rows need not be counted.

@@ -21,16 +21,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..frontier import inner
-
-kernel = njit(
-    nogil=True, cache=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True
-)
-"""The decorator of every CPU kernel."""
+from ..compilation import inner
 
 SPINS_BEFORE_YIELD = 4000
 CACHE_LINE = 8

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compilation import inner, kernel
 from ..dtypes import MISSING, N_SLOTS
-from ..frontier import inner
 from ..scalars.routing import value_goes_left
 from .bin_values import code_column
-from .team import CACHE_LINE, atomic_add, kernel, run, threads_for
+from .team import CACHE_LINE, atomic_add, run, threads_for
 
 u8 = np.uint8
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..compilation import kernel
 from ..dtypes import Codes
 from ..scalars.routing import code_goes_left
-from .team import kernel, run, threads_for
+from .team import run, threads_for
 
 
 @kernel

@@ -12,6 +12,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
+from ..compilation import callable_from_python
 from ..dtypes import Codes, Splits
 from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
@@ -20,9 +21,8 @@ from ..partition import partition
 from ..scatter_leaves import scatter_leaves
 from ..split import split
 
-
 start, choose, commit, settle, release, can_split, least_h, l2_of, allow_features = (
-    fr.callable_from_python(function)
+    callable_from_python(function)
     for function in (
         fr.start,
         fr.choose,

@@ -4,4 +4,3 @@ Each function is a bare ``@formula`` function, so that CPU kernels, CUDA kernels
 simulator can all call it; ``vectorise`` makes the same source run on whole arrays of any
 Array API library for the reference implementations.
 """
-
