@@ -21,7 +21,8 @@ from ..compilation import inner, kernel
 from ..dtypes import N_SLOTS, Codes
 from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
-from .histogram import STRIDE, WORD_ENTRIES, add_rows, as_words, unpack_record
+from .bundles import Layout, expand, layout
+from .histogram import STRIDE, WORD_ENTRIES, add_rows, unpack_record
 from .partition import PIECE, RUN, partition_alone, partition_piece
 from .split import best_of_feature
 from .team import CACHE_LINE, atomic_add, get_threads, run, wait
@@ -52,14 +53,13 @@ BEST = np.dtype(
 
 
 class Table(NamedTuple):
-    """The rows: codes as columns and as row-major words, and both buffers of records.
+    """The rows: codes as columns and in the layout for histograms, both buffers of records.
 
     A node's records are in the buffer ``depth & 1``.
     """
 
     columns: np.ndarray
-    words: np.ndarray
-    n_bins: np.ndarray
+    layout: Layout
     records: tuple[np.ndarray, np.ndarray]
 
 
@@ -95,6 +95,7 @@ class Work(NamedTuple):
     features: np.ndarray
     hashes: np.ndarray
     side: np.ndarray
+    expanded: np.ndarray
     prefix: np.ndarray
     scores: np.ndarray
     row_counts: np.ndarray
@@ -202,7 +203,7 @@ def _plan_histograms(frontier, work, n_threads):
 
 @inner
 def _histograms(table, frontier, work):
-    n_features = table.n_bins.size
+    n_columns = table.layout.column_begin.size - 1
     while True:
         k = atomic_add(work.counts, HISTOGRAM, 1)
         if k >= work.counts[N_PIECES]:
@@ -214,7 +215,7 @@ def _histograms(table, frontier, work):
             into = work.partials[piece.partial]
         into[:] = 0
         records = table.records[node.depth & 1]
-        add_rows(table.words, n_features, records, piece.begin, piece.end, into)
+        add_rows(table.layout.words, n_columns, records, piece.begin, piece.end, into)
 
 
 @inner
@@ -252,14 +253,35 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     allowed = work.allowed[thread]
     fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
     no_counts = work.row_counts[thread, :0]
-    for f in range(8 * word, min(8 * word + 8, table.n_bins.size)):
+    layout = table.layout
+    last = min(8 * word + 8, layout.column_begin.size - 1)
+    for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
+        f = layout.column_features[k]
         if allowed[f] == 1:
-            o = (f - 8 * word) * STRIDE
-            bins = histogram[o : o + N_SLOTS]
+            bins = _bins_of(layout.features[f], histogram, 8 * word, work.expanded[thread])
             found = work.found[thread]
             _best_of_feature(thread, table, frontier, params, work, x, bins, f, no_counts, found)
-            if found.score > best.score:
+            if _is_better(found, best):
                 _copy_best(found, best)
+
+
+@inner
+def _is_better(found, best):
+    """Ties go to the lowest feature, whatever the order of the columns."""
+    if found.score == best.score:
+        return found.score > fr.NO_GAIN and found.feature < best.feature
+    return found.score > best.score
+
+
+@inner
+def _bins_of(feature, histogram, first_column, scratch):
+    """The histogram of one feature; ``histogram`` begins with the bins of a column."""
+    o = (feature.column - first_column) * STRIDE
+    bins = histogram[o : o + N_SLOTS]
+    if feature.stride == 0:
+        return bins
+    expand(bins, feature, scratch)
+    return scratch
 
 
 @inner
@@ -269,7 +291,7 @@ def _best_of_feature(thread, table, frontier, params, work, x, bins, f, row_coun
     best.feature = f
     best.score, best.bin, best.missing_left, best.left = best_of_feature(
         bins,
-        table.n_bins[f],
+        table.layout.features[f].n_bins,
         (node.g << i64(32)) + node.h,
         fr.least_h(frontier, params, x),
         fr.l2_of(frontier, params, x),
@@ -300,7 +322,8 @@ def _count_rows(column, records, node, row_counts):
 @inner
 def _recheck(thread, table, frontier, params, work):
     """Find splits that leave enough rows (see ``Frontier.recheck``)."""
-    n_features = table.n_bins.size
+    n_features = table.layout.features.size
+    n_columns = table.layout.column_begin.size - 1
     by_feature, counted = work.by_feature[thread], work.counted[thread]
     allowed, row_counts = work.allowed[thread], work.row_counts[thread]
     while True:
@@ -315,7 +338,7 @@ def _recheck(thread, table, frontier, params, work):
             histogram = work.histograms[node.slot]
         else:
             histogram[:] = 0
-            add_rows(table.words, n_features, records, node.begin, node.end, histogram)
+            add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
         fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
         f = i64(0)
         counting = False
@@ -325,7 +348,9 @@ def _recheck(thread, table, frontier, params, work):
                 counted[f] = 1 if counting or allowed[f] == 0 else 0
                 by_feature[f].score = fr.NO_GAIN
                 if allowed[f] == 1:
-                    bins = histogram[f * STRIDE : f * STRIDE + N_SLOTS]
+                    bins = _bins_of(
+                        table.layout.features[f], histogram, i64(0), work.expanded[thread]
+                    )
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
                     _best_of_feature(
@@ -366,7 +391,7 @@ def _settle_nodes(frontier, params, work):
                 continue
             word = 0
             for w in range(1, n_words):
-                if work.best[p, w, child].score > work.best[p, word, child].score:
+                if _is_better(work.best[p, w, child], work.best[p, word, child]):
                     word = w
             _settle(frontier, params, x, work.best[p, word, child])
     for k in range(frontier.state[fr.N_RECHECK]):
@@ -439,7 +464,8 @@ def grow(
     n_features, n_rows = codes.columns.shape
     frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
-    table = Table(codes.columns, as_words(codes), n_bins, (records, np.empty_like(records)))
+    buffers = (records, np.empty_like(records))
+    table = Table(codes.columns, layout(codes, n_bins), buffers)
     work = _allocate_work(table, frontier, n_threads)
     run(_grow_worker, n_threads, table, frontier, params, work)
     trees = finished(frontier, params)
@@ -449,8 +475,8 @@ def grow(
 
 
 def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
-    n_features = table.n_bins.size
-    n_words = (n_features + 7) // 8
+    n_features = table.layout.features.size
+    n_words = (table.layout.column_begin.size + 6) // 8
     capacity = frontier.nodes.size
     n_slots = frontier.free_slots.size
     n_partials = PIECES_PER_THREAD * n_threads + 1
@@ -472,6 +498,7 @@ def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
         features=np.empty((n_threads, n_features), np.int64),
         hashes=np.empty((n_threads, n_features), np.uint64),
         side=np.empty((n_threads, 2, RUN), np.uint64),
+        expanded=np.empty((n_threads, N_SLOTS), np.int64),
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),

@@ -68,14 +68,14 @@ def _add_partial_word(histogram, o, w, v, n):
 
 
 @inner
-def add_rows(words, n_features, records, begin, end, histogram):
+def add_rows(words, n_columns, records, begin, end, histogram):
     """Add the rows of ``records[begin:end]`` to a packed histogram.
 
-    ``words`` is the code matrix as one flat array of 64-bit words.
+    ``words`` is a row-major matrix of codes as one flat array of 64-bit words.
     """
-    n_words = u64((n_features + 7) >> 3)
-    n_full = u64(n_features >> 3)
-    tail = n_features & 7
+    n_words = u64((n_columns + 7) >> 3)
+    n_full = u64(n_columns >> 3)
+    tail = n_columns & 7
     entries = u64(WORD_ENTRIES)
     last = end - 1
     for i in range(begin, end):

@@ -56,8 +56,9 @@ def partition_alone(column, source, target, begin, end, routing):
 def partition_piece(column, source, target, rows, segment, routing, filled, at, side):
     """Partition a part of a segment that other threads work on too.
 
-    ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]`` and ``filled[at + 1]`` count the rows placed
-    so far from its front and from its back; ``side`` is this thread's buffer, (2, RUN).
+    ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]`` and
+    ``filled[at + 1]`` count the rows placed so far from its front and from its back; ``side``
+    is this thread's buffer, (2, RUN).
     """
     shift = u8(routing[1])
     limit = u8(routing[0] + routing[1])

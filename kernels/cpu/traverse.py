@@ -12,7 +12,6 @@ five times faster than walking where trees have a few hundred leaves at most.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from ..compilation import inner, kernel
 from ..dtypes import MISSING, N_SLOTS
 from ..scalars.routing import value_goes_left
 from .bin_values import code_column
+from .derived import derived
 from .team import CACHE_LINE, atomic_add, run, threads_for
 
 u8 = np.uint8
@@ -188,17 +188,10 @@ def leaf_indices(trees: Any, X: Any) -> Any:
     return leaf
 
 
-_packed: dict[tuple[int, str], Packed | None] = {}
-
-
 def pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:
-    """The layout for blocks, kept as long as the forest lives; None where it does not fit
-    (more than 256 leaves in a tree or 254 thresholds of a feature)."""
-    key = (id(trees.feature), dtype.str)
-    if key not in _packed:
-        _packed[key] = _pack(trees, n_features, dtype)
-        weakref.finalize(trees.feature, _packed.pop, key, None)
-    return _packed[key]
+    """The layout for blocks; None where it does not fit (more than 256 leaves in a tree or 254
+    thresholds of a feature)."""
+    return derived(trees.feature, dtype.str, lambda: _pack(trees, n_features, dtype))
 
 
 def _pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:

@@ -1,0 +1,108 @@
+"""Several small features in one byte.
+
+A histogram costs one addition for each row and byte. Features of few bins, such as the columns of
+a one-hot encoding, share a byte: eight binary ones make one code of 256. Their own histograms
+are sums over parts of the common one, which cost nothing beside adding up the rows.
+
+    code = c0 + c1 * n0 + c2 * n0 * n1 + ...        (stride of feature k: n0 * ... * n(k-1))
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..compilation import inner
+from ..dtypes import MISSING, N_SLOTS, Codes
+from .derived import derived
+
+MOST_BINS = 16
+"""A feature with more bins keeps a byte of its own."""
+FEWEST_ROWS = 5_000
+"""Tables with fewer rows do not repay the expansion."""
+
+_I = np.int64
+FEATURE = np.dtype(
+    [
+        ("column", _I),  # the byte that holds it
+        ("stride", _I),  # in the code of a bundle; 0: the byte is its own
+        ("n_bins", _I),
+        ("product", _I),  # number of codes of the bundle
+    ]
+)
+
+
+class Layout(NamedTuple):
+    """What histograms are added up from.
+
+    words : uint64, flat
+        Row-major, eight bytes a word.
+    features : FEATURE, one entry a feature
+    column_begin, column_features : int64
+        ``column_features[column_begin[c]:column_begin[c + 1]]`` share byte c.
+    """
+
+    words: np.ndarray
+    features: np.ndarray
+    column_begin: np.ndarray
+    column_features: np.ndarray
+
+
+@inner
+def expand(bundle, feature, bins):
+    """The histogram of one feature of a bundle: ``bins[d]`` sums the codes with digit d."""
+    stride, step = feature.stride, feature.stride * feature.n_bins
+    for d in range(feature.n_bins):
+        total = np.int64(0)
+        for outer in range(d * stride, feature.product, step):
+            for i in range(outer, outer + stride):
+                total += bundle[i]
+        bins[d] = total
+    bins[MISSING] = 0
+
+
+def layout(codes: Codes, n_bins: np.ndarray) -> Layout:
+    """The layout of a table, made once."""
+    return derived(codes.rows, "layout", lambda: _layout(codes, n_bins))
+
+
+def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
+    groups = _bundle(codes, n_bins)
+    n_features, n_rows = codes.columns.shape
+    features = np.zeros(n_features, FEATURE)
+    features["n_bins"] = n_bins
+    for column, group in enumerate(groups):
+        features["column"][group] = column
+        if len(group) > 1:
+            sizes = n_bins[group].astype(np.int64)
+            features["stride"][group] = np.cumprod(sizes) // sizes
+            features["product"][group] = np.prod(sizes)
+    begin = np.cumsum([0, *map(len, groups)])
+    if len(groups) == n_features:
+        words = codes.rows
+    else:
+        words = np.zeros((n_rows, -(-len(groups) // 8) * 8), np.uint8)
+        for column, group in enumerate(groups):
+            strides = np.maximum(features["stride"][group], 1).astype(np.uint8)
+            parts = (codes.columns[f] * s for f, s in zip(group, strides, strict=True))
+            words[:, column] = sum(parts, np.uint8(0))
+    return Layout(words.reshape(-1).view(np.uint64), features, begin, np.concatenate(groups))
+
+
+def _bundle(codes: Codes, n_bins: np.ndarray) -> list[list[int]]:
+    """Which features share a byte: those with few bins and no missing values, as they come."""
+    own: list[list[int]] = []
+    shared: list[list[int]] = []
+    product = N_SLOTS
+    for f, n in enumerate(n_bins.tolist()):
+        small = codes.columns.shape[1] >= FEWEST_ROWS and n <= MOST_BINS
+        if not small or int(codes.columns[f].max()) == MISSING:
+            own.append([f])
+        elif product * n <= N_SLOTS and shared:
+            shared[-1].append(f)
+            product *= n
+        else:
+            shared.append([f])
+            product = n
+    return sorted(own + shared, key=lambda group: (len(group) > 1, group[0]))
