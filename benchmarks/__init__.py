@@ -1,0 +1,1 @@
+"""Measurements of gpuens and of the libraries beside it: ``python -m benchmarks``."""

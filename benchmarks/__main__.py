@@ -1,0 +1,46 @@
+"""``python -m benchmarks [NAME [options]]``: one measurement, or the standard set."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from importlib import import_module
+
+PROGRAMS = {
+    "identity": "the same model with any number of threads and in every implementation",
+    "fit": "time to train, beside LightGBM, XGBoost and scikit-learn",
+    "predict": "time to predict a table and a single row",
+    "accuracy": "log loss and RMSE on real data, beside the same libraries and CatBoost",
+    "startup": "a new process: import, first fit, first prediction",
+    "memory": "peak memory of training",
+    "report": "the results in README.md, and their picture",
+    "gpu_check": "tests and times on this machine's NVIDIA GPU",
+}
+STANDARD = [name for name in PROGRAMS if name != "gpu_check"]
+
+
+def main(argv: list[str] | None = None) -> int:
+    listing = "\n".join(f"  {name:<11}{text}" for name, text in PROGRAMS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Measure gpuens. Without NAME: everything but gpu_check, each in a process "
+        "of its own.",
+        epilog=f"programs:\n{listing}\n\n`python -m benchmarks NAME --help` lists the options.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", choices=PROGRAMS, metavar="NAME")
+    parser.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")
+    options = parser.parse_args(argv)
+    if options.name:
+        return import_module(f"benchmarks.{options.name}").main(options.options)
+    return max([_run(name) for name in STANDARD])
+
+
+def _run(name: str) -> int:
+    print(f"== {name}: {PROGRAMS[name]}", flush=True)
+    return subprocess.run([sys.executable, "-m", "benchmarks", name]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Fair clocks: runs of several libraries that take turns in one process."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+Action = Callable[[], Any]
+
+
+def seconds_of(action: Action, threads: int) -> tuple[float, Any]:
+    """Time of one call, and its result. OpenMP, which scikit-learn takes its number of threads
+    from, is limited outside of the clock."""
+    gc.collect()
+    with threadpool_limits(threads):
+        start = time.perf_counter()
+        result = action()
+        return time.perf_counter() - start, result
+
+
+def interleaved(
+    actions: Mapping[str, Action], repeats: int, threads: int, budget: float = float("inf")
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Run all actions in turn, several times.
+
+    The order rotates from round to round, so that what a library leaves behind, and a machine
+    that becomes slower, meet everybody alike.
+
+    Parameters
+    ----------
+    actions : dict of str to callable
+    repeats : int
+        Rounds.
+    threads : int
+    budget : float
+        Seconds after which no further round starts.
+
+    Returns
+    -------
+    seconds : dict of str to list of float
+        One entry a round.
+    results : dict of str to object
+        What the last call returned.
+    """
+    names = list(actions)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    results: dict[str, Any] = {}
+    started = time.perf_counter()
+    for i in range(repeats):
+        if i and time.perf_counter() - started > budget:
+            print(f"  the budget of {budget:g} s is spent after {i} of {repeats} rounds")
+            break
+        for name in names[i % len(names) :] + names[: i % len(names)]:
+            results.pop(name, None)
+            taken, results[name] = seconds_of(actions[name], threads)
+            seconds[name].append(taken)
+            print(f"  round {i + 1}: {name:<28} {taken:>12.6f} s", flush=True)
+    return seconds, results
+
+
+def compare(seconds: Mapping[str, list[float]], ours: str) -> dict[str, dict[str, Any]]:
+    """Medians, and our time by each other's.
+
+    ``ratio`` divides the medians; ``ratio_range`` is the least and the largest ratio of two
+    runs of one round.
+    """
+    table: dict[str, dict[str, Any]] = {}
+    for name, runs in seconds.items():
+        table[name] = {"seconds": runs, "median": median(runs)}
+        if name != ours:
+            pairs = [a / b for a, b in zip(seconds[ours], runs, strict=True)]
+            table[name]["ratio"] = median(seconds[ours]) / median(runs)
+            table[name]["ratio_range"] = [min(pairs), max(pairs)]
+    return table
