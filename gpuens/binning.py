@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,9 @@ from .kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 
 SAMPLE_SIZE = 200_000
 """Rows that cut points are chosen from; larger tables are sampled."""
+FEATURES_AT_ONCE = 8
+"""Columns of the sample that are in memory together."""
+CELLS_WORTH_A_THREAD = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,20 +62,18 @@ class Binner:
             Key of the sample when the table has more than ``SAMPLE_SIZE`` rows.
         """
         rows = sample_rows(X.shape[0], seed)
-        if rows is not None:
-            X = X[device.asarray(rows)]
-            weight = None if weight is None else weight[device.asarray(rows)]
-        sample = to_numpy(X)
-        weight = None if weight is None else to_numpy(weight)
-
-        def cut(f: int) -> np.ndarray:
-            return cut_points(np.array(sample[:, f]), weight, max_bins)
-
-        features = range(sample.shape[1])
-        if n_threads > 1 and sample.size > 200_000:
-            with ThreadPoolExecutor(n_threads) as pool:
-                return cls(tuple(pool.map(cut, features)))
-        return cls(tuple(cut(f) for f in features))
+        if rows is None:
+            rows = slice(None)
+        else:
+            rows = device.asarray(rows)
+        weight = None if weight is None else to_numpy(weight[rows])
+        cuts: list[np.ndarray] = []
+        for first in range(0, X.shape[1], FEATURES_AT_ONCE):
+            sample = to_numpy(X[rows, first : first + FEATURES_AT_ONCE])
+            cuts += _cut_columns(sample, weight, max_bins, n_threads)
+        if X.shape[0] > SAMPLE_SIZE:
+            _return_freed_memory()
+        return cls(tuple(cuts))
 
     @property
     def n_bins(self) -> np.ndarray:
@@ -83,6 +86,25 @@ class Binner:
         for row, cuts in zip(table, self.thresholds, strict=True):
             row[: len(cuts)] = round_down(cuts, X.dtype)
         return bin_values(X, device.asarray(table))
+
+
+def _cut_columns(
+    sample: np.ndarray, weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> list[np.ndarray]:
+    def cut(f: int) -> np.ndarray:
+        return cut_points(np.array(sample[:, f]), weight, max_bins)
+
+    features = range(sample.shape[1])
+    if n_threads == 1 or sample.size < CELLS_WORTH_A_THREAD:
+        return [cut(f) for f in features]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(cut, features))
+
+
+def _return_freed_memory() -> None:
+    """Let go of what the sample took; glibc keeps it otherwise, and training adds to it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def sample_rows(n: int, seed: int) -> np.ndarray | None:
@@ -151,7 +173,7 @@ def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
     """The largest numbers of ``dtype`` not above the thresholds: for x of that type,
     ``x <= rounded`` says the same as ``x <= threshold``."""
     target = np.dtype(dtype)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", under="ignore"):
         rounded = thresholds.astype(target)
-    above = rounded.astype(np.float64) > thresholds
-    return np.where(above, np.nextafter(rounded, target.type(-np.inf)), rounded)
+        above = rounded.astype(np.float64) > thresholds
+        return np.where(above, np.nextafter(rounded, target.type(-np.inf)), rounded)

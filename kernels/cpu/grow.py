@@ -22,6 +22,7 @@ from ..dtypes import N_SLOTS, Codes
 from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from .bundles import Layout, expand, layout
+from .derived import derived
 from .histogram import STRIDE, WORD_ENTRIES, add_rows, unpack_record
 from .partition import PIECE, RUN, partition_alone, partition_piece
 from .split import best_of_feature
@@ -464,9 +465,9 @@ def grow(
     n_features, n_rows = codes.columns.shape
     frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
-    buffers = (records, np.empty_like(records))
-    table = Table(codes.columns, layout(codes, n_bins), buffers)
-    work = _allocate_work(table, frontier, n_threads)
+    table, work = _workspace(codes, n_bins, records, frontier, n_threads)
+    work.counts[:] = 0
+    work.filled[:] = 0
     run(_grow_worker, n_threads, table, frontier, params, work)
     trees = finished(frontier, params)
     leaf = np.full((tree_begin.size, n_rows), -1, np.int32)
@@ -474,15 +475,30 @@ def grow(
     return trees._replace(leaf=leaf)
 
 
-def _allocate_work(table: Table, frontier: Frontier, n_threads: int) -> Work:
-    n_features = table.layout.features.size
-    n_words = (table.layout.column_begin.size + 6) // 8
+def _workspace(
+    codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int
+) -> tuple[Table, Work]:
+    """The tables of a growth; large ones are kept from tree to tree, while their sizes last."""
+    kept = derived(codes.rows, "workspace", dict)
+    sizes = (records.size, frontier.nodes.size, n_threads)
+    if kept.get("sizes") != sizes:
+        kept.clear()
+        kept["sizes"] = sizes
+        kept["spare"] = np.empty_like(records)
+        kept["work"] = _allocate_work(layout(codes, n_bins), records.size, frontier, n_threads)
+    table = Table(codes.columns, layout(codes, n_bins), (records, kept["spare"]))
+    return table, kept["work"]
+
+
+def _allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads: int) -> Work:
+    n_features = layout.features.size
+    n_words = (layout.column_begin.size + 6) // 8
     capacity = frontier.nodes.size
     n_slots = frontier.free_slots.size
     n_partials = PIECES_PER_THREAD * n_threads + 1
     return Work(
         counts=np.zeros(8 * CACHE_LINE, np.int64),
-        tasks=np.empty(capacity + table.records[0].size // PIECE + 1, TASK),
+        tasks=np.empty(capacity + n_records // PIECE + 1, TASK),
         filled=np.zeros(2 * capacity, np.int64),
         pieces=np.empty(capacity + n_partials, PIECE_OF_ROWS),
         partial_range=np.empty((capacity, 2), np.int64),

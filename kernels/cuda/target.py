@@ -110,13 +110,27 @@ def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int
 
 def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
     """Start a kernel on the current stream."""
-    function[blocks, threads, current_stream()](*args)
+    if not is_simulated():
+        function[blocks, threads, current_stream()](*args)
+        return
+    passed = [_for_simulator(argument) for argument in args]
+    function[blocks, threads](*passed)
+    for argument, copy in zip(args, passed, strict=True):
+        if copy is not argument and argument.flags.writeable:
+            argument[...] = copy
+
+
+def _for_simulator(argument: Any) -> Any:
+    """A copy of what the simulator does not take: it writes all arrays back, also read-only
+    ones, and refuses arrays with gaps."""
+    takes = not isinstance(argument, np.ndarray) or (
+        argument.flags.forc and argument.flags.writeable
+    )
+    return argument if takes else argument.copy()
 
 
 def current_stream() -> Any:
     """CuPy's current stream as Numba launches on it."""
-    if is_simulated():
-        return 0
     runtime = _arrays().cuda
     pointer = runtime.get_current_stream().ptr or LEGACY_STREAM
     return _wrapped_stream(runtime.runtime.getDevice(), pointer)
