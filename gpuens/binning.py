@@ -61,17 +61,14 @@ class Binner:
         seed : int
             Key of the sample when the table has more than ``SAMPLE_SIZE`` rows.
         """
-        rows = sample_rows(X.shape[0], seed)
-        if rows is None:
-            rows = slice(None)
-        else:
-            rows = device.asarray(rows)
+        sampled = sample_rows(X.shape[0], seed)
+        rows = slice(None) if sampled is None else device.asarray(sampled)
         weight = None if weight is None else to_numpy(weight[rows])
         cuts: list[np.ndarray] = []
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = to_numpy(X[rows, first : first + FEATURES_AT_ONCE])
             cuts += _cut_columns(sample, weight, max_bins, n_threads)
-        del sample, rows, weight
+        del sample, sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
             _return_freed_memory()
         return cls(tuple(cuts))

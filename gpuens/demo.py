@@ -183,7 +183,7 @@ def draw_learning_curve(task: Task, ours: Any, peer: Any, path: Path) -> None:
     axes.set_ylabel("log loss in nats a row")
     axes.set_title(f"Generated table, {X.shape[0]:,} rows × {X.shape[1]} columns", fontsize=11)
     axes.set_xlim(0, None)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)

@@ -59,9 +59,7 @@ class Loss(ABC):
         """What is subtracted from every output of a row; empty for nothing."""
         return device.xp.empty(0)
 
-    def gradients(
-        self, target: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any
-    ) -> Totals:
+    def gradients(self, target: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
         """Fill ``g`` and ``h`` of one output; see ``kernels.gradients``."""
         return gradients(self.formula(), target, raw, shift, weight, g, h)
 
@@ -144,5 +142,3 @@ class MultinomialLogLoss(Loss):
 
     def predict(self, raw: Any, device: Device) -> Any:
         return probabilities(raw)
-
-

@@ -67,10 +67,12 @@ def _root_totals(records: Any, begin: np.ndarray, end: np.ndarray) -> tuple[np.n
     g = xp.astype(records >> 48, xp.int64)
     g = xp.where(g >= 2**15, g - 2**16, g)
     h = xp.astype((records >> 32) & 0xFFFF, xp.int64)
-    return tuple(
-        np.array([int(xp.sum(v[int(b) : int(e)])) for b, e in zip(begin, end, strict=True)])
-        for v in (g, h)
-    )
+
+    def sums(values: Any) -> np.ndarray:
+        segments = zip(begin.tolist(), end.tolist(), strict=True)
+        return np.array([int(xp.sum(values[first:last])) for first, last in segments])
+
+    return sums(g), sums(h)
 
 
 class _Batch:
