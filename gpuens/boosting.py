@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .callbacks import Callback, TrainingState
+from .callbacks import Callback, Evaluations, TrainingState
 from .early_stopping import EarlyStopping
 from .forest import Forest, ForestBuilder
 from .growth import Grower, TrainingRows
 
-Metric = Callable[[TrainingRows], float]
+FRAMES_BELOW_FIT = 5
+"""Calls between ``fit`` and a warning in ``boost``, so that it shows the user's line."""
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Evaluation:
     data: str
     metric: str
     rows: TrainingRows
-    compute: Metric
+    compute: Callable[[TrainingRows], float]
 
 
 @dataclass
@@ -38,8 +40,77 @@ class BoostingResult:
 
     forest: Forest
     n_iter: int
-    evals: dict[str, dict[str, list[float]]]
+    evals: Evaluations
     stopped: str
+
+
+class Watch:
+    """The metrics of all rounds, and what early stopping makes of the first of them.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+    stopping : EarlyStopping or None
+    first : int
+        Rounds that the model has before the loop.
+    before : Evaluations
+        Their metrics. They are carried on if the last of them are those of the sets at hand,
+        so that a training that goes on ends as one that was never left.
+    """
+
+    def __init__(
+        self,
+        evaluations: Sequence[Evaluation],
+        stopping: EarlyStopping | None,
+        first: int,
+        before: Evaluations,
+    ) -> None:
+        self.evals: Evaluations = {}
+        self._evaluations = evaluations
+        self._stopping = stopping
+        self._evaluate()
+        kept = _same_until(before, self.evals, first)
+        self._first = 0 if kept else first
+        if kept:
+            self.evals = kept
+        self.stops = False
+        if stopping is not None:
+            for index, value in enumerate(self._watched()):
+                self.stops = stopping.update(self._first + index, value)
+
+    def update(self, iteration: int) -> None:
+        """Compute the metrics after a round; ``stops`` says whether it was the last one."""
+        self._evaluate()
+        if self._stopping is not None:
+            self.stops = self._stopping.update(iteration, self._watched()[-1])
+
+    def forget_after(self, iteration: int) -> None:
+        """Drop what a round that was not finished has left."""
+        for metrics in self.evals.values():
+            for values in metrics.values():
+                del values[iteration - self._first + 1 :]
+
+    def _evaluate(self) -> None:
+        for e in self._evaluations:
+            values = self.evals.setdefault(e.data, {}).setdefault(e.metric, [])
+            values.append(e.compute(e.rows))
+
+    def _watched(self) -> list[float]:
+        first = self._evaluations[0]
+        return self.evals[first.data][first.metric]
+
+
+def _same_until(before: Evaluations, now: Evaluations, first: int) -> Evaluations:
+    """The metrics before a warm start up to round ``first``, nothing if that round's are not
+    those that were computed now."""
+    kept: Evaluations = {}
+    for data, metrics in now.items():
+        for metric, (value,) in metrics.items():
+            values = before.get(data, {}).get(metric, [])[: first + 1]
+            if len(values) != first + 1 or values[-1] != value:
+                return {}
+            kept.setdefault(data, {})[metric] = values
+    return kept
 
 
 def boost(
@@ -50,7 +121,8 @@ def boost(
     evaluations: Sequence[Evaluation],
     stopping: EarlyStopping | None,
     callbacks: Sequence[Callback],
-    model: Callable[[Forest, int], Any],
+    model: Callable[[BoostingResult], Any],
+    before: Evaluations,
 ) -> BoostingResult:
     """Run rounds ``first … n_iterations - 1``.
 
@@ -61,61 +133,57 @@ def boost(
     evaluations : sequence of Evaluation
         The first one decides about stopping.
     stopping : EarlyStopping or None
-        When it stops the loop, trees after the best round are dropped.
+        Where it is given, trees after the best round are dropped.
     model : callable
-        Makes a fitted estimator from a forest and its number of rounds, for callbacks.
+        Makes a fitted estimator from a result, for callbacks.
+    before : Evaluations
+        The metrics of the rounds before ``first``.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Before a single round was finished.
     """
     n_outputs = grower.loss.n_outputs
     others = _distinct([e.rows for e in evaluations if e.rows is not grower.rows])
-    evals: dict[str, dict[str, list[float]]] = {}
-    _evaluate(evaluations, evals)
-    if stopping is not None:
-        stopping.update(0, _watched(evaluations, evals))
+    watch = Watch(evaluations, stopping, first, before)
     done = first
-    stopped = "finished"
+    stopped = "early stopping" if watch.stops else "finished"
 
     def current_model() -> Any:
-        return model(builder.freeze(), done)
+        evals = copy.deepcopy(watch.evals)
+        return model(BoostingResult(builder.freeze(), done, evals, "checkpoint"))
 
-    state = TrainingState(done, n_iterations, evals, builder.freeze, current_model)
+    state = TrainingState(done, n_iterations, first, watch.evals, builder.freeze, current_model)
     try:
-        for index in range(first, n_iterations):
-            grower.grow_round(index, builder, others)
-            done = index + 1
-            _evaluate(evaluations, evals)
+        while done < n_iterations and stopped == "finished":
+            grower.grow_round(done, builder, others)
+            watch.update(done + 1)
+            done += 1
             state.iteration = done
             stop = [callback.after_iteration(state) for callback in callbacks]
             if any(stop):
                 stopped = "callback"
-                break
-            if stopping is not None and stopping.update(done - first, _watched(evaluations, evals)):
+            elif watch.stops:
                 stopped = "early stopping"
-                break
     except KeyboardInterrupt:
+        if done == 0:
+            raise
         stopped = "interrupted"
+        watch.forget_after(done)
+        builder.keep(done * n_outputs)
         warnings.warn(
             f"Training was interrupted: the model keeps the {done} rounds that were finished.",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=FRAMES_BELOW_FIT,
         )
-        builder.drop_last(len(builder) - done * n_outputs)
+    for callback in callbacks:
+        if hasattr(callback, "after_training"):
+            callback.after_training(state)
     if stopping is not None and stopped in ("early stopping", "finished"):
-        done = max(first + stopping.best_iteration, min(done, 1))
-        builder.drop_last(len(builder) - done * n_outputs)
-    return BoostingResult(builder.freeze(), done, evals, stopped)
-
-
-def _evaluate(
-    evaluations: Sequence[Evaluation], evals: dict[str, dict[str, list[float]]]
-) -> None:
-    for e in evaluations:
-        evals.setdefault(e.data, {}).setdefault(e.metric, []).append(e.compute(e.rows))
-
-
-def _watched(
-    evaluations: Sequence[Evaluation], evals: dict[str, dict[str, list[float]]]
-) -> float:
-    return evals[evaluations[0].data][evaluations[0].metric][-1]
+        done = max(stopping.best_iteration, 1)
+    builder.keep(done * n_outputs)
+    return BoostingResult(builder.freeze(), done, watch.evals, stopped)
 
 
 def _distinct(rows: list[TrainingRows]) -> list[TrainingRows]:

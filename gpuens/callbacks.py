@@ -1,11 +1,13 @@
 """What may happen after every round of boosting.
 
 A callback is any object with ``after_iteration(state) -> bool | None``; a true result stops
-the training and keeps the trees so far.
+the training and keeps the trees so far. If it has a method ``after_training(state)``, that is
+called once at the end, also after early stopping and Ctrl-C.
 """
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import sys
@@ -17,6 +19,9 @@ from typing import Any, Protocol, TextIO
 
 from .forest import Forest
 
+Evaluations = dict[str, dict[str, list[float]]]
+"""``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""
+
 
 @dataclass
 class TrainingState:
@@ -25,23 +30,26 @@ class TrainingState:
     Parameters
     ----------
     iteration : int
-        Rounds done, from 1.
+        Rounds done, from 1; those before a warm start count.
     n_iterations : int
         Rounds that were asked for.
+    first_iteration : int
+        Rounds that were there before a warm start, else 0.
     evals : dict of dict of list of float
         ``evals[data][metric]``: one value for every round, from the start (entry 0 is the
         model without trees). Lower is better for "loss", higher for scores.
     forest : callable
         Returns the ``Forest`` of the trees so far.
     model : callable
-        Returns a fitted copy of the estimator with the trees so far.
+        Returns a fitted copy of the estimator with the trees so far, without its callbacks.
     started : float
         ``time.perf_counter()`` at the start of the first round.
     """
 
     iteration: int
     n_iterations: int
-    evals: dict[str, dict[str, list[float]]]
+    first_iteration: int
+    evals: Evaluations
     forest: Callable[[], Forest]
     model: Callable[[], Any]
     started: float = field(default_factory=time.perf_counter)
@@ -63,7 +71,17 @@ def _latest(state: TrainingState) -> str:
     )
 
 
-class ProgressBar:
+class _Printer:
+    """A callback that writes to a text stream."""
+
+    def __init__(self, file: TextIO | None) -> None:
+        self.file = file
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.copy(self)  # scikit-learn's clone copies parameters; streams cannot be
+
+
+class ProgressBar(_Printer):
     """A line that shows the rounds done, the time left and the latest metrics.
 
     Parameters
@@ -75,34 +93,37 @@ class ProgressBar:
         Seconds between two updates.
     """
 
-    def __init__(
-        self, file: TextIO | None = None, width: int = 30, interval: float = 0.1
-    ) -> None:
-        self.file = file
+    def __init__(self, file: TextIO | None = None, width: int = 30, interval: float = 0.1) -> None:
+        super().__init__(file)
         self.width = width
         self.interval = interval
-        self._last = 0.0
+        self._shown = 0.0
 
     def after_iteration(self, state: TrainingState) -> None:
+        """Draw the line anew, unless that was just done."""
         now = time.perf_counter()
-        done = state.iteration >= state.n_iterations
-        if not done and now - self._last < self.interval:
-            return
-        self._last = now
-        share = state.iteration / state.n_iterations
-        bar = "#" * round(share * self.width)
-        elapsed = now - state.started
-        left = elapsed * (1 / share - 1)
-        line = (
-            f"\r{bar:-<{self.width}} {state.iteration}/{state.n_iterations} "
-            f"{elapsed:.1f} s, {left:.1f} s left  {_latest(state)}"
-        )
+        if now - self._shown >= self.interval:
+            self._shown = now
+            self._draw(state, "")
+
+    def after_training(self, state: TrainingState) -> None:
+        """Draw the last state and end the line."""
+        self._draw(state, "\n")
+
+    def _draw(self, state: TrainingState, end: str) -> None:
+        filled = round(state.iteration / state.n_iterations * self.width)
+        elapsed = time.perf_counter() - state.started
+        rounds = max(1, state.iteration - state.first_iteration)
+        left = elapsed / rounds * (state.n_iterations - state.iteration)
         stream = self.file or sys.stderr
-        stream.write(line + ("\n" if done else ""))
+        stream.write(
+            f"\r{'#' * filled:-<{self.width}} {state.iteration}/{state.n_iterations} "
+            f"{elapsed:.1f} s, {left:.1f} s left  {_latest(state)}{end}"
+        )
         stream.flush()
 
 
-class EvaluationLog:
+class EvaluationLog(_Printer):
     """Prints the metrics every few rounds.
 
     Parameters
@@ -112,10 +133,11 @@ class EvaluationLog:
     """
 
     def __init__(self, period: int = 10, file: TextIO | None = None) -> None:
+        super().__init__(file)
         self.period = period
-        self.file = file
 
     def after_iteration(self, state: TrainingState) -> None:
+        """Print a line when its turn has come, and after the last round."""
         if state.iteration % self.period == 0 or state.iteration == state.n_iterations:
             print(f"[{state.iteration}] {_latest(state)}", file=self.file or sys.stdout)
 
@@ -123,7 +145,8 @@ class EvaluationLog:
 class Checkpoint:
     """Saves a fitted model every few rounds, whole or not at all.
 
-    ``pickle.load`` brings it back; with ``warm_start=True`` its ``fit`` goes on from there.
+    ``pickle.load`` brings it back; after ``set_params(warm_start=True)`` its ``fit`` goes on
+    from there, to the model that one uninterrupted ``fit`` gives. Callbacks are not saved.
 
     Parameters
     ----------
@@ -137,6 +160,7 @@ class Checkpoint:
         self.period = period
 
     def after_iteration(self, state: TrainingState) -> None:
+        """Save when its turn has come, and after the last round."""
         if state.iteration % self.period and state.iteration != state.n_iterations:
             return
         path = Path(self.path)

@@ -168,6 +168,7 @@ def draw_learning_curve(task: Task, ours: Any, peer: Any, path: Path) -> None:
         say("No picture: matplotlib is not installed. Run: pip install 'gpuens[viz]'")
         return
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     X, y, *test = task.split
     curves = (

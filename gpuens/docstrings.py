@@ -42,10 +42,12 @@ BOOSTING = """Parameters
     tol : float, default=1e-7
         Least change of the metric that counts as improvement.
     scoring : str, callable or list of these, default="loss"
-        Metrics of the evaluation sets: "loss", names of scikit-learn's scorers, or callables
-        ``(estimator, X, y) -> float``.
+        Metrics of the evaluation sets: "loss" (lower is better), names of scikit-learn's
+        scorers, or callables ``(estimator, X, y) -> float`` (higher is better), which get a
+        stand-in that predicts the rows of ``y``, whatever it is asked about.
     <class_weight>warm_start : bool, default=False
-        Whether ``fit`` goes on from the trees that are there.
+        Whether ``fit`` goes on from the trees that are there, with the bins and the seed that
+        they were grown with.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. None is a fixed seed: the same call gives the same model.
     n_jobs : int or None, default=None
@@ -55,7 +57,8 @@ BOOSTING = """Parameters
     verbose : bool or int, default=False
         Whether to show a progress bar with the metrics.
     callbacks : list or None, default=None
-        Objects with ``after_iteration(state)``, see ``gpuens.callbacks``.
+        Objects with ``after_iteration(state)``, see ``gpuens.callbacks``. A true result stops
+        the training.
 
     Attributes
     ----------
@@ -63,8 +66,16 @@ BOOSTING = """Parameters
         The trees; ``forest_.fingerprint()`` is the same on every device.
     n_iter_ : int
         Rounds in the model.
+    n_trees_per_iteration_ : int
+        1, or the number of classes where there are more than two.
+    do_early_stopping_ : bool
+        Whether early stopping was in use.
     evals_result_ : dict
         ``evals_result_[data][metric]``: one value for every round, entry 0 before the first.
+        Data are "validation" (rows held out), "validation_0" … (``eval_set``), or "training"
+        with ``verbose`` and none of these.
+    validation_score_ : ndarray
+        The first metric on the first of these, the loss with a minus sign; empty without.
     stopped_ : str
         Why the training ended: "finished", "early stopping", "callback" or "interrupted".
     n_features_in_ : int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -21,16 +22,22 @@ class EarlyStopping:
     patience: int
     tol: float
     higher_is_better: bool
-    best: float = field(default=float("nan"), init=False)
+    best: float = field(default=math.nan, init=False)
     best_iteration: int = field(default=0, init=False)
-    _reference: float = field(default=float("nan"), init=False)
-    _reference_iteration: int = field(default=0, init=False)
+    _reference: float = field(default=math.nan, init=False)
+    _reference_iteration: int = field(default=-1, init=False)
 
     def update(self, iteration: int, value: float) -> bool:
-        """Take note of a round's value; whether to stop."""
+        """Take note of a round's value (rounds in ascending order); whether to stop."""
         score = value if self.higher_is_better else -value
-        if iteration == 0 or not score <= self.best:
+        first = self._reference_iteration < 0
+        if first or _improves(score, self.best):
             self.best, self.best_iteration = score, iteration
-        if iteration == 0 or not score <= self._reference + self.tol:
+        if first or _improves(score, self._reference + self.tol):
             self._reference, self._reference_iteration = score, iteration
         return iteration - self._reference_iteration >= self.patience
+
+
+def _improves(score: float, best: float) -> bool:
+    """NaN is worse than any number."""
+    return score > best or (math.isnan(best) and not math.isnan(score))

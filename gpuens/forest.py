@@ -85,7 +85,7 @@ class Forest:
         digest = hashlib.sha256(str(self.n_features).encode())
         for name, array in self._arrays():
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")))
+            digest.update(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).data)
         return digest.hexdigest()
 
     def raw_predict(self, X: Any, device: Device = CPU) -> Any:

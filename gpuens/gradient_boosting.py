@@ -5,24 +5,25 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import read_table, to_input_library
+from .arrays import read_table
+from .base import ForestEstimator
 from .binning import Binner
 from .boosting import BoostingResult, Evaluation, boost
 from .callbacks import ProgressBar
+from .class_weights import class_factors
 from .devices import Device, resolve_device, to_numpy
 from .docstrings import BOOSTING, documented
 from .early_stopping import EarlyStopping
-from .forest import Forest, ForestBuilder
+from .evaluation_sets import EvalSet, eval_sets
+from .forest import ForestBuilder
 from .growth import Grower, RoundSettings, TrainingRows
-from .kernels.cpu.team import using_threads
 from .losses import BinomialLogLoss, Loss, MultinomialLogLoss, SquaredError
 from .metrics import metrics_for
 from .parameters import check_parameters, growth_params, seed_of, threads_of
@@ -30,10 +31,14 @@ from .targets import read_labels, read_sample_weight, read_target
 from .validation_split import split_rows
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
+LARGEST = 1e37
+"""Largest target and weight, a good deal below the largest float32."""
 
 
-class _GradientBoosting(BaseEstimator):
+class _GradientBoosting(ForestEstimator):
     """What the classifier and the regressor share."""
+
+    _losses: tuple[str, ...]
 
     def fit(
         self,
@@ -54,8 +59,8 @@ class _GradientBoosting(BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero are as if they were not there.
         eval_set : (X, y) or list of these, default=None
-            Further rows whose metrics are recorded after every round in ``evals_result_``.
-            Early stopping watches the first of them.
+            Further rows whose metrics are recorded after every round in ``evals_result_`` as
+            "validation_0", "validation_1" and so on. Early stopping watches the first.
         eval_sample_weight : array or list of arrays, default=None
             One for each entry of ``eval_set``.
 
@@ -69,40 +74,48 @@ class _GradientBoosting(BaseEstimator):
         ValueError, TypeError
             Bad data or parameters; names the argument, what it got and what it wants.
         """
-        check_parameters(self)
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        check_parameters(self, self._losses)
+        further = eval_sets(eval_set, eval_sample_weight)
+        arrays = {
+            f"eval_set[{i}] {name}": array
+            for i, arrays in enumerate(further)
+            for name, array in zip(("X", "y", "sample_weight"), arrays, strict=True)
+        }
+        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
         with self._working_on(device):
-            return self._fit(X, y, sample_weight, eval_set, eval_sample_weight, device)
+            return self._fit(X, y, sample_weight, further, device)
 
     def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        eval_set: Any,
-        eval_sample_weight: Any,
-        device: Device,
+        self, X: Any, y: Any, sample_weight: Any, further: list[EvalSet], device: Device
     ) -> Any:
-        before = self._forest_before()
-        table = read_table(X, device, estimator=self, reset=before is None).values
-        target, weight = self._read_rows(table.shape[0], y, sample_weight, device, fit=True)
-        evaluated = self._read_eval_sets(eval_set, eval_sample_weight, device)
-        seed = seed_of(self.random_state)
-        stop_early = self._stops_early(table.shape[0], bool(evaluated))
-        if stop_early and not evaluated:
-            train, held_out = split_rows(
-                table.shape[0], target, self.validation_fraction, self._n_classes(), seed
-            )
-            train, held_out = device.asarray(train), device.asarray(held_out)
-            weights = (weight, weight) if weight.size == 0 else (weight[train], weight[held_out])
-            evaluated = [("validation", table[held_out], target[held_out], weights[1])]
-            table, target, weight = table[train], target[train], weights[0]
+        before = self._result_before()
         if before is None:
-            n_threads = threads_of(self.n_jobs)
-            self._binner = Binner.fit(
-                table, weight if weight.size else None, int(self.max_bins), seed, device, n_threads
+            self._seed = seed_of(self.random_state)
+        table = read_table(X, device, estimator=self, reset=before is None).values
+        n = table.shape[0]
+        target, weight = self._read_rows(n, y, sample_weight, device, fit=True)
+        evaluated = [self._read_eval_set(i, *arrays, device) for i, arrays in enumerate(further)]
+        self.do_early_stopping_ = self._stops_early(n, bool(evaluated))
+        if self.do_early_stopping_ and not evaluated:
+            split = split_rows(
+                n, target, weight, self.validation_fraction, self._n_classes(), self._seed
             )
-        return self._boost(table, target, weight, evaluated, stop_early, seed, before, device)
+            rows, held_out = (
+                (table[at], target[at], weight[at] if weight.size else weight)
+                for at in map(device.asarray, split)
+            )
+            evaluated = [("validation", *held_out)]
+            table, target, weight = rows
+        if before is None:
+            self._binner = Binner.fit(
+                table,
+                weight if weight.size else None,
+                int(self.max_bins),
+                self._seed,
+                device,
+                threads_of(self.n_jobs),
+            )
+        return self._boost(table, target, weight, evaluated, before, device)
 
     def _boost(
         self,
@@ -110,39 +123,40 @@ class _GradientBoosting(BaseEstimator):
         target: Any,
         weight: Any,
         evaluated: list[tuple[str, Any, Any, Any]],
-        stop_early: bool,
-        seed: int,
-        before: Forest | None,
+        before: BoostingResult | None,
         device: Device,
     ) -> Any:
         loss = self._loss()
-        base = loss.base_score(target, weight, device) if before is None else before.base
-        start = ForestBuilder(table.shape[1], base, before)
-        forest = start.freeze()
+        base = before.forest.base if before else loss.base_score(target, weight, device)
+        builder = ForestBuilder(table.shape[1], base, before.forest if before else None)
+        start = builder.freeze()
 
         def rows_of(X: Any, y: Any, w: Any) -> TrainingRows:
             codes = self._binner.transform(X, device)
-            return TrainingRows(codes, y, w, forest.raw_predict(X, device))
+            return TrainingRows(codes, y, w, start.raw_predict(X, device))
 
         rows = rows_of(table, target, weight)
         settings = RoundSettings(
-            growth_params(self), float(self.learning_rate), float(self.subsample), seed
+            growth_params(self), float(self.learning_rate), float(self.subsample), self._seed
         )
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
         watched = [(data, rows_of(*columns)) for data, *columns in evaluated]
         if self.verbose:
             watched = watched or [("training", rows)]
         del table, target
-        callbacks = [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else [])
+        stopping = EarlyStopping(
+            int(self.n_iter_no_change), float(self.tol), metrics[0].higher_is_better
+        )
         result = boost(
             Grower(rows, self._binner, loss, settings, device),
-            start,
+            builder,
             int(self.n_estimators),
-            forest.n_trees // loss.n_outputs,
+            before.n_iter if before else 0,
             [Evaluation(data, m.name, r, m.compute) for data, r in watched for m in metrics],
-            self._stopping(metrics[0].higher_is_better) if stop_early else None,
-            callbacks,
+            stopping if self.do_early_stopping_ else None,
+            [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else []),
             self._snapshot,
+            before.evals if before else {},
         )
         return self._finish(result)
 
@@ -153,15 +167,18 @@ class _GradientBoosting(BaseEstimator):
         self.stopped_ = result.stopped
         return self
 
-    def _snapshot(self, forest: Forest, n_iter: int) -> Any:
+    def _snapshot(self, result: BoostingResult) -> Any:
         """A fitted copy with the trees so far, without the callbacks, for checkpoints."""
         model = copy.copy(self)
         model.callbacks = None
-        return model._finish(BoostingResult(forest, n_iter, {}, "checkpoint"))
+        return model._finish(result)
 
-    def _forest_before(self) -> Forest | None:
-        """The trees that a warm start goes on from."""
-        if not (self.warm_start and hasattr(self, "forest_")):
+    def _result_before(self) -> BoostingResult | None:
+        """What a warm start goes on from; without one the model is forgotten."""
+        if not hasattr(self, "forest_"):
+            return None
+        if not self.warm_start:
+            del self.forest_
             return None
         if self.n_estimators < self.n_iter_:
             raise ValueError(
@@ -169,15 +186,12 @@ class _GradientBoosting(BaseEstimator):
                 f"{self.n_iter_} rounds of the model that warm_start=True goes on from. Raise it, "
                 "or set warm_start=False to start anew."
             )
-        return self.forest_
+        return BoostingResult(self.forest_, self.n_iter_, self.evals_result_, self.stopped_)
 
     def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:
         if self.early_stopping == "auto":
             return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
-
-    def _stopping(self, higher_is_better: bool) -> EarlyStopping:
-        return EarlyStopping(int(self.n_iter_no_change), float(self.tol), higher_is_better)
 
     def _read_rows(
         self, n: int, y: Any, sample_weight: Any, device: Device, fit: bool, name: str = ""
@@ -188,34 +202,22 @@ class _GradientBoosting(BaseEstimator):
             sample_weight, n, device, estimator=self, name=f"{name}sample_weight"
         )
         weight = self._class_weighted(target, weight, device, fit)
-        return target, device.xp.empty(0) if weight is None else weight
+        weight = device.xp.empty(0) if weight is None else weight
+        _require_float32(target, f"{name}y")
+        _require_float32(weight, f"{name}sample_weight")
+        return target, weight
 
     def _class_weighted(self, target: Any, weight: Any, device: Device, fit: bool) -> Any:
         return weight
 
-    def _read_eval_sets(
-        self, eval_set: Any, eval_sample_weight: Any, device: Device
-    ) -> list[tuple[str, Any, Any, Any]]:
-        """(name, X, y, weight) of every evaluation set."""
-        if eval_set is None:
-            return []
-        if isinstance(eval_set, tuple):
-            eval_set, eval_sample_weight = [eval_set], [eval_sample_weight]
-        weights = eval_sample_weight or [None] * len(eval_set)
-        if len(weights) != len(eval_set):
-            raise ValueError(
-                f"eval_sample_weight has {len(weights)} entries, eval_set has {len(eval_set)}: "
-                "pass one (or None) for each."
-            )
-        sets = []
-        for i, (pair, w) in enumerate(zip(eval_set, weights, strict=True)):
-            if not isinstance(pair, tuple) or len(pair) != 2:
-                raise ValueError(f"eval_set[{i}] must be a pair (X, y), got {type(pair).__name__}.")
-            name = f"eval_set[{i}] "
-            X = read_table(pair[0], device, estimator=self, reset=False, name=f"{name}X").values
-            y, weight = self._read_rows(X.shape[0], pair[1], w, device, fit=False, name=name)
-            sets.append((f"validation_{i}", X, y, weight))
-        return sets
+    def _read_eval_set(
+        self, i: int, X: Any, y: Any, sample_weight: Any, device: Device
+    ) -> tuple[str, Any, Any, Any]:
+        """Name, features, target and weight of an evaluation set."""
+        name = f"eval_set[{i}] "
+        table = read_table(X, device, estimator=self, reset=False, name=f"{name}X").values
+        rows = self._read_rows(table.shape[0], y, sample_weight, device, fit=False, name=name)
+        return f"validation_{i}", table, *rows
 
     @abstractmethod
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
@@ -229,57 +231,29 @@ class _GradientBoosting(BaseEstimator):
         """Number of classes, 0 for a regression."""
         return 0
 
-    @contextmanager
-    def _working_on(self, device: Device) -> Iterator[None]:
-        with using_threads(threads_of(self.n_jobs)), device.active():
-            yield
+    @property
+    def n_trees_per_iteration_(self) -> int:
+        """Trees that one round grows."""
+        check_is_fitted(self)
+        return self.forest_.n_outputs
 
-    def _raw(self, X: Any) -> tuple[Any, Device]:
-        """Raw predictions (n_outputs, n_rows) and the device they are on."""
-        check_is_fitted(self, "forest_")
-        device = resolve_device(self.device, X)
-        table = read_table(X, device, estimator=self, reset=False).values
-        with self._working_on(device):
-            return self.forest_.raw_predict(table, device), device
+    @property
+    def validation_score_(self) -> np.ndarray:
+        """The first metric on the first evaluation set, as scikit-learn gives it."""
+        check_is_fitted(self)
+        for data, metrics in self.evals_result_.items():
+            if data.startswith("validation"):
+                name, values = next(iter(metrics.items()))
+                return np.array(values) * (-1.0 if name == "loss" else 1.0)
+        return np.empty(0)
 
-    def _staged_raw(self, X: Any) -> Iterator[tuple[Any, Device]]:
-        """Raw predictions after every round (the same array, updated)."""
-        check_is_fitted(self, "forest_")
-        device = resolve_device(self.device, X)
-        table = read_table(X, device, estimator=self, reset=False).values
-        forest, n_outputs = self.forest_, self.forest_.n_outputs
-        raw = forest.slice(0, 0).raw_predict(table, device)
-        for n_trees in range(n_outputs, forest.n_trees + 1, n_outputs):
-            with self._working_on(device):
-                forest.slice(n_trees - n_outputs, n_trees).add_to(raw, table, device)
-            yield raw, device
 
-    def apply(self, X: Any) -> Any:
-        """The leaf that each row ends in.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        int32, shape (n_rows, n_trees)
-            Node numbers counted from the root of each tree; the trees of one round stand
-            beside each other, one for each output.
-        """
-        check_is_fitted(self, "forest_")
-        device = resolve_device(self.device, X)
-        table = read_table(X, device, estimator=self, reset=False).values
-        with self._working_on(device):
-            return to_input_library(self.forest_.apply(table, device), X)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "forest_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+def _require_float32(values: Any, name: str) -> None:
+    if values.size and not (largest := float(abs(values).max())) <= LARGEST:
+        raise ValueError(
+            f"{name} has values up to {largest:.3g}, but gradients are computed in float32: "
+            f"divide it by a constant, so that none is above {LARGEST:g}."
+        )
 
 
 @documented(
@@ -306,6 +280,8 @@ class GradientBoostingRegressor(RegressorMixin, _GradientBoosting):
     >>> round(model.score(X, y), 2) > 0.7
     True
     """
+
+    _losses = ("squared_error",)
 
     def __init__(
         self,
@@ -374,20 +350,32 @@ class GradientBoostingRegressor(RegressorMixin, _GradientBoosting):
         float64, shape (n_rows,)
             In the array library and on the device of X (NumPy for data frames).
         """
-        raw, device = self._raw(X)
-        return to_input_library(self._loss().predict(raw, device), X)
+        return self._predict(X, self._loss().predict)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
         """Predictions after every round, as from ``predict``."""
-        for raw, device in self._staged_raw(X):
-            yield to_input_library(self._loss().predict(raw, device), X)
+        return self._staged(X, self._loss().predict)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
         return read_target(y, n, device, estimator=self, name=name)
 
     def _loss(self) -> Loss:
-        if self.loss != "squared_error":
-            raise ValueError(f"loss must be 'squared_error', got {self.loss!r}.")
         return SquaredError()
 
 
@@ -419,6 +407,8 @@ class GradientBoostingClassifier(ClassifierMixin, _GradientBoosting):
     >>> model.score(X, y) > 0.98
     True
     """
+
+    _losses = ("log_loss",)
 
     def __init__(
         self,
@@ -489,8 +479,7 @@ class GradientBoostingClassifier(ClassifierMixin, _GradientBoosting):
         array of labels, shape (n_rows,)
             In the array library and on the device of X where labels are numbers.
         """
-        raw, device = self._raw(X)
-        return self._labels(raw, device, X)
+        return self._predict(X, self._labels)
 
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes.
@@ -504,8 +493,8 @@ class GradientBoostingClassifier(ClassifierMixin, _GradientBoosting):
         float64, shape (n_rows, n_classes)
             In the order of ``classes_``.
         """
-        raw, device = self._raw(X)
-        return to_input_library(self._loss().predict(raw, device), X)
+        check_is_fitted(self)
+        return self._predict(X, self._loss().predict)
 
     def decision_function(self, X: Any) -> Any:
         """Raw predictions.
@@ -519,55 +508,77 @@ class GradientBoostingClassifier(ClassifierMixin, _GradientBoosting):
         float64, shape (n_rows,) for two classes (log-odds of the second one), else
         (n_rows, n_classes)
         """
-        raw, _ = self._raw(X)
-        return to_input_library(_decision(raw), X)
+        return self._predict(X, _decision)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Predictions after every round, as from ``predict``."""
-        for raw, device in self._staged_raw(X):
-            yield self._labels(raw, device, X)
+        """Classes after every round, as from ``predict``."""
+        return self._staged(X, self._labels)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
         """Probabilities after every round, as from ``predict_proba``."""
-        for raw, device in self._staged_raw(X):
-            yield to_input_library(self._loss().predict(raw, device), X)
+        check_is_fitted(self)
+        return self._staged(X, self._loss().predict)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
         """Raw predictions after every round, as from ``decision_function``."""
-        for raw, _ in self._staged_raw(X):
-            yield to_input_library(_decision(raw.copy()), X)
+        return self._staged(X, _decision)
 
-    def _labels(self, raw: Any, device: Device, like: Any) -> Any:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
+
+    def _labels(self, raw: Any, device: Device) -> Any:
+        """Class labels; on the device where they are numbers."""
         xp = device.xp
         codes = (raw[0] > 0).astype(xp.int64) if raw.shape[0] == 1 else raw.argmax(axis=0)
         if self.classes_.dtype.kind in "biuf":
-            return to_input_library(device.asarray(self.classes_)[codes], like)
+            return device.asarray(self.classes_)[codes]
         return self.classes_[to_numpy(codes)]
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
         labels = read_labels(y, n, device, estimator=self, min_classes=2 if fit else 1, name=name)
-        if fit and not (self.warm_start and hasattr(self, "forest_")):
+        if fit and not hasattr(self, "forest_"):
             self.classes_ = labels.classes
-            return device.asarray(labels.codes, np.float64)
-        unknown = np.setdiff1d(labels.classes, self.classes_)
-        if unknown.size:
+        number = {label: k for k, label in enumerate(self.classes_.tolist())}
+        found = labels.classes.tolist()
+        if unknown := [label for label in found if label not in number]:
             raise ValueError(
-                f"{name} has classes that the model does not know: {unknown.tolist()}; it was "
-                f"trained on {self.classes_.tolist()}."
+                f"{name} has classes that the model does not know: {unknown}; it was trained on "
+                f"{list(number)}."
             )
-        known = np.searchsorted(self.classes_, labels.classes).astype(np.float64)
-        return device.asarray(known)[labels.codes]
+        return device.asarray([float(number[label]) for label in found])[labels.codes]
 
     def _class_weighted(self, target: Any, weight: Any, device: Device, fit: bool) -> Any:
+        """The weights times the factors of ``class_weight``, which follow from the training
+        rows also for evaluation sets."""
         if self.class_weight is None:
             return weight
-        labels = self.classes_[to_numpy(target).astype(np.int64)]
-        factor = device.asarray(compute_sample_weight(self.class_weight, labels))
-        return factor if weight is None else weight * factor
+        codes = target.astype(np.int64)
+        if fit:
+            present = to_numpy(codes), None if weight is None else to_numpy(weight)
+            self._class_factors = class_factors(self.class_weight, self.classes_, *present)
+        factors = device.asarray(self._class_factors)[codes]
+        weight = factors if weight is None else weight * factors
+        if not float(weight.max()) > 0:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} leaves no row with a positive weight; raise "
+                "the factor of a class that occurs."
+            )
+        return weight
 
     def _loss(self) -> Loss:
-        if self.loss != "log_loss":
-            raise ValueError(f"loss must be 'log_loss', got {self.loss!r}.")
         n_classes = self._n_classes()
         return BinomialLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
 
@@ -575,5 +586,5 @@ class GradientBoostingClassifier(ClassifierMixin, _GradientBoosting):
         return len(self.classes_)
 
 
-def _decision(raw: Any) -> Any:
-    return raw[0] if raw.shape[0] == 1 else raw.T
+def _decision(raw: Any, device: Device) -> Any:
+    return (raw[0] if raw.shape[0] == 1 else raw.T).copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +86,7 @@ class Grower:
         """
         rows, settings, loss = self.rows, self.settings, self.loss
         n = rows.raw.shape[1]
-        sample = draw_rows(
-            n, settings.subsample, rows.weight, settings.seed, index, self.device
-        )
+        sample = draw_rows(n, settings.subsample, rows.weight, settings.seed, index, self.device)
         shift = loss.shift(rows.raw, self.device)
         for first in range(0, loss.n_outputs, self.batch):
             outputs = range(first, min(first + self.batch, loss.n_outputs))
@@ -109,6 +108,11 @@ class Grower:
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
             totals.append(loss.gradients(target, rows.raw[k], shift, rows.weight, g, h))
+            if not all(total < math.inf for total in totals[-1]):
+                raise ValueError(
+                    f"The gradients of round {index + 1} do not fit float32: divide y or "
+                    "sample_weight by a constant, or lower learning_rate."
+                )
             scales.append(scales_for(totals[-1], n))
             tree = np.uint64(index * loss.n_outputs + k)
             key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))

@@ -22,7 +22,9 @@ class Metric(NamedTuple):
     compute: Callable[[TrainingRows], float]
 
 
-def metrics_for(scoring: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> list[Metric]:
+def metrics_for(
+    scoring: Any, loss: Loss, classes: np.ndarray | None, device: Device
+) -> list[Metric]:
     """Read the parameter ``scoring``.
 
     Parameters
@@ -31,23 +33,20 @@ def metrics_for(scoring: Any, loss: Loss, classes: np.ndarray | None, device: De
         "loss" is the loss that is trained, lower is better; all else are scorers.
     classes : ndarray or None
         The labels of a classifier.
-
-    Raises
-    ------
-    ValueError
-        A name that scikit-learn does not know.
     """
     entries = scoring if isinstance(scoring, (list, tuple)) else [scoring]
-    if not entries:
-        raise ValueError("scoring is an empty list; name at least one metric, such as 'loss'.")
-    return [_metric(entry, loss, classes, device) for entry in entries]
+    metrics: dict[str, Metric] = {}
+    for entry in entries:
+        metric = _metric(entry, loss, classes, device)
+        namesakes = sum(name.partition(" #")[0] == metric.name for name in metrics)
+        name = f"{metric.name} #{namesakes + 1}" if namesakes else metric.name
+        metrics[name] = metric._replace(name=name)
+    return list(metrics.values())
 
 
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
-        return Metric(
-            "loss", False, lambda rows: loss.mean(rows.y, rows.raw, rows.weight, device)
-        )
+        return Metric("loss", False, lambda rows: loss.mean(rows.y, rows.raw, rows.weight, device))
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
     name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
 
@@ -84,9 +83,7 @@ class _Regression(RegressorMixin, BaseEstimator):
 
 
 class _Classification(ClassifierMixin, _Regression):
-    def __init__(
-        self, loss: Loss, rows: TrainingRows, device: Device, classes: np.ndarray
-    ) -> None:
+    def __init__(self, loss: Loss, rows: TrainingRows, device: Device, classes: np.ndarray) -> None:
         super().__init__(loss, rows, device)
         self.classes_ = classes
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import get_scorer_names
 from sklearn.utils import check_random_state
 
 from .config import available_threads
@@ -25,11 +26,7 @@ class _Range:
     def check(self, name: str, value: Any) -> None:
         if value is None and self.none:
             return
-        if (
-            isinstance(value, self.kind)
-            and not isinstance(value, (bool, np.bool_))
-            and self.test(value)
-        ):
+        if isinstance(value, self.kind) and not _is_bool(value) and self.test(value):
             return
         raise ValueError(f"{name} must be {self.text}, got {value!r}.")
 
@@ -57,30 +54,83 @@ _RANGES = {
 }
 
 
-def check_parameters(estimator: Any) -> None:
-    """Check the numbers among an estimator's parameters.
+def check_parameters(estimator: Any, losses: Collection[str]) -> None:
+    """Check the parameters of an estimator that do not depend on data.
+
+    ``device`` is checked where it is resolved. ``losses`` are the names that ``loss`` may be.
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         Names the parameter, what it got and what it wants.
     """
     for name, allowed in _RANGES.items():
         value = getattr(estimator, name)
-        if name == "verbose" and isinstance(value, bool):
-            continue
-        allowed.check(name, value)
-    if not (isinstance(estimator.early_stopping, bool) or estimator.early_stopping == "auto"):
-        raise ValueError(
-            f"early_stopping must be True, False or 'auto', got {estimator.early_stopping!r}."
-        )
-    fraction = estimator.validation_fraction
-    if isinstance(fraction, Integral) and not isinstance(fraction, bool):
-        _POSITIVE_INT.check("validation_fraction", fraction)
-    elif not (isinstance(fraction, Real) and 0 < fraction < 1):
+        if not (name == "verbose" and _is_bool(value)):
+            allowed.check(name, value)
+    _check_choice("loss", estimator.loss, losses)
+    if not _is_bool(estimator.early_stopping):
+        _check_choice("early_stopping", estimator.early_stopping, (True, False, "auto"))
+    if not _is_bool(estimator.warm_start):
+        _check_choice("warm_start", estimator.warm_start, (True, False))
+    _check_validation_fraction(estimator.validation_fraction)
+    _check_scoring(estimator.scoring)
+    _check_callbacks(estimator.callbacks)
+    if hasattr(estimator, "class_weight"):
+        _check_class_weight(estimator.class_weight)
+    threads_of(estimator.n_jobs)
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
+
+
+def _check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
+
+
+def _check_validation_fraction(value: Any) -> None:
+    share = isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
+    rows = isinstance(value, Integral) and not _is_bool(value) and int(value) >= 1
+    if not (share or rows):
         raise ValueError(
             "validation_fraction must be a number in (0, 1) or a number of rows >= 1, got "
-            f"{fraction!r}."
+            f"{value!r}."
+        )
+
+
+def _check_scoring(value: Any) -> None:
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    known = {"loss", *get_scorer_names()}
+    wrong = [e for e in entries if not (callable(e) or (isinstance(e, str) and e in known))]
+    if wrong or not entries:
+        raise ValueError(
+            "scoring must be 'loss', a name from sklearn.metrics.get_scorer_names(), a callable "
+            f"(estimator, X, y) -> float, or a list of these, got {(wrong or [value])[0]!r}."
+        )
+
+
+def _check_callbacks(value: Any) -> None:
+    if value is None:
+        return
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"callbacks must be None or a list, got {value!r}.")
+    for callback in value:
+        if not callable(getattr(callback, "after_iteration", None)) or isinstance(callback, type):
+            raise TypeError(
+                f"callbacks must be objects with a method after_iteration(state), got {callback!r}."
+            )
+
+
+def _check_class_weight(value: Any) -> None:
+    if value is None or (isinstance(value, str) and value == "balanced"):
+        return
+    factors = list(value.values()) if isinstance(value, dict) else ["none"]
+    if not all(isinstance(factor, Real) and 0 <= float(factor) < np.inf for factor in factors):
+        raise ValueError(
+            "class_weight must be None, 'balanced' or a dict from classes to finite numbers >= 0, "
+            f"got {value!r}."
         )
 
 
@@ -88,12 +138,12 @@ def growth_params(estimator: Any) -> GrowthParams:
     """The settings of growth, as plain numbers."""
 
     def limit(value: int | None) -> int:
-        return UNLIMITED if value is None else int(value)
+        return UNLIMITED if value is None else min(int(value), UNLIMITED)
 
     return GrowthParams(
         max_leaves=limit(estimator.max_leaf_nodes),
         max_depth=limit(estimator.max_depth),
-        min_samples_leaf=int(estimator.min_samples_leaf),
+        min_samples_leaf=limit(estimator.min_samples_leaf),
         min_sum_hessian=float(estimator.min_sum_hessian),
         l2=float(estimator.l2_regularization),
         min_gain=float(estimator.min_gain_to_split),
@@ -108,18 +158,25 @@ def seed_of(random_state: Any) -> int:
     model."""
     if random_state is None:
         return 0
-    if isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_)):
-        if not 0 <= random_state < _SEEDS:
-            raise ValueError(f"random_state must be from 0 to 2**32 - 1, got {random_state}.")
-        return int(random_state)
-    return int(check_random_state(random_state).randint(0, 2**31 - 1))
+    if isinstance(random_state, Integral) and not _is_bool(random_state):
+        if 0 <= int(random_state) < _SEEDS:
+            return int(random_state)
+    elif not isinstance(random_state, (Real, str)):
+        try:
+            return int(check_random_state(random_state).randint(0, 2**31 - 1))
+        except ValueError:
+            pass
+    raise ValueError(
+        "random_state must be None, an integer from 0 to 2**32 - 1 or a numpy RandomState, got "
+        f"{random_state!r}."
+    )
 
 
 def threads_of(n_jobs: Any) -> int:
     """How many threads ``n_jobs`` stands for: None all, -1 all, -2 all but one."""
     if n_jobs is None:
         return available_threads()
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if not isinstance(n_jobs, Integral) or _is_bool(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
     if n_jobs < 0:
         return max(1, available_threads() + 1 + int(n_jobs))

@@ -16,7 +16,7 @@ def draw_rows(n: int, fraction: float, weight: Any, seed: int, index: int, devic
 
     A row belongs to the sample if its hash, which depends on nothing but (seed, index, row),
     is small: the same rows on every device and however the rows are distributed. The sample's
-    size varies around ``fraction * n``.
+    size varies around ``fraction * n``; it is never empty.
 
     Parameters
     ----------
@@ -39,8 +39,10 @@ def draw_rows(n: int, fraction: float, weight: Any, seed: int, index: int, devic
         key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
         rows = xp.arange(n, dtype=xp.uint64)
         bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows)
-        sampled = bits < np.uint64(fraction * 2**32)
-        keep = sampled if keep is None else keep & sampled
+        if keep is not None:
+            bits[~keep] = np.uint64(2**32)
+        smallest = bits == bits.min()
+        keep = (bits < np.uint64(fraction * 2**32)) | smallest
     if keep is None or bool(keep.all()):
         return xp.empty(0, dtype=xp.int32)
     return xp.flatnonzero(keep).astype(xp.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,29 +12,34 @@ from .devices import to_numpy
 
 
 def split_rows(
-    n: int, target: Any, fraction: float | int, n_classes: int, seed: int
+    n: int, target: Any, weight: Any, fraction: float | int, n_classes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers to train on and to hold out, both ascending.
 
-    Classes are held out in proportion where each has at least two rows.
+    Classes are held out in proportion where there are rows enough for that. Rows of weight
+    zero are in neither part (``weight`` is empty where there are no weights).
 
     Raises
     ------
     ValueError
         Nothing would be left on one side.
     """
-    stratify = None
-    if n_classes:
-        labels = to_numpy(target)
-        counts = np.bincount(labels.astype(np.int64), minlength=n_classes)
-        stratify = labels if counts.min() >= 2 else None
+    rows = np.arange(n) if weight.size == 0 else np.flatnonzero(to_numpy(weight))
+    labels = to_numpy(target)[rows] if n_classes else None
     try:
-        train, held_out = train_test_split(
-            np.arange(n), test_size=fraction, random_state=seed, stratify=stratify
-        )
+        if labels is not None:
+            with suppress(ValueError):  # too few rows of a class, or fewer rows than classes
+                return _split(rows, fraction, seed, labels)
+        return _split(rows, fraction, seed, None)
     except ValueError as error:
         raise ValueError(
-            f"validation_fraction={fraction} of {n} rows cannot be held out for early stopping "
-            f"({error}). Change it, pass eval_set, or set early_stopping=False."
+            f"validation_fraction={fraction} of {rows.size} rows cannot be held out for early "
+            f"stopping ({error}). Change it, pass eval_set, or set early_stopping=False."
         ) from error
+
+
+def _split(
+    rows: np.ndarray, fraction: float | int, seed: int, labels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    train, held_out = train_test_split(rows, test_size=fraction, random_state=seed, stratify=labels)
     return np.sort(train), np.sort(held_out)

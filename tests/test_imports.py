@@ -15,7 +15,7 @@ LAYERS = (
     ("callbacks", "metrics", "growth"),
     ("boosting",),
     ("base", "trees", "forests", "bagging", "combination", "gradient_boosting"),
-    ("inspection", "interop", "plotting", "distribution", "diversity", "datasets", "dask"),
+    ("inspection", "interop", "plotting", "distribution", "diversity", "datasets", "dask", "demo"),
 )
 """The modules of gpuens, from the bottom. A module that is not listed is a helper below all."""
 
