@@ -6,6 +6,7 @@ import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,12 +79,18 @@ class Binner:
         """Number of bins of each feature, int32."""
         return np.array([len(cuts) + 1 for cuts in self.thresholds], np.int32)
 
+    @cached_property
+    def table(self) -> np.ndarray:
+        """The thresholds as float64 of shape (n_features, 255), padded with +inf: with
+        ``bin`` as column, also where a split parts all values from the missing ones."""
+        table = np.full((len(self.thresholds), MAX_BINS), np.inf)
+        for row, cuts in zip(table, self.thresholds, strict=True):
+            row[: len(cuts)] = cuts
+        return table
+
     def transform(self, X: Any, device: Device) -> Codes:
         """The bins of a table (float32 or float64, on ``device``)."""
-        table = np.full((len(self.thresholds), MAX_BINS), np.inf, X.dtype)
-        for row, cuts in zip(table, self.thresholds, strict=True):
-            row[: len(cuts)] = round_down(cuts, X.dtype)
-        return bin_values(X, device.asarray(table))
+        return bin_values(X, device.asarray(round_down(self.table, X.dtype)))
 
 
 def _cut_columns(

@@ -188,7 +188,7 @@ class ForestBuilder:
         self._nodes.append(
             {
                 "feature": feature,
-                "threshold": thresholds_of(feature, bin_, binner),
+                "threshold": np.where(feature >= 0, binner.table[feature, bin_], 0.0),
                 "missing_left": trees.missing_left[nodes],
                 "left": trees.left[nodes],
                 "right": trees.right[nodes],
@@ -222,12 +222,3 @@ class ForestBuilder:
             output=outputs if before is None else np.concatenate([before.output, outputs]),
             **{name: np.concatenate([part[name] for part in parts]) for name in NODE_ARRAYS},
         )
-
-
-def thresholds_of(feature: np.ndarray, bin_: np.ndarray, binner: Binner) -> np.ndarray:
-    """Raw thresholds of a tree; +inf where the split parts values from missing ones."""
-    threshold = np.zeros(feature.size)
-    for i in np.flatnonzero(feature >= 0):
-        cuts = binner.thresholds[feature[i]]
-        threshold[i] = cuts[bin_[i]] if bin_[i] < len(cuts) else np.inf
-    return threshold

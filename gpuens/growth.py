@@ -15,7 +15,7 @@ from .kernels.add_leaf_values import add_leaf_values
 from .kernels.dtypes import Codes, Totals
 from .kernels.frontier import GrowthParams
 from .kernels.grow import GrownTrees, grow
-from .kernels.leaf_sums import fixed_point_scales, leaf_sums
+from .kernels.leaf_sums import add_children, fixed_point_scales, leaf_sums
 from .kernels.quantise import quantise, scales_for
 from .kernels.scalars.gain import newton_value
 from .kernels.scalars.primitives import vectorise
@@ -153,9 +153,7 @@ class Grower:
         nodes = slice(trees.offset[i], trees.offset[i + 1])
         left, right = trees.left[nodes], trees.right[nodes]
         sums = leaf_sums(trees.leaf[i], self.g[i], self.h[i], scales, left.size)
-        for node in range(left.size - 1, -1, -1):  # breadth first: children come later
-            if left[node] >= 0:
-                sums[node] = sums[left[node]] + sums[right[node]]
+        add_children(left, right, sums)
         g, h = sums[:, 0] / scales.g, np.maximum(sums[:, 1] / scales.h, params.min_sum_hessian)
         return self.settings.learning_rate * _newton_value(g, h, params.l2)
 

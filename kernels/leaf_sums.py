@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .compilation import kernel
 from .dispatch import implementation
 from .dtypes import Scales, Totals
 
@@ -27,6 +28,15 @@ def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
         Independent of the order of addition.
     """
     return implementation("leaf_sums", g).leaf_sums(leaf, g, h, scales, n_nodes)
+
+
+@kernel
+def add_children(left, right, sums):
+    """Fill in the sums of the inner nodes, in place (``sums`` as from ``leaf_sums``)."""
+    for node in range(left.size - 1, -1, -1):  # breadth first: children come later
+        if left[node] >= 0:
+            sums[node, 0] = sums[left[node], 0] + sums[right[node], 0]
+            sums[node, 1] = sums[left[node], 1] + sums[right[node], 1]
 
 
 def fixed_point_scales(totals: Totals, n: int) -> Scales:

@@ -11,9 +11,11 @@ A worker must not allocate or raise between barriers, or the others would wait f
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -27,7 +29,8 @@ from numba.extending import intrinsic
 
 from ..compilation import inner
 
-SPINS_BEFORE_YIELD = 4000
+SPINS_BEFORE_YIELD = 1000
+POLLS_BEFORE_SLEEP = 2000
 CACHE_LINE = 8
 """int64 entries between two counters that different threads write."""
 MIN_WORK_PER_THREAD = 20_000
@@ -54,6 +57,26 @@ def atomic_load(typingctx, array, index):
         return builder.load_atomic(builder.gep(data, [args[1]]), "seq_cst", 8)
 
     return types.int64(array, types.int64), codegen
+
+
+@intrinsic
+def pause(typingctx):
+    """Tell the core that this is a waiting loop: its other hardware thread gets the units."""
+    machine = platform.machine().lower()
+
+    def codegen(context, builder, signature, args):
+        if machine in ("x86_64", "amd64"):
+            name, operands = "llvm.x86.sse2.pause", []
+        elif machine in ("aarch64", "arm64"):
+            name, operands = "llvm.aarch64.hint", [ir.Constant(ir.IntType(32), 1)]
+        else:
+            return context.get_dummy_value()
+        function = ir.FunctionType(ir.VoidType(), [operand.type for operand in operands])
+        declared = cgutils.get_or_insert_function(builder.module, function, name)
+        builder.call(declared, operands)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
 
 
 @intrinsic
@@ -100,28 +123,40 @@ def wait(barrier, n_threads):
     spins = 0
     while atomic_load(barrier, 0) < target:
         spins += 1
+        pause()
         if spins > SPINS_BEFORE_YIELD:
             yield_thread()
 
 
 class _Helper(threading.Thread):
-    """A daemon thread that waits for calls."""
+    """A daemon thread that waits for calls: (function, arguments, list for its outcome)."""
 
     def __init__(self) -> None:
         super().__init__(name="gpuens-cpu", daemon=True)
-        self.calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...], SimpleQueue[Any]]]
+        self.calls: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...], list[Any]]]
         self.calls = SimpleQueue()
         self.start()
 
     def run(self) -> None:
         while True:
-            function, args, done = self.calls.get()
+            function, args, outcomes = self.calls.get()
             try:
                 function(*args)
-                done.put(None)
+                outcome = None
             except BaseException as error:
-                done.put(error)
-            del function, args, done
+                outcome = error
+            del function, args  # before the caller goes on: they hold its arrays
+            outcomes.append(outcome)
+            del outcome, outcomes
+
+
+def _await(outcomes: list[Any], n: int) -> None:
+    """Return when n helpers are done. They were at the last barrier a moment ago, so this
+    polls: going to sleep and being woken costs more than most trees of a small table."""
+    polls = 0
+    while len(outcomes) < n:
+        polls += 1
+        time.sleep(0 if polls < POLLS_BEFORE_SLEEP else 1e-4)
 
 
 _idle: list[_Helper] = []
@@ -162,7 +197,8 @@ def threads_for(work: int) -> int:
 def _interrupts_deferred() -> Iterator[None]:
     """Hold Ctrl-C back until the team is done: helpers that wait at a barrier for a caller
     that never arrives would wait for ever."""
-    if threading.current_thread() is not threading.main_thread():
+    installed = signal.getsignal(signal.SIGINT)  # None: by a program that embeds Python
+    if threading.current_thread() is not threading.main_thread() or installed is None:
         yield
         return
     pending = []
@@ -188,14 +224,15 @@ def run(worker: Callable[..., None], n_threads: int, *args: Any) -> None:
     with _interrupts_deferred():
         with _lock:
             team = [_idle.pop() if _idle else _Helper() for _ in range(n_threads - 1)]
-        done: SimpleQueue[Any] = SimpleQueue()
+        outcomes: list[Any] = []
         for number, helper in enumerate(team, start=1):
-            helper.calls.put((worker, (number, n_threads, barrier, *args), done))
+            helper.calls.put((worker, (number, n_threads, barrier, *args), outcomes))
         try:
             worker(0, n_threads, barrier, *args)
         finally:
-            errors = [error for error in (done.get() for _ in team) if error is not None]
+            _await(outcomes, len(team))
             with _lock:
                 _idle.extend(team)
-    if errors:
-        raise errors[0]
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
