@@ -26,7 +26,7 @@ from .derived import derived
 from .histogram import STRIDE, WORD_ENTRIES, add_rows, unpack_record
 from .partition import PIECE, RUN, partition_alone, partition_piece
 from .split import best_of_feature
-from .team import CACHE_LINE, atomic_add, get_threads, run, wait
+from .team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 
 u64, i64 = np.uint64, np.int64
 LOW = i64(0xFFFFFFFF)
@@ -471,7 +471,7 @@ def grow(
     run(_grow_worker, n_threads, table, frontier, params, work)
     trees = finished(frontier, params)
     leaf = np.full((tree_begin.size, n_rows), -1, np.int32)
-    run(_leaf_worker, n_threads, table, frontier, work, leaf)
+    run(_leaf_worker, min(n_threads, threads_for(leaf.size)), table, frontier, work, leaf)
     return trees._replace(leaf=leaf)
 
 
