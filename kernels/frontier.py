@@ -29,6 +29,8 @@ from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
 NO_GAIN = -np.inf
 UNLIMITED = 2**31 - 1
+LARGE_TREE = 200_000
+"""Rows from which on a needless expansion costs more than another round."""
 HISTOGRAM_BYTES = 2**29
 """Most memory that kept histograms may take; beyond it they are built again when needed."""
 
@@ -357,7 +359,8 @@ def choose(frontier, params):
         n_need, n_splits, needs_last = _simulate(frontier, root, params.max_leaves)
         n_open = n_need
         if params.max_leaves < UNLIMITED and n_need > 2:
-            n_open = (n_need + 1) >> 1
+            large = frontier.trees[root].end - frontier.trees[root].begin >= LARGE_TREE
+            n_open = (n_need + 3) >> 2 if large else (n_need + 1) >> 1
             if frontier.trees[root].expanded + n_open > 2 * (params.max_leaves - 1):
                 n_open = 1
         for i in range(n_open):
