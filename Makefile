@@ -51,7 +51,7 @@ test: $(call ready,test)
 	  if [ -e $$log.failed ]; then failed=yes; rm $$log.failed; fi; \
 	}; \
 	rm -f $(LOGS)/*.failed; \
-	run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels; \
+	run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda; \
 	run main $(PY) -m pytest --ignore=tests/cuda_sim; \
 	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
