@@ -33,7 +33,7 @@ LOW = i64(0xFFFFFFFF)
 
 PIECES_PER_THREAD = 4
 SMALLEST_PIECE = 2048
-MIN_CELLS_PER_THREAD = 40_000
+MIN_CELLS_PER_THREAD = 100_000
 """Cells of the table below which another thread costs more than it saves."""
 
 # Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
