@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,38 @@ inner = njit(
     boundscheck=False,
     no_cpython_wrapper=True,
     no_cfunc_wrapper=True,
+    _nrt=False,
 )
 """The decorator of functions that compiled functions call. They have no entry from Python,
-whose compilation would cost more than their own (see ``callable_from_python``)."""
+whose compilation would cost more than their own (see ``callable_from_python``), and they cannot
+allocate, so that Numba does not count references: each view of an array would cost two atomic
+additions, more than the work on a short line."""
+
+inlined = njit(
+    nogil=True,
+    error_model="numpy",
+    boundscheck=False,
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    _nrt=False,
+    inline="always",
+)
+"""``inner`` for functions that take tuples of many arrays: a tuple is passed word by word, which
+costs more than a short function's work. They become part of their caller before it is compiled,
+so that a long one should have one caller."""
 
 _cached = njit(
     nogil=True, cache=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True
+)
+
+
+_cached_without_allocation = njit(
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+    boundscheck=False,
+    no_cfunc_wrapper=True,
+    _nrt=False,
 )
 
 
@@ -32,10 +59,19 @@ def kernel(function: Callable[..., Any]) -> Any:
     Numba's cache notices changes of the file that a kernel stands in, but a kernel is made of
     functions from many files; so the stamp of its cache entry is that of all of them.
     """
-    compiled = _cached(function)
+    return _stamped(_cached(function))
+
+
+def kernel_without_allocation(function: Callable[..., Any]) -> Any:
+    """The same for a kernel that creates no arrays (see ``inner``)."""
+    return _stamped(_cached_without_allocation(function))
+
+
+def _stamped(compiled: Any) -> Any:
     cache_file = getattr(compiled._cache, "_cache_file", None)
     if cache_file is not None:
-        cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources())
+        own = Path(compiled.py_func.__code__.co_filename)
+        cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources(own))
     return compiled
 
 
@@ -44,12 +80,31 @@ def callable_from_python(function: Dispatcher) -> Any:
     return kernel(function.py_func)
 
 
+_IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, (]*)", re.MULTILINE)
+
+
 @functools.cache
-def _stamp_of_sources() -> str:
-    """Hash of the sources that kernels for the CPU are made of."""
-    root = Path(__file__).parent
+def _stamp_of_sources(path: Path) -> str:
+    """Hash of the sources that a file's kernels are made of: its own and what it imports."""
     digest = hashlib.sha256()
-    for pattern in ("*.py", "scalars/*.py", "cpu/*.py"):
-        for path in sorted(root.glob(pattern)):
-            digest.update(path.read_bytes())
+    for source in sorted(_imported({path}, path)):
+        digest.update(source.read_bytes())
     return digest.hexdigest()
+
+
+def _imported(known: set[Path], path: Path) -> set[Path]:
+    """Add the files of this package that a file imports, directly or not, to those known."""
+    for dots, module, names in _IMPORT.findall(_text(path)):
+        folder = path.parents[len(dots) - 1].joinpath(*filter(None, module.split(".")))
+        found = [folder.with_suffix(".py"), folder / "__init__.py"]
+        found += [folder / f"{name.split(' ')[0]}.py" for name in re.findall(r"\w+", names)]
+        for source in found:
+            if source not in known and source.is_file():
+                known.add(source)
+                _imported(known, source)
+    return known
+
+
+@functools.cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

@@ -17,11 +17,19 @@ class Trees(NamedTuple):
     threshold : float64, shape (n_nodes,)
         ``x <= threshold`` goes left.
     missing_left : uint8, shape (n_nodes,)
+        Whether a missing value goes left.
     left, right : int32, shape (n_nodes,)
-        Children, counted from the root of their tree.
-    value : float64, shape (n_nodes,)
+        Children, counted from the root of their tree; ``right == left + 1``.
+    category_begin : int32, shape (n_nodes,)
+        Negative, or the split is by categories: category c goes left if bit ``c % 32`` of
+        ``categories[category_begin + c // 32]`` is set.
+    categories : uint32, shape (n_words,)
+    n_categories : int32, shape (n_features,)
+        In a split by categories a value other than 0, 1, ... ``n_categories - 1`` is missing;
+        in any other split only NaN is.
+    value : float64, shape (n_nodes, width)
     output : int32, shape (n_trees,)
-        The column of the prediction that the tree adds to.
+        The first column of the prediction that the tree adds to.
     """
 
     offset: Any
@@ -30,12 +38,16 @@ class Trees(NamedTuple):
     missing_left: Any
     left: Any
     right: Any
+    category_begin: Any
+    categories: Any
+    n_categories: Any
     value: Any
     output: Any
 
 
 def traverse(trees: Trees, X: Any, raw: Any) -> None:
-    """Add each tree's value to its column of ``raw``, in the order of the trees.
+    """Add what every tree says of each row, in the order of the trees:
+    ``raw[output + j, row] += value[leaf, j]`` for all j below the width.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import frontier as fr
-from ..compilation import inner, kernel
+from ..compilation import inner, kernel_without_allocation
 from ..dtypes import N_SLOTS, Codes
 from ..frontier import Frontier, GrowthParams
 from ..grow import GrownTrees, finished
@@ -259,7 +259,12 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
         f = layout.column_features[k]
         if allowed[f] == 1:
-            bins = _bins_of(layout.features[f], histogram, 8 * word, work.expanded[thread])
+            feature = layout.features[f]
+            o = (feature.column - 8 * word) * STRIDE
+            bins = histogram[o : o + N_SLOTS]
+            if feature.stride != 0:
+                expand(bins, feature, work.expanded[thread])
+                bins = work.expanded[thread]
             found = work.found[thread]
             _best_of_feature(thread, table, frontier, params, work, x, bins, f, no_counts, found)
             if _is_better(found, best):
@@ -272,17 +277,6 @@ def _is_better(found, best):
     if found.score == best.score:
         return found.score > fr.NO_GAIN and found.feature < best.feature
     return found.score > best.score
-
-
-@inner
-def _bins_of(feature, histogram, first_column, scratch):
-    """The histogram of one feature; ``histogram`` begins with the bins of a column."""
-    o = (feature.column - first_column) * STRIDE
-    bins = histogram[o : o + N_SLOTS]
-    if feature.stride == 0:
-        return bins
-    expand(bins, feature, scratch)
-    return scratch
 
 
 @inner
@@ -349,9 +343,12 @@ def _recheck(thread, table, frontier, params, work):
                 counted[f] = 1 if counting or allowed[f] == 0 else 0
                 by_feature[f].score = fr.NO_GAIN
                 if allowed[f] == 1:
-                    bins = _bins_of(
-                        table.layout.features[f], histogram, i64(0), work.expanded[thread]
-                    )
+                    feature = table.layout.features[f]
+                    o = feature.column * STRIDE
+                    bins = histogram[o : o + N_SLOTS]
+                    if feature.stride != 0:
+                        expand(bins, feature, work.expanded[thread])
+                        bins = work.expanded[thread]
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
                     _best_of_feature(
@@ -416,7 +413,7 @@ def _scatter_leaves(table, frontier, work, leaf):
             leaf[node.tree, records[i] & u64(0xFFFFFFFF)] = number
 
 
-@kernel
+@kernel_without_allocation
 def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
     _sum_roots(table, frontier, work)
     wait(barrier, n_threads)
@@ -446,7 +443,7 @@ def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
             fr.commit(frontier, params)
 
 
-@kernel
+@kernel_without_allocation
 def _leaf_worker(thread, n_threads, barrier, table, frontier, work, leaf):
     _scatter_leaves(table, frontier, work, leaf)
 

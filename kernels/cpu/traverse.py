@@ -1,290 +1,110 @@
 """Prediction (contract: ``kernels.traverse``).
 
-A few rows walk down the trees one by one. Many rows are predicted without walking: a block of
-rows is turned into codes by the forest's own thresholds, and then *every* node of a tree is
-evaluated for all rows of the block, children before parents:
-
-    leaf reached from node = leaf reached from (right child if code > threshold else left child)
-
-That is one vector instruction or two on 8-bit lanes for each node, no gathers and no branches,
-five times faster than walking where trees have a few hundred leaves at most.
+There are three ways to the leaves. Small trees are evaluated without walking, for a block of
+rows at a time (``traverse_blocks``). Other trees are walked by many rows together
+(``traverse_deep``). A few rows walk down the trees one by one, as the forest stands there,
+until there were so many of them that it is worth while to lay it out anew.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..compilation import inner, kernel
-from ..dtypes import MISSING, N_SLOTS
-from ..scalars.routing import value_goes_left
-from .bin_values import code_column
+from ..compilation import inlined, kernel_without_allocation
+from ..scalars.routing import is_left_category, names_category, value_goes_left
+from ..traverse import Trees
+from . import traverse_blocks, traverse_deep
 from .derived import derived
-from .team import CACHE_LINE, atomic_add, run, threads_for
+from .team import run, threads_for
+from .traverse_nodes import nodes_of
+from .traverse_table import table_of
 
-u8 = np.uint8
+u64 = np.uint64
 
-BLOCK = 256
-"""Rows evaluated together."""
-MOST_LEAVES = 256
 FEW_ROWS = 64
-NO_LIMIT = MISSING - 1
-"""As the code of a threshold: every value that is not missing goes left."""
+SMALL_TREE = 512
+"""Nodes of a tree that is in the cache wherever its nodes stand."""
+NODES_PER_WALK = 64
+"""Nodes that are laid out in the time that one walk down a tree as it stands takes longer."""
 
 
-class Packed(NamedTuple):
-    """A forest laid out for evaluation in blocks.
-
-    Entries stand tree by tree, children before parents; ``begin`` delimits the trees.
-    ``left, right`` name what a child yields: entry ``k >= 0`` of the tree, or leaf ``-1 - k``.
-    ``limit`` and ``shift``: codes with ``code + shift > limit`` in 8 bits go right; a shift of 1
-    turns the missing code 255 into 0, which goes left. ``values`` holds the leaf values of
-    every tree, ``leaf_begin`` delimits them. ``cuts`` are the thresholds of each feature.
-    """
-
-    begin: np.ndarray
-    feature: np.ndarray
-    limit: np.ndarray
-    shift: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    leaf_begin: np.ndarray
-    values: np.ndarray
-    output: np.ndarray
-    cuts: np.ndarray
-
-
-@inner
-def _leaf_of(trees, tree, X, row):
-    first = trees.offset[tree]
-    node = 0
-    feature = trees.feature[first]
+@inlined
+def _leaf_of(trees, tree, values, begin):
+    """The leaf of one row. (Indices without a sign need no test for negative ones.)"""
+    by_categories = trees.categories.size > 0
+    root, node = u64(trees.offset[tree]), u64(0)
+    feature = trees.feature[root]
     while feature >= 0:
-        at = first + node
-        x = X[row, feature]
+        at = root + node
+        x = values[u64(begin) + u64(feature)]
         goes_left = value_goes_left(x, trees.threshold[at], trees.missing_left[at] != 0)
-        node = trees.left[at] if goes_left else trees.right[at]
-        feature = trees.feature[first + node]
+        if by_categories and trees.category_begin[at] >= 0:
+            goes_left = trees.missing_left[at] != 0
+            if names_category(x, trees.n_categories[feature]):
+                category = np.int64(x)
+                word = trees.categories[trees.category_begin[at] + (category >> 5)]
+                goes_left = is_left_category(word, category)
+        node = u64(trees.left[at] if goes_left else trees.right[at])
+        feature = trees.feature[root + node]
     return node
 
 
-@kernel
-def _walk_worker(thread, n_threads, barrier, trees, X, raw):
-    n = X.shape[0]
+@kernel_without_allocation
+def _add_worker(thread, n_threads, barrier, trees, values, raw):
+    trees = Trees(*trees)
+    n, n_features = raw.shape[1], trees.n_categories.size
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for tree in range(trees.output.size):
-            node = _leaf_of(trees, tree, X, row)
-            raw[trees.output[tree], row] += trees.value[trees.offset[tree] + node]
+            at = u64(trees.offset[tree]) + _leaf_of(trees, tree, values, row * n_features)
+            for j in range(trees.value.shape[1]):
+                raw[trees.output[tree] + j, row] += trees.value[at, j]
 
 
-@kernel
-def _leaf_worker(thread, n_threads, barrier, trees, X, leaf):
-    n = X.shape[0]
+@kernel_without_allocation
+def _leaf_worker(thread, n_threads, barrier, trees, values, leaves):
+    trees = Trees(*trees)
+    n, n_features = leaves.shape[0], trees.n_categories.size
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for tree in range(trees.output.size):
-            leaf[row, tree] = _leaf_of(trees, tree, X, row)
-
-
-# The four functions below take whole arrays and line numbers, not lines: a view costs an atomic
-# count of references, several times the work on its 256 bytes.
-
-
-@inner
-def _choose_leaves(codes, feature, shift, limit, left, right, reached, k):
-    for i in range(BLOCK):
-        reached[k, i] = right if u8(codes[feature, i] + shift) > limit else left
-
-
-@inner
-def _choose_left_leaf(codes, feature, shift, limit, left, right, reached, k):
-    for i in range(BLOCK):
-        from_right = reached[right, i]
-        reached[k, i] = from_right if u8(codes[feature, i] + shift) > limit else left
-
-
-@inner
-def _choose_right_leaf(codes, feature, shift, limit, left, right, reached, k):
-    for i in range(BLOCK):
-        from_left = reached[left, i]
-        reached[k, i] = right if u8(codes[feature, i] + shift) > limit else from_left
-
-
-@inner
-def _choose(codes, feature, shift, limit, left, right, reached, k):
-    for i in range(BLOCK):
-        from_left = reached[left, i]
-        from_right = reached[right, i]
-        reached[k, i] = from_right if u8(codes[feature, i] + shift) > limit else from_left
-
-
-@inner
-def _evaluate_tree(packed, tree, codes, reached):
-    """The leaf of every row of the block, in the last line of ``reached``; its number."""
-    first = packed.begin[tree]
-    n = packed.begin[tree + 1] - first
-    for k in range(n):
-        at = first + k
-        feature, shift, limit = packed.feature[at], packed.shift[at], packed.limit[at]
-        left, right = packed.left[at], packed.right[at]
-        if left < 0 and right < 0:
-            leaves = u8(-1 - left), u8(-1 - right)
-            _choose_leaves(codes, feature, shift, limit, leaves[0], leaves[1], reached, k)
-        elif left < 0:
-            _choose_left_leaf(codes, feature, shift, limit, u8(-1 - left), right, reached, k)
-        elif right < 0:
-            _choose_right_leaf(codes, feature, shift, limit, left, u8(-1 - right), reached, k)
-        else:
-            _choose(codes, feature, shift, limit, left, right, reached, k)
-    return n - 1
-
-
-@inner
-def _add_values(raw, values, reached):
-    for i in range(raw.size):
-        raw[i] += values[reached[i]]
-
-
-@kernel
-def _block_worker(thread, n_threads, barrier, packed, X, raw, queue):
-    n, n_features = X.shape
-    values = np.zeros((n_features, BLOCK), X.dtype)
-    codes = np.zeros((n_features, BLOCK), np.uint8)
-    high = np.empty(BLOCK, np.uint32)
-    reached = np.zeros((MOST_LEAVES, BLOCK), np.uint8)
-    while True:
-        begin = atomic_add(queue, 0, BLOCK)
-        if begin >= n:
-            break
-        m = min(BLOCK, n - begin)
-        for i in range(m):
-            for f in range(n_features):
-                values[f, i] = X[begin + i, f]
-        for f in range(n_features):
-            code_column(values[f], packed.cuts[f], high, codes[f])
-        for tree in range(packed.output.size):
-            line = raw[packed.output[tree], begin : begin + m]
-            leaf_values = packed.values[packed.leaf_begin[tree] : packed.leaf_begin[tree + 1]]
-            if leaf_values.size == 1:
-                line += leaf_values[0]
-                continue
-            last = _evaluate_tree(packed, tree, codes, reached)
-            _add_values(line, leaf_values, reached[last])
+            leaves[row, tree] = _leaf_of(trees, tree, values, row * n_features)
 
 
 def traverse(trees: Any, X: Any, raw: Any) -> None:
     n_rows, n_features = X.shape
-    threads = threads_for(n_rows * trees.output.size)
-    packed = pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
-    if packed is None:
-        run(_walk_worker, threads, trees, X, raw)
+    blocks = traverse_blocks.pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
+    if blocks is not None:
+        traverse_blocks.evaluate(blocks, table_of(X), raw)
+    elif _pays_to_lay_out(trees, n_rows):
+        no_leaves = np.empty((0, 0), np.int32)
+        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), raw, no_leaves)
     else:
-        run(_block_worker, threads, packed, X, raw, np.zeros(CACHE_LINE, np.int64))
+        _run(_add_worker, trees, X, raw)
 
 
 def leaf_indices(trees: Any, X: Any) -> Any:
-    leaf = np.empty((X.shape[0], trees.output.size), np.int32)
-    run(_leaf_worker, threads_for(leaf.size), trees, X, leaf)
-    return leaf
+    leaves = np.empty((X.shape[0], trees.output.size), np.int32)
+    if _pays_to_lay_out(trees, X.shape[0]):
+        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), np.empty((0, 0)), leaves)
+    else:
+        _run(_leaf_worker, trees, X, leaves)
+    return leaves
 
 
-def pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:
-    """The layout for blocks; None where it does not fit (more than 256 leaves in a tree or 254
-    thresholds of a feature)."""
-    return derived(trees.feature, dtype.str, lambda: _pack(trees, n_features, dtype))
+def _run(worker: Any, trees: Any, X: Any, results: Any) -> None:
+    """Walk down the trees as they stand. (Numba takes a plain tuple apart in a third of the time
+    of a named one, and one type of table needs one compilation.)"""
+    values = np.ascontiguousarray(X).reshape(-1)
+    values.flags.writeable = False
+    run(worker, threads_for(X.shape[0] * trees.output.size), tuple(trees), values, results)
 
 
-def _pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:
-    inner_node = trees.feature >= 0
-    n_inner = np.add.reduceat(inner_node, trees.offset[:-1], dtype=np.int64)
-    if trees.output.size == 0 or n_inner.max() >= MOST_LEAVES:
-        return None
-    feature = trees.feature[inner_node]
-    threshold = trees.threshold[inner_node]
-    cuts = np.full((n_features, N_SLOTS), np.inf, dtype)
-    limit = np.full(feature.size, NO_LIMIT, np.int64)
-    for f in np.unique(feature):
-        mine = (feature == f) & (threshold < np.inf)
-        distinct = np.unique(threshold[mine])
-        if distinct.size > NO_LIMIT:
-            return None
-        cuts[f, : distinct.size] = _round_down(distinct, dtype)
-        limit[mine] = np.searchsorted(distinct, threshold[mine])
-    shift = trees.missing_left[inner_node]
-    begin = np.concatenate([[0], np.cumsum(n_inner)])
-    entry = np.empty(trees.feature.size, np.int32)
-    order = np.empty(feature.size, np.int64)
-    _number_entries(trees.offset, begin, trees.feature, trees.left, trees.right, entry, order)
-    root = np.repeat(trees.offset[:-1], n_inner)
-    return Packed(
-        begin=begin,
-        feature=feature[order],
-        limit=(limit + shift).astype(np.uint8)[order],
-        shift=shift[order],
-        left=entry[root + trees.left[inner_node]][order],
-        right=entry[root + trees.right[inner_node]][order],
-        leaf_begin=trees.offset - begin,
-        values=trees.value[~inner_node],
-        output=trees.output,
-        cuts=cuts,
-    )
-
-
-@kernel
-def _number_entries(offset, begin, feature, left, right, entry, order):
-    """Order the inner nodes of each tree, children before parents, and number its leaves.
-
-    Which of its children are leaves decides how a node is evaluated. Nodes of the same kind
-    follow each other where they can, so that the branch between the kinds is predicted.
-    ``entry`` receives a node's place in its tree, or minus its leaf's number - 1; ``order``
-    the inner nodes in their new places.
-    """
-    for tree in range(offset.size - 1):
-        first = offset[tree]
-        n = offset[tree + 1] - first
-        parent = np.full(n, -1, np.int64)
-        unknown = np.zeros(n, np.int64)
-        kind = np.zeros(n, np.int64)
-        rank = np.zeros(n, np.int64)  # among the inner nodes of all trees
-        ready = np.empty((4, n), np.int64)
-        n_ready = np.zeros(4, np.int64)
-        n_leaves = 0
-        n_inner = begin[tree]
-        for node in range(n):
-            at = first + node
-            if feature[at] < 0:
-                entry[at] = -1 - n_leaves
-                n_leaves += 1
-                continue
-            rank[node] = n_inner
-            n_inner += 1
-            for side, child in enumerate((left[at], right[at])):
-                parent[child] = node
-                if feature[first + child] >= 0:
-                    unknown[node] += 1
-                    kind[node] += 1 + side
-            if unknown[node] == 0:
-                ready[0, n_ready[0]] = node
-                n_ready[0] += 1
-        current = 0
-        for place in range(begin[tree + 1] - begin[tree]):
-            while n_ready[current] == 0:
-                current = (current + 1) & 3
-            n_ready[current] -= 1
-            node = ready[current, n_ready[current]]
-            entry[first + node] = place
-            order[begin[tree] + place] = rank[node]
-            above = parent[node]
-            if above >= 0:
-                unknown[above] -= 1
-                if unknown[above] == 0:
-                    ready[kind[above], n_ready[kind[above]]] = above
-                    n_ready[kind[above]] += 1
-
-
-def _round_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """For x of the type, ``x <= rounded`` says the same as ``x <= threshold``."""
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = thresholds.astype(dtype)
-        above = rounded.astype(np.float64) > thresholds
-        return np.where(above, np.nextafter(rounded, dtype.type(-np.inf)), rounded)
+def _pays_to_lay_out(trees: Any, n_rows: int) -> bool:
+    """Whether the walks so far, those of these rows included, outweigh a new layout."""
+    n_trees, n_nodes = trees.output.size, trees.feature.size
+    if n_rows <= FEW_ROWS and n_nodes <= SMALL_TREE * n_trees:
+        return False
+    walked = derived(tuple(trees), "rows", lambda: np.zeros(1, np.int64))
+    walked += n_rows
+    return walked[0] * n_trees * NODES_PER_WALK >= n_nodes

@@ -14,16 +14,21 @@ from numba import types
 from ..scalars.losses import LOSSES
 from .add_leaf_values import add_values
 from .bin_values import number_bins
+from .cart_cuts import best_cuts
+from .cart_partition import count_left, move_to_sides
+from .cart_sums import add_up_bins, add_up_nodes
+from .count_draws import count_hits
 from .gradients import gradients_kernel, halve_measures
 from .histogram import MAX_WORDS, histogram_kernel
 from .leaf_sums import sum_in_global, sum_in_shared
 from .log_sum_exp import sum_of_exps
 from .partition import copy_back, move_apart
 from .probabilities import logistic, softmax
+from .quantile_of_leaves import find_ranks
 from .quantise import make_records
 from .scatter_leaves import scatter
 from .split import best_of_features, best_of_nodes
-from .traverse import add_trees, find_leaves
+from .traverse import add_trees, add_vectors, find_leaves
 from .traverse_codes import walk_codes
 
 u8, i32, u32, i64, u64 = types.uint8, types.int32, types.uint32, types.int64, types.uint64
@@ -44,8 +49,7 @@ def array(dtype: types.Type, ndim: int = 1, layout: str = "C") -> types.Array:
     return types.Array(dtype, ndim, layout)
 
 
-TREE = (array(i32), array(f64), array(u8), array(i32), array(i32))
-TREES = (array(i64), *TREE)
+TREES = (array(i64), array(i32), array(f64), array(u8), *(array(i32),) * 2, array(u32), array(i32))
 STATISTICS = (array(f32), array(f32))
 ROWS = array(f64)
 
@@ -59,9 +63,27 @@ def entries() -> Iterator[Entry]:
             name = f"{dtype}_{layout}"
             binning = (X, array(dtype, 2), array(u64, 2), array(u8, 2))
             yield Entry(f"bin_values_{name}", number_bins, binning, 64)
-            adding = (*TREES, array(f64), array(i32), X, array(f64, 2))
+            adding = (*TREES, array(f64, 2), array(i32), X, array(f64, 2))
             yield Entry(f"traverse_{name}", add_trees, adding, 64)
+            yield Entry(f"traverse_vectors_{name}", add_vectors, adding, 64)
             yield Entry(f"leaf_indices_{name}", find_leaves, (*TREES, X, array(i32, 2)), 64)
+    of_rows = (array(i32, 2), array(i64, 2), array(i64), array(u64))
+    tiles = (array(i32), array(i64), array(i64))
+    arguments = (*of_rows, *tiles, array(i64), array(i64, 3), array(u8))
+    yield Entry("cart_nodes", add_up_nodes, arguments, 64)
+    arguments = (array(u8, 2), *of_rows, *tiles, array(i32), array(i64, 3))
+    yield Entry("cart_bins", add_up_bins, arguments, 64)
+    nodes = (array(u64), array(i64, 2), array(f64, 2))
+    bins = (array(i64, 2), array(f64), array(f64))
+    arguments = (array(i64, 3), array(i32), array(i32), *nodes, *bins, array(i64), *(i64,) * 4)
+    results = (array(i64, 3), array(f64, 2), array(i64, 2), array(u32, 2))
+    yield Entry("cart_cuts", best_cuts, (*arguments, *results), 176)
+    splits = (*(array(i32),) * 3, array(u8), array(u8), array(u32, 2))
+    arguments = (array(u8, 2), array(u64), *tiles, *splits, array(u64))
+    yield Entry("cart_partition_count", count_left, (*arguments, array(i64)), 64)
+    arguments = (*arguments, array(i64), array(i64))
+    yield Entry("cart_partition_move", move_to_sides, arguments, 64)
+    yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     for loss in LOSSES:
         arguments = (ROWS, ROWS, f64, ROWS, ROWS, *STATISTICS, array(f64, 2))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
@@ -82,6 +104,8 @@ def entries() -> Iterator[Entry]:
     yield Entry("partition_copy", copy_back, arguments, 32)
     yield Entry("probabilities_two", logistic, (ROWS, array(f64, 2)), 64)
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
+    arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
+    yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
     arguments = (*STATISTICS, array(i32), u64, f64, f64, array(u64))
     yield Entry("quantise", make_records, arguments, 48)
     arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))

@@ -7,14 +7,22 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
+from ..scalars.primitives import vectorise
+from ..scalars.routing import is_left_category, names_category
+
+_names_category = vectorise(names_category)
+_is_left_category = vectorise(is_left_category)
+
 
 def traverse(trees: Any, X: Any, raw: Any) -> None:
     """Tree by tree: find the leaves, gather their values, add."""
     xp = array_namespace(X)
+    width = trees.value.shape[1]
     for tree in range(trees.output.shape[0]):
-        value = trees.value[_nodes(trees, tree)]
-        output = int(trees.output[tree])
-        raw[output, :] = raw[output, :] + xp.take(value, _leaves(trees, tree, X))
+        value = trees.value[_nodes(trees, tree), :]
+        columns = slice(int(trees.output[tree]), int(trees.output[tree]) + width)
+        added = xp.take(value, _leaves(trees, tree, X), axis=0)
+        raw[columns, :] = raw[columns, :] + added.T
 
 
 def leaf_indices(trees: Any, X: Any) -> Any:
@@ -57,11 +65,23 @@ def _nodes(trees: Any, tree: int) -> slice:
 def _leaves(trees: Any, tree: int, X: Any) -> Any:
     xp = array_namespace(X)
     nodes = _nodes(trees, tree)
-    threshold = trees.threshold[nodes]
+    feature, threshold = trees.feature[nodes], trees.threshold[nodes]
     missing_left = trees.missing_left[nodes] != 0
+    category_begin = trees.category_begin[nodes]
+    by_categories = bool(xp.any(category_begin >= 0))
 
     def goes_left(x: Any, node: Any) -> Any:
         below = xp.astype(x, xp.float64) <= xp.take(threshold, node)
-        return xp.where(xp.isnan(x), xp.take(missing_left, node), below)
+        below = xp.where(xp.isnan(x), xp.take(missing_left, node), below)
+        if not by_categories:
+            return below
+        begin = xp.take(category_begin, node)
+        n_categories = xp.take(trees.n_categories, xp.where(begin >= 0, xp.take(feature, node), 0))
+        known = _names_category(xp.astype(x, xp.float64), xp.astype(n_categories, xp.float64))
+        category = xp.astype(xp.where(known & (begin >= 0), x, 0), xp.int64)
+        words = xp.take(trees.categories, xp.where(begin >= 0, begin, 0) + category // 32)
+        in_set = _is_left_category(xp.astype(words, xp.int64), category)
+        in_set = xp.where(known, in_set, xp.take(missing_left, node))
+        return xp.where(begin >= 0, in_set, below)
 
-    return descend(X, trees.feature[nodes], trees.left[nodes], trees.right[nodes], goes_left)
+    return descend(X, feature, trees.left[nodes], trees.right[nodes], goes_left)

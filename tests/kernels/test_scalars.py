@@ -7,7 +7,7 @@ import math
 import array_api_strict
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numba import njit
 
@@ -37,6 +37,7 @@ NORMAL = np.concatenate(
     ]
 )
 POWERS = np.arange(-1022.0, 1024.0)
+FINITE = np.unique(REALS[np.isfinite(REALS)])
 
 
 def compiled(function, *columns):
@@ -76,6 +77,11 @@ FORMULAS = {
     "newton_value": (gain.newton_value, (MODERATE, NORMAL[: MODERATE.size], NORMAL[::-1].copy())),
     "draw": (rng.draw, tuple(RANDOM.integers(0, 2**32, (2, 3000)).astype(np.uint64))),
     "subkey": (rng.subkey, tuple(RANDOM.integers(0, 2**32, (3, 3000)).astype(np.uint64))),
+    "midpoint": (routing.midpoint, (FINITE[:-1], FINITE[1:])),
+    "random_cut": (
+        routing.random_cut,
+        (MODERATE, MODERATE[::-1].copy(), RANDOM.integers(0, 2**32, MODERATE.size).astype(float)),
+    ),
 }
 
 
@@ -179,6 +185,63 @@ def test_routing():
         assert code_left(code(7), 7, missing_left) and not code_left(code(8), 7, missing_left)
         assert value_left(-0.0, 0.0, missing_left) and value_left(-math.inf, 0.0, missing_left)
         assert not value_left(5e-324, 0.0, missing_left)
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_a_midpoint_parts_two_numbers(a, b):
+    low, high = np.array([min(a, b)]), np.array([max(a, b)])
+    assume(low < high)
+    with np.errstate(invalid="ignore"):
+        threshold = vectorise(routing.midpoint)(low, high)
+    assert low <= threshold < high
+    if -1e300 < low and high < 1e300:
+        assert threshold[0] == pytest.approx(low[0] / 2 + high[0] / 2, rel=1e-15, abs=5e-324)
+
+
+def test_midpoints_next_to_the_limits():
+    low = np.array([1.0, 5e-324, -5e-324, 1.7e308, -np.inf, -np.inf, 1.0])
+    high = np.array([1.0 + 2**-52, 1e-323, 0.0, np.inf, np.inf, -1.7e308, 2.0])
+    with np.errstate(invalid="ignore"):
+        threshold = vectorise(routing.midpoint)(low, high)
+    np.testing.assert_array_equal(threshold, [*low[:-1], 1.5])
+
+
+@given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300), st.integers(0, 2**32 - 1))
+def test_a_random_cut_lies_between(a, b, bits):
+    low, high = min(a, b), max(a, b)
+    cut = vectorise(routing.random_cut)(np.array([low]), np.array([high]), np.array([float(bits)]))
+    assert low <= cut <= high
+
+
+def test_random_cuts_are_uniform():
+    bits = (np.arange(65536.0) + 0.5) * 65536.0
+    cuts = vectorise(routing.random_cut)(np.full(65536, -3.0), np.full(65536, 5.0), bits)
+    np.testing.assert_allclose(cuts, -3.0 + 8.0 * (np.arange(65536) + 0.5) / 65536, atol=1e-8)
+
+
+def test_what_names_a_category():
+    names = [0.0, -0.0, 1.0, 6.0]
+    others = [7.0, -1.0, 0.5, 5e-324, 6.999999999999999, 1e30, math.nan, math.inf, -math.inf]
+    x, n = np.array(names + others), np.full(len(names + others), 7.0)
+    expected = np.arange(x.size) < len(names)
+    for found in (vectorise(routing.names_category)(x, n), compiled_names_category(x, n)):
+        np.testing.assert_array_equal(found, expected, strict=True)
+    found = on_strict(vectorise(routing.names_category), x, n)
+    np.testing.assert_array_equal(found, expected, strict=True)
+    assert not routing.names_category(0.0, 0)
+
+
+def compiled_names_category(x, n):
+    return np.array([routing.names_category(a, np.int32(b)) for a, b in zip(x, n, strict=True)])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 200))
+def test_the_bit_of_a_category(word, category):
+    expected = bool(word >> category % 32 & 1)
+    assert routing.is_left_category(np.uint32(word), category) == expected
+    words, categories = np.array([word]), np.array([category])
+    assert vectorise(routing.is_left_category)(words, categories)[0] == expected
+    assert on_strict(vectorise(routing.is_left_category), words, categories)[0] == expected
 
 
 def draws(key, n=2**16):

@@ -1,0 +1,185 @@
+"""Data types of classification and regression trees: what ``grow_cart`` takes and gives.
+
+Everything is an integer in the middle, so a sum over rows does not depend on their order.
+
+Codes
+    A feature's distinct values (or ranges of values) in ascending order are its bins; a row's
+    code is the number of its bin. The code ``n_bins`` stands for a missing value.
+
+Records
+    One 64-bit word for every row that takes part in a tree, ``multiplicity << 32 | row``. The
+    records of a tree stand in ascending order of the rows, and every partition is stable, so
+    this holds within each node too.
+
+Packed weights
+    Number of rows and total weight of a set of rows in one int64: ``rows << 36 | weight``. A row
+    adds ``1 << 36 | weight[row] * multiplicity``. The weights of one tree sum up to less than
+    2**36, its rows to less than 2**27.
+
+Statistics of a node: int64, shape (n_statistics,)
+    Classification: the packed weight of every class; the classes of output o have entries
+    ``output_begin[o]:output_begin[o + 1]``.
+    Regression: the packed weight, then for each output the sum of
+    ``value * weight * multiplicity``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+COUNT_SHIFT = 36
+"""Bits of a packed weight below the number of rows."""
+WEIGHT_MASK = 2**COUNT_SHIFT - 1
+MAX_TREE_WEIGHT = 2**COUNT_SHIFT - 1
+MAX_TREE_ROWS = 2**27 - 1
+MAX_MULTIPLICITY = 31
+"""Largest number of times that a row may be in one tree's sample."""
+
+GINI, ENTROPY, MISCLASSIFICATION, SQUARED_ERROR, POISSON, ABSOLUTE_ERROR = range(6)
+"""Criteria. Scores of a node, with w its weight; multi-output: the scores of the outputs,
+added up in float64 in their order, from zero on:
+
+GINI, SQUARED_ERROR
+    ``(sum of square(s)) / w``, with s the classes' weights, or the sum of the output.
+ENTROPY
+    ``(sum of x_log_x(s)) - x_log_x(w)``.
+MISCLASSIFICATION
+    ``max(s)``.
+POISSON
+    ``poisson_score(s, w)``; a child needs ``s > 0`` in every output.
+ABSOLUTE_ERROR
+    Minus the sum of ``weight * |value - median|``, an integer; the median is the lower weighted
+    one: the smallest value with ``2 * weight(values up to it) >= w``.
+"""
+
+
+class CartTable(NamedTuple):
+    """The features of the training rows.
+
+    codes : uint8 or uint32, shape (n_features, n_rows)
+    n_bins : int32, shape (n_features,)
+        At most 255 where codes are uint8. 0 if all values are missing.
+    begin : int64, shape (n_features + 1,)
+        Where each feature's bins stand in ``lower`` and ``upper``.
+    lower, upper : float64, shape (begin[-1],)
+        Smallest and largest training value in each bin; unused for categories.
+    categorical : uint8, shape (n_features,)
+        1: the codes are categories, without an order.
+    monotone : int8, shape (n_features,)
+        1: predictions must not fall as the feature rises, -1: not rise, 0: no constraint.
+        Regression with one output compares means (medians for ABSOLUTE_ERROR),
+        classification the share of class 1; other problems have no constraints.
+
+    ``codes`` lives on the device of the data, everything else is NumPy.
+    """
+
+    codes: Any
+    n_bins: np.ndarray
+    begin: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    categorical: np.ndarray
+    monotone: np.ndarray
+
+
+class CartTarget(NamedTuple):
+    """What is learned; arrays on the device of the data but for ``output_begin``.
+
+    classes : int32, shape (n_outputs, n_rows), or (0, 0) for regression
+        Entry of the statistics that the row counts in (``output_begin`` is added already).
+    values : int64, shape (n_outputs, n_rows), or (0, 0) for classification
+        Fixed-point targets with |value| < 2**50 and no overflow of any tree's
+        sum of ``|value| * weight * multiplicity`` beyond 2**62.
+    weight : int64, shape (n_rows,)
+        Positive for every row of a sample.
+    output_begin : int64, shape (n_outputs + 1,), NumPy
+    """
+
+    classes: Any
+    values: Any
+    weight: Any
+    output_begin: np.ndarray
+
+    @property
+    def n_outputs(self) -> int:
+        return self.output_begin.size - 1
+
+    @property
+    def n_statistics(self) -> int:
+        if self.classes.shape[0]:
+            return int(self.output_begin[-1])
+        return 1 + self.n_outputs
+
+
+class CartParams(NamedTuple):
+    """Settings of growth, all numbers.
+
+    criterion : int
+    max_depth, max_leaves : int
+        ``UNLIMITED`` (of ``frontier``) where there is no limit. With a limit on the leaves the
+        node with the largest gain is split first, the older one where gains tie.
+    min_samples_split, min_samples_leaf : int
+        Rows, each counted once.
+    min_weight_fraction : float
+        A leaf holds at least this share of the tree's weight.
+    min_gain : float
+        A split needs ``gain >= min_gain * weight of the tree`` if this is positive.
+    max_features : int
+        Features to look at for each node.
+    shuffle : int
+        1: features are looked at in a random order of the node's own.
+    random_splits : int
+        1: one random cut a feature (extremely randomised trees).
+    """
+
+    criterion: int
+    max_depth: int
+    max_leaves: int
+    min_samples_split: int
+    min_samples_leaf: int
+    min_weight_fraction: float
+    min_gain: float
+    max_features: int
+    shuffle: int
+    random_splits: int
+
+
+class GrownCart(NamedTuple):
+    """A batch of trees in the order of their numbers, nodes breadth first (NumPy arrays).
+
+    offset : int64, shape (n_trees + 1,)
+        Tree t owns entries ``offset[t]:offset[t + 1]`` of the arrays below.
+    feature : int32
+        -1 at a leaf.
+    threshold : float64
+        ``x <= threshold`` goes left; +inf: all values do, missing ones go right. 0 at a leaf
+        and at a split by categories.
+    missing_left : uint8
+    left, right : int32
+        Children, counted from the root; -1 at a leaf. ``right == left + 1``.
+    category_begin : int32
+        Where the categories of a split stand in ``categories``, -1 elsewhere.
+    gain : float64
+        In the integer units of the criterion; 0 at a leaf.
+    statistics : int64, shape (n_nodes, n_statistics)
+    begin, end : int64
+        The records of each node.
+    categories : uint32
+        ``(n_bins + 31) // 32`` words for each split by categories: category c goes left if bit
+        ``c % 32`` of word ``c // 32`` is set. In the order of the nodes.
+    """
+
+    offset: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    category_begin: np.ndarray
+    gain: np.ndarray
+    statistics: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    categories: np.ndarray

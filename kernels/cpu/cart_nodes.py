@@ -1,0 +1,384 @@
+"""The best split of one node, and the partition of its rows (contract: ``kernels.grow_cart``)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..cart import ABSOLUTE_ERROR, COUNT_SHIFT
+from ..compilation import inlined, inner
+from ..scalars.rng import PURPOSE_FEATURES, draw, subkey
+from ..scalars.routing import is_left_category, midpoint
+from .cart_absolute import Medians, absolute_score, rank_values, scan_absolute
+from .cart_groups import clear_groups, group_rows
+from .cart_random import take_random_candidate
+from .cart_scan import (
+    MASK,
+    NO_CANDIDATE,
+    Block,
+    Groups,
+    Limits,
+    order_by_ratio,
+    packed_weight,
+    scan,
+    score_block,
+)
+from .team import prefetch
+
+u32, u64, i64 = np.uint32, np.uint64, np.int64
+LOW_32 = u64(0xFFFFFFFF)
+S32 = u64(32)
+ONE_ROW = i64(1) << i64(COUNT_SHIFT)
+PREFETCH_DISTANCE = 16
+
+_I, _F = np.int64, np.float64
+NODE = np.dtype(
+    [
+        ("tree", _I),
+        ("depth", _I),
+        ("begin", _I),  # its records are begin … end - 1
+        ("end", _I),
+        ("key", np.uint64),
+        ("low", _F),  # bounds of its value
+        ("high", _F),
+        ("feature", _I),  # its best split; -1: none
+        ("last_left", _I),
+        ("threshold", _F),
+        ("missing_left", _I),  # -1: no values are missing here
+        ("value_left", _F),
+        ("value_right", _F),
+        ("gain", _F),
+        ("child", _I),  # the left one, the right one follows; -1: a leaf
+    ]
+)
+
+
+class Rows(NamedTuple):
+    """What the threads read of the rows (see ``cart``).
+
+    values : int64, (n_outputs, n_rows); value_rank : uint32, the same shape
+        The latter only for the absolute error: rank among the ``n_ranks`` distinct values.
+    """
+
+    classes: np.ndarray
+    values: np.ndarray
+    value_rank: np.ndarray
+    n_ranks: int
+    weight: np.ndarray
+    output_begin: np.ndarray
+    records: np.ndarray
+
+
+class Room(NamedTuple):
+    """One thread's scratch.
+
+    features : int64, (n_features,)
+        0, 1, 2, ...
+    swapped : int64, (n_features,)
+    found : FOUND, (2,)
+        The values of the candidate at hand, and the best candidate.
+    bits : uint32, (2, words)
+        Categories on the left of the best split, and of one at hand.
+    moved : uint64, (rows,)
+    most_entries : int
+        Entries of the table of statistics by code.
+    """
+
+    groups: Groups
+    block: Block
+    medians: Medians
+    features: np.ndarray
+    swapped: np.ndarray
+    found: np.ndarray
+    bits: np.ndarray
+    moved: np.ndarray
+    most_entries: int
+
+
+@inner
+def collect(rows, begin, end, groups, statistics):
+    """Gather the weights and classes (or values) of a node's rows and add them up; whether all
+    rows are alike."""
+    is_regression = rows.classes.shape[0] == 0
+    records, weight = rows.records, rows.weight
+    n = end - begin
+    for i in range(n):
+        ahead = records[min(begin + i + PREFETCH_DISTANCE, end - 1)] & LOW_32
+        prefetch(weight, ahead)
+        record = records[begin + i]
+        groups.weights[i] = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
+    if is_regression:
+        pure = True
+        total = i64(0)
+        for i in range(n):
+            total += groups.weights[i]
+        statistics[0] = total
+        for o in range(rows.values.shape[0]):
+            pure = (
+                _collect_values(rows.values[o], records, begin, n, groups, o, statistics) and pure
+            )
+        return pure
+    statistics[:] = 0
+    for o in range(rows.classes.shape[0]):
+        classes, items = rows.classes[o], groups.items[o]
+        for i in range(n):
+            c = classes[records[begin + i] & LOW_32]
+            items[i] = c
+            statistics[c] += groups.weights[i]
+    return _one_class_each(statistics, rows.output_begin)
+
+
+@inlined
+def _collect_values(values, records, begin, n, groups, o, statistics):
+    first = values[records[begin] & LOW_32]
+    pure = True
+    total = i64(0)
+    items = groups.items[o]
+    for i in range(n):
+        value = values[records[begin + i] & LOW_32]
+        if value != first:
+            pure = False
+        items[i] = value * (groups.weights[i] & MASK)
+        total += items[i]
+    statistics[1 + o] = total
+    return pure
+
+
+@inlined
+def _one_class_each(statistics, output_begin):
+    for o in range(output_begin.size - 1):
+        n_classes = 0
+        for s in range(output_begin[o], output_begin[o + 1]):
+            if statistics[s] & MASK != 0:
+                n_classes += 1
+        if n_classes > 1:
+            return False
+    return True
+
+
+@inner
+def find_split(table, rows, params, tree_weight, node, statistics, room):
+    """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics."""
+    node.feature = -1
+    node.child = -1
+    node.gain = 0.0
+    groups = room.groups
+    pure = collect(rows, node.begin, node.end, groups, statistics)
+    n = node.end - node.begin
+    if pure or node.depth >= params.max_depth:
+        return
+    if n < params.min_samples_split or n < 2 * params.min_samples_leaf:
+        return
+    is_regression = rows.classes.shape[0] == 0
+    packed = packed_weight(statistics, is_regression, rows.output_begin)
+    least_weight = params.min_weight_fraction * float(tree_weight)
+    if float(packed & MASK) < 2.0 * least_weight:
+        return
+    for s in range(statistics.size):
+        groups.total[s] = statistics[s]
+    parent = _prepare(rows, params, node, statistics, packed, room)
+    room.found[1].score = NO_CANDIDATE
+    _look_at_features(table, rows, params, least_weight, node, room)
+    best = room.found[1]
+    if best.score == NO_CANDIDATE:
+        return
+    gain = best.score - parent
+    if params.min_gain > 0.0 and not gain >= params.min_gain * float(tree_weight):
+        return
+    node.gain = gain
+    node.feature = best.feature
+    node.last_left = best.last_left
+    node.missing_left = best.missing_left
+    node.value_left, node.value_right = best.value_left, best.value_right
+    _set_threshold(table, node, best)
+
+
+@inlined
+def _prepare(rows, params, node, statistics, packed, room):
+    """The node's own score; ranks of its values for the absolute error."""
+    if params.criterion != ABSOLUTE_ERROR:
+        block = room.block
+        for s in range(statistics.size):
+            block.left[s, 0] = statistics[s]
+        block.packed[0, 0] = packed
+        score_block(
+            block.left, block.packed[0], 1, params.criterion, rows.output_begin, block.term,
+            block.score[0],
+        )  # fmt: skip
+        return block.score[0, 0]
+    groups, medians = room.groups, room.medians
+    n = node.end - node.begin
+    rank_values(
+        rows.value_rank, rows.values, rows.records, node.begin, node.end, rows.n_ranks, groups,
+        medians,
+    )  # fmt: skip
+    for i in range(n):
+        groups.keys[i] = u64(i)
+    return absolute_score(groups, medians, n)
+
+
+@inlined
+def _set_threshold(table, node, best):
+    node.threshold = 0.0
+    if table.categorical[best.feature] == 1:
+        return
+    node.threshold = best.threshold
+    if best.first_right < 0:
+        node.threshold = np.inf
+    elif best.threshold != best.threshold:
+        first = table.begin[best.feature]
+        low, high = table.upper[first + best.last_left], table.lower[first + best.first_right]
+        node.threshold = midpoint(low, high)
+
+
+@inlined
+def _look_at_features(table, rows, params, least_weight, node, room):
+    """Score the candidates of one feature after another (see the contract)."""
+    features = room.features
+    n_features = features.size
+    shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
+    any_candidate = False
+    j = i64(0)
+    while j < n_features and (j < params.max_features or not any_candidate):
+        if params.shuffle == 1:
+            bits = draw(shuffle_key, u64(j))
+            other = j + i64((bits * u64(n_features - j)) >> S32)
+            room.swapped[j] = other
+            features[j], features[other] = features[other], features[j]
+        if _look_at_feature(table, rows, params, least_weight, node, features[j], room):
+            any_candidate = True
+        j += 1
+    while params.shuffle == 1 and j > 0:  # back to 0, 1, 2, ...
+        j -= 1
+        other = room.swapped[j]
+        features[j], features[other] = features[other], features[j]
+
+
+@inlined
+def _look_at_feature(table, rows, params, least_weight, node, feature, room):
+    """Score the candidates of a feature; whether it has any."""
+    groups, medians, found = room.groups, room.medians, room.found
+    direction = i64(table.monotone[feature])
+    is_regression = rows.classes.shape[0] == 0
+    limits = Limits(
+        params.criterion,
+        is_regression,
+        params.min_samples_leaf,
+        least_weight,
+        direction,
+        node.low,
+        node.high,
+        params.bounded,
+    )
+    if params.random_splits == 1:
+        return take_random_candidate(
+            table, rows.records, node.begin, node.end, feature, node.key, groups, room.block,
+            medians, limits, rows.output_begin, found, room.bits,
+        )  # fmt: skip
+    absolute = params.criterion == ABSOLUTE_ERROR
+    n_groups, n_missing = group_rows(
+        table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
+        groups, is_regression, room.most_entries, absolute,
+    )  # fmt: skip
+    has_missing = n_missing > 0
+    has_candidate = n_groups > 1 or (n_groups == 1 and has_missing)
+    is_set = table.categorical[feature] == 1
+    first, last = _orders(rows, is_set)
+    for s in range(first, last):
+        if not has_candidate:
+            break
+        if is_set:
+            order_by_ratio(groups, n_groups, s, is_regression, rows.output_begin)
+        if absolute:
+            scan_absolute(
+                groups, medians, n_groups, node.end - node.begin, has_missing, feature, limits,
+                found, room.bits[0], is_set,
+            )  # fmt: skip
+        else:
+            scan(
+                groups, room.block, n_groups, has_missing, feature, limits, rows.output_begin,
+                found, room.bits[0], is_set,
+            )  # fmt: skip
+    clear_groups(groups, n_groups)
+    return has_candidate
+
+
+@inlined
+def _orders(rows, is_set):
+    """The statistics that order the groups of a feature, first … last - 1."""
+    if not is_set:
+        return i64(0), i64(1)
+    if rows.classes.shape[0] == 0:
+        return i64(1), i64(1 + rows.values.shape[0])
+    n_statistics = rows.output_begin[-1]
+    if rows.output_begin.size == 2 and n_statistics == 2:
+        return i64(1), i64(2)
+    return i64(0), i64(n_statistics)
+
+
+@inner
+def part_rows(table, rows, node, bits, room):
+    """Move the rows of the left child to the front, in their order; how many they are.
+
+    Settles the side of missing values, and of categories, that the node has no rows of.
+    """
+    n_bins = i64(table.n_bins[node.feature])
+    column = table.codes[node.feature]
+    is_set = table.categorical[node.feature] == 1
+    if is_set:
+        n_left = _move_by_category(column, rows.records, node, n_bins, bits, room.moved)
+    else:
+        n_left = _move_by_code(column, rows.records, node, n_bins, room.moved)
+    larger = i64(1 if 2 * n_left > node.end - node.begin else 0)
+    if node.missing_left < 0:
+        node.missing_left = larger
+    if is_set and larger == 1:
+        seen = room.groups.seen
+        for i in range(node.begin, node.end):
+            seen[column[rows.records[i] & LOW_32]] = 1
+        for c in range(n_bins):
+            if seen[c] == 0:
+                bits[c >> 5] |= u32(1) << u32(c & 31)
+        seen[: n_bins + 1] = 0
+    return n_left
+
+
+@inlined
+def _move_by_code(column, records, node, n_bins, moved):
+    limit, missing_left = node.last_left, node.missing_left == 1
+    left, right = u64(node.begin), u64(0)
+    last = node.end - 1
+    for i in range(node.begin, node.end):
+        prefetch(column, records[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        record = records[i]
+        code = i64(column[record & LOW_32])
+        goes_left = u64(1) if code <= limit or (code == n_bins and missing_left) else u64(0)
+        records[left] = record
+        moved[right] = record
+        left += goes_left
+        right += u64(1) - goes_left
+    for i in range(right):
+        records[left + i] = moved[i]
+    return i64(left) - node.begin
+
+
+@inner
+def _move_by_category(column, records, node, n_bins, bits, moved):
+    missing_left = node.missing_left == 1
+    left, right = u64(node.begin), u64(0)
+    for i in range(node.begin, node.end):
+        record = records[i]
+        code = i64(column[record & LOW_32])
+        goes_left = missing_left
+        if code < n_bins:
+            goes_left = is_left_category(i64(bits[code >> 5]), code)
+        if goes_left:
+            records[left] = record
+            left += u64(1)
+        else:
+            moved[right] = record
+            right += u64(1)
+    for i in range(right):
+        records[left + i] = moved[i]
+    return i64(left) - node.begin

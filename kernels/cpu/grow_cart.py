@@ -1,0 +1,525 @@
+"""Growth of classification and regression trees (contract: ``kernels.grow_cart``).
+
+A thread takes a tree and grows it alone, depth first, so that a node's rows are still in its cache
+when the children are looked at. A thread that finds no tree left says so, and the others then
+put every second node that they make on a shared stack.
+
+    thread 0    root 0 -> its nodes ...            root 2 -> its nodes ... -+
+    thread 1    root 1 -> its nodes ...  (idle) <- nodes of tree 2 ---------+
+
+Nodes are numbered breadth first at the end, so who grew them leaves no trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..cart import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
+from ..compilation import inlined, inner, kernel, kernel_without_allocation
+from ..frontier import UNLIMITED
+from ..scalars.rng import draw
+from .cart_absolute import Medians
+from .cart_nodes import NODE, Room, Rows, find_split, part_rows
+from .cart_scan import BLOCK, FOUND, Block, Groups
+from .cart_sorting import N_COUNTERS
+from .team import CACHE_LINE, atomic_add, atomic_load, get_threads, pause, run, yield_thread
+
+u64, i64 = np.uint64, np.int64
+
+# Entries of ``Work.counts``, each on a cache line of its own.
+TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
+
+SHARE_ROWS = 64
+"""Nodes with fewer rows are not worth handing over."""
+SPINS_BEFORE_YIELD = 200
+TABLE_ENTRIES = 2**15
+"""Entries of the table of statistics by code; larger ones leave the caches."""
+
+
+class Settings(NamedTuple):
+    """``CartParams``, and whether any feature has a monotone constraint."""
+
+    criterion: int
+    max_depth: int
+    max_leaves: int
+    min_samples_split: int
+    min_samples_leaf: int
+    min_weight_fraction: float
+    min_gain: float
+    max_features: int
+    shuffle: int
+    random_splits: int
+    bounded: bool
+
+
+class Work(NamedTuple):
+    """What the threads share.
+
+    nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
+    bits : uint32, (capacity, words) or (0, 0)
+        Categories that go left.
+    shared : int64
+        Stack of nodes for idle threads, guarded by a ticket lock.
+    weight : int64, (n_trees,)
+        Weight of each tree's sample.
+    """
+
+    nodes: np.ndarray
+    statistics: np.ndarray
+    bits: np.ndarray
+    shared: np.ndarray
+    weight: np.ndarray
+    counts: np.ndarray
+
+
+@inner
+def _lock(counts):
+    ticket = atomic_add(counts, TICKET, 1)
+    spins = 0
+    while atomic_load(counts, SERVING) != ticket:
+        spins += 1
+        pause()
+        if spins > SPINS_BEFORE_YIELD:
+            yield_thread()
+
+
+@inner
+def _unlock(counts):
+    atomic_add(counts, SERVING, 1)
+
+
+@inner
+def _share(work, x):
+    """Put a node on the shared stack."""
+    counts = work.counts
+    _lock(counts)
+    work.shared[counts[SHARED]] = x
+    atomic_add(counts, SHARED, 1)
+    _unlock(counts)
+
+
+@inner
+def _take_shared(work, n_threads):
+    """A node from the shared stack, -1 once all threads are out of work."""
+    counts = work.counts
+    x = i64(-1)
+    atomic_add(counts, IDLE, 1)
+    spins = 0
+    while True:
+        if atomic_load(counts, SHARED) > 0:
+            _lock(counts)
+            n = counts[SHARED]
+            if n > 0:
+                x = work.shared[n - 1]
+                atomic_add(counts, SHARED, -1)
+                atomic_add(counts, IDLE, -1)
+            _unlock(counts)
+            if x >= 0:
+                return x
+        elif atomic_load(counts, IDLE) == n_threads:
+            return x
+        spins += 1
+        pause()
+        if spins > SPINS_BEFORE_YIELD:
+            yield_thread()
+
+
+@inlined
+def _split_node(table, rows, params, work, x, room):
+    """Part the rows of a node and add its children; the left one's number."""
+    nodes = work.nodes
+    node = nodes[x]
+    n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
+    child = atomic_add(work.counts, NODES, 2)
+    node.child = child
+    direction = i64(table.monotone[node.feature])
+    middle = node.value_left * 0.5 + node.value_right * 0.5
+    for side in range(2):
+        new = nodes[child + side]
+        new.tree = node.tree
+        new.depth = node.depth + 1
+        new.begin = node.begin if side == 0 else node.begin + n_left
+        new.end = node.begin + n_left if side == 0 else node.end
+        new.key = draw(node.key, u64(1 + side))
+        new.low, new.high = node.low, node.high
+        if direction != 0:
+            if (side == 0) == (direction > 0):
+                new.high = middle
+            else:
+                new.low = middle
+    return child
+
+
+@inlined
+def _look_at(table, rows, params, work, x, room):
+    node = work.nodes[x]
+    find_split(table, rows, params, work.weight[node.tree], node, work.statistics[x], room)
+    if node.feature >= 0 and table.categorical[node.feature] == 1:
+        for w in range((table.n_bins[node.feature] + 31) >> 5):
+            work.bits[x, w] = room.bits[0, w]
+
+
+@inner
+def _comes_before(nodes, x, y):
+    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
+
+
+@inner
+def _push(heap, size, nodes, x):
+    """Add a node that can be split to a heap of ``size`` nodes, the best first; the new size."""
+    if nodes[x].feature < 0:
+        return size
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if not _comes_before(nodes, x, heap[parent]):
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = x
+    return size + 1
+
+
+@inner
+def _pop(heap, size, nodes):
+    """Remove the best entry, which stands at 0; the new size."""
+    size -= 1
+    x = heap[size]
+    i = i64(0)
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
+            child += 1
+        if not _comes_before(nodes, heap[child], x):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = x
+    return size
+
+
+@inlined
+def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
+    """Grow everything below a node: depth first, or, where leaves are limited, the best first.
+
+    One thread numbers the nodes of a tree that grows best first, so older ones have lower
+    numbers.
+    """
+    nodes = work.nodes
+    best_first = params.max_leaves < UNLIMITED
+    stack[0] = x
+    n_stacked, n_heap, n_leaves = i64(1), i64(0), i64(1)
+    while True:
+        split = i64(-1)
+        if n_stacked > 0:
+            n_stacked -= 1
+            x = stack[n_stacked]
+            _look_at(table, rows, params, work, x, room)
+            if best_first:
+                n_heap = _push(heap, n_heap, nodes, x)
+            elif nodes[x].feature >= 0:
+                split = x
+        elif n_heap > 0 and n_leaves < params.max_leaves:
+            split = heap[0]
+            n_heap = _pop(heap, n_heap, nodes)
+            n_leaves += 1
+        else:
+            break
+        if split >= 0:
+            child = _split_node(table, rows, params, work, split, room)
+            stack[n_stacked] = child + 1
+            n_stacked += 1
+            if _someone_waits(work, nodes[child], n_threads) and not best_first:
+                _share(work, child)
+            else:
+                stack[n_stacked] = child
+                n_stacked += 1
+    for i in range(n_heap):
+        nodes[heap[i]].feature = -1
+        nodes[heap[i]].gain = 0.0
+
+
+@inlined
+def _someone_waits(work, node, n_threads):
+    """Whether a node is worth handing over to an idle thread."""
+    if n_threads == 1 or node.end - node.begin < SHARE_ROWS:
+        return False
+    return atomic_load(work.counts, IDLE) > atomic_load(work.counts, SHARED)
+
+
+@kernel_without_allocation
+def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks):
+    room = _room_of(thread, rooms)
+    stack, heap = stacks[thread, 0], stacks[thread, 1]
+    while True:
+        x = atomic_add(work.counts, TREES, 1)
+        if x >= work.weight.size:
+            x = _take_shared(work, n_threads)
+            if x < 0:
+                break
+        _grow_below(table, rows, params, work, x, room, stack, heap, n_threads)
+
+
+@inlined
+def _room_of(thread, rooms):
+    """The lines of a thread."""
+    g, b, m = rooms.groups, rooms.block, rooms.medians
+    groups = Groups(
+        g.by_rows[thread],
+        g.weights[thread],
+        g.items[thread],
+        g.keys[thread],
+        g.buffer[thread],
+        g.counters[thread],
+        g.histogram[thread],
+        g.seen[thread],
+        g.seen_words[thread],
+        g.code[thread],
+        g.first[thread],
+        g.order[thread],
+        g.order_buffer[thread],
+        g.ratio[thread],
+        g.total[thread],
+        g.missing[thread],
+        g.left[thread],
+        g.right[thread],
+    )
+    block = Block(
+        b.left[thread], b.right[thread], b.packed[thread], b.term[thread], b.score[thread]
+    )
+    medians = Medians(
+        m.rank[thread],
+        m.distinct[thread],
+        m.n_distinct[thread],
+        m.weights[thread],
+        m.sums[thread],
+        m.score[thread],
+        m.median[thread],
+        m.packed[thread],
+    )
+    return Room(
+        groups,
+        block,
+        medians,
+        rooms.features[thread],
+        rooms.swapped[thread],
+        rooms.found[thread],
+        rooms.bits[thread],
+        rooms.moved[thread],
+        rooms.most_entries,
+    )
+
+
+def _rooms(
+    n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
+) -> Room:
+    """Scratch for nodes of up to n rows, a line for each thread."""
+    n_features = table.n_bins.size
+    most_bins = int(table.n_bins.max(initial=1))
+    absolute = params.criterion == ABSOLUTE_ERROR
+    wide = table.codes.dtype != np.uint8
+    n_statistics, n_outputs = target.n_statistics, target.n_outputs
+    is_set = table.categorical == 1
+    n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
+    entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
+    sorts = wide or absolute or params.random_splits == 1
+    n_groups = min(n, most_bins) + 2
+
+    def lines(shape: int | tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        return np.zeros((n_threads, *shape), dtype)
+
+    keys = n if sorts else 0
+    n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // 8) * 8
+    seen_words = lines(n_flags // 8, np.uint64)
+    medians = n if absolute else 0
+    groups = Groups(
+        by_rows=lines(1),
+        weights=lines(n),
+        items=lines((n_outputs, n)),
+        keys=lines(keys, np.uint64),
+        buffer=lines(keys, np.uint64),
+        counters=lines(N_COUNTERS),
+        histogram=lines(entries),
+        seen=seen_words.view(np.uint8),
+        seen_words=seen_words,
+        code=lines(n_groups),
+        first=lines(n_groups),
+        order=lines(n_groups),
+        order_buffer=lines(n_groups),
+        ratio=lines(n_groups, np.float64),
+        total=lines(n_statistics),
+        missing=lines(n_statistics),
+        left=lines(n_statistics),
+        right=lines(n_statistics),
+    )
+    return Room(
+        groups=groups,
+        block=Block(
+            left=lines((n_statistics, BLOCK)),
+            right=lines((n_statistics, BLOCK)),
+            packed=lines((2, BLOCK)),
+            term=lines(BLOCK, np.float64),
+            score=lines((2, BLOCK), np.float64),
+        ),
+        medians=Medians(
+            rank=lines((n_outputs, medians)),
+            distinct=lines((n_outputs, medians)),
+            n_distinct=lines(n_outputs),
+            weights=lines(medians + 1),
+            sums=lines(medians + 1),
+            score=lines((2, n_groups), np.float64),
+            median=lines((2, n_groups)),
+            packed=lines((2, n_groups)),
+        ),
+        features=np.tile(np.arange(n_features, dtype=np.int64), (n_threads, 1)),
+        swapped=lines(n_features),
+        found=lines(2, FOUND),
+        bits=lines((2, n_words), np.uint32),
+        moved=lines(n, np.uint64),
+        most_entries=entries,
+    )
+
+
+def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
+    rank, n_ranks = np.empty((0, 0), np.uint32), 1
+    if params.criterion == ABSOLUTE_ERROR:
+        distinct, inverse = np.unique(target.values, return_inverse=True)
+        rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
+    return Rows(
+        target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
+    )
+
+
+def _capacity(begin: np.ndarray, end: np.ndarray, params: CartParams) -> int:
+    """Most nodes that the trees can have."""
+    leaves = np.maximum(1, (end - begin) // params.min_samples_leaf)
+    leaves = np.minimum(leaves, params.max_leaves)
+    if params.max_depth < 31:
+        leaves = np.minimum(leaves, 2**params.max_depth)
+    return int((2 * leaves - 1).sum())
+
+
+def grow_cart(
+    table: CartTable,
+    target: CartTarget,
+    records: Any,
+    tree_begin: np.ndarray,
+    tree_end: np.ndarray,
+    keys: np.ndarray,
+    params: CartParams,
+) -> GrownCart:
+    n_trees = tree_begin.size
+    n_threads = max(1, min(get_threads(), int((tree_end - tree_begin).sum()) // 512))
+    capacity = _capacity(tree_begin, tree_end, params)
+    rooms = _rooms(n_threads, int((tree_end - tree_begin).max()), table, target, params)
+    n_words = rooms.bits.shape[2] if bool((table.categorical == 1).any()) else 0
+    nodes = np.empty(capacity, NODE)
+    roots = nodes[:n_trees]
+    roots["tree"], roots["depth"] = np.arange(n_trees), 0
+    roots["begin"], roots["end"], roots["key"] = tree_begin, tree_end, keys
+    roots["low"], roots["high"] = -np.inf, np.inf
+    work = Work(
+        nodes=nodes,
+        statistics=np.empty((capacity, target.n_statistics), np.int64),
+        bits=np.empty((capacity if n_words else 0, n_words), np.uint32),
+        shared=np.empty(capacity + 1, np.int64),
+        weight=_tree_weights(target.weight, records, tree_begin, tree_end),
+        counts=np.zeros(6 * CACHE_LINE, np.int64),
+    )
+    work.counts[NODES] = n_trees
+    settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
+    stacks = np.empty((n_threads, 2, int((tree_end - tree_begin).max()) + 2), np.int64)
+    rows = _rows(target, records, params)
+    run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
+    return _emitted(table, work, n_trees)
+
+
+def _tree_weights(
+    weight: np.ndarray, records: np.ndarray, begin: np.ndarray, end: np.ndarray
+) -> np.ndarray:
+    totals = np.empty(begin.size, np.int64)
+    _add_up_trees(weight, records, begin, end, totals)
+    return totals
+
+
+@kernel
+def _add_up_trees(weight, records, begin, end, totals):
+    for t in range(begin.size):
+        total = i64(0)
+        for i in range(begin[t], end[t]):
+            total += weight[records[i] & u64(0xFFFFFFFF)] * i64(records[i] >> u64(32))
+        totals[t] = total
+
+
+@kernel
+def _number_nodes(nodes, n_trees, order, offset):
+    """Put the nodes of every tree into ``order`` breadth first."""
+    total = 0
+    for tree in range(n_trees):
+        offset[tree] = total
+        order[total] = tree
+        head = total
+        total += 1
+        while head < total:
+            child = nodes[order[head]].child
+            if child >= 0:
+                order[total] = child
+                order[total + 1] = child + 1
+                total += 2
+            head += 1
+    offset[n_trees] = total
+
+
+@kernel
+def _emit(nodes, statistics, order, offset, grown):
+    """Write the nodes in their final order."""
+    for tree in range(offset.size - 1):
+        child = 1
+        for i in range(offset[tree], offset[tree + 1]):
+            node = nodes[order[i]]
+            is_split = node.child >= 0
+            grown.feature[i] = node.feature if is_split else -1
+            grown.threshold[i] = node.threshold if is_split else 0.0
+            grown.missing_left[i] = node.missing_left if is_split else 0
+            grown.left[i] = child if is_split else -1
+            grown.right[i] = child + 1 if is_split else -1
+            grown.gain[i] = node.gain if is_split else 0.0
+            grown.begin[i] = node.begin
+            grown.end[i] = node.end
+            for s in range(statistics.shape[1]):
+                grown.statistics[i, s] = statistics[order[i], s]
+            if is_split:
+                child += 2
+
+
+def _emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
+    n = int(work.counts[NODES])
+    order = np.empty(n, np.int64)
+    grown = GrownCart(
+        offset=np.empty(n_trees + 1, np.int64),
+        feature=np.empty(n, np.int32),
+        threshold=np.empty(n, np.float64),
+        missing_left=np.empty(n, np.uint8),
+        left=np.empty(n, np.int32),
+        right=np.empty(n, np.int32),
+        category_begin=np.full(n, -1, np.int32),
+        gain=np.empty(n, np.float64),
+        statistics=np.empty((n, work.statistics.shape[1]), np.int64),
+        begin=np.empty(n, np.int64),
+        end=np.empty(n, np.int64),
+        categories=np.empty(0, np.uint32),
+    )
+    _number_nodes(work.nodes, n_trees, order, grown.offset)
+    _emit(work.nodes, work.statistics, order, grown.offset, grown)
+    by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
+    if not by_category.size:
+        return grown
+    n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
+    grown.category_begin[by_category] = np.cumsum(n_words) - n_words
+    used = np.arange(work.bits.shape[1]) < n_words[:, None]
+    return grown._replace(categories=work.bits[order[by_category]][used])
