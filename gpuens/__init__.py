@@ -8,8 +8,23 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "BaggingClassifier": "bagging",
+    "BaggingRegressor": "bagging",
+    "DecisionTreeClassifier": "trees",
+    "DecisionTreeRegressor": "trees",
+    "ExtraTreeClassifier": "trees",
+    "ExtraTreeRegressor": "trees",
+    "ExtraTreesClassifier": "forests",
+    "ExtraTreesRegressor": "forests",
     "GradientBoostingClassifier": "gradient_boosting",
     "GradientBoostingRegressor": "gradient_boosting",
+    "IsolationForest": "isolation_forest",
+    "QuantileForestRegressor": "quantile_forest",
+    "RandomForestClassifier": "forests",
+    "RandomForestRegressor": "forests",
+    "export_graphviz": "tree_export",
+    "export_text": "tree_export",
+    "plot_tree": "tree_export",
     "show_config": "config",
 }
 """The module of every public name; imported when the name is first used."""

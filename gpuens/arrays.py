@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from .devices import Device, on_host, resolve_device, to_numpy
 from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
+from .memory import available_memory, format_bytes
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
 
@@ -75,18 +76,45 @@ def read_table(
     if not reset and device.kind != "cuda" and _is_plain(X, estimator):
         return Table(X)
     if is_frame(X):
-        require_unique_columns(X, name)
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        _require_shape(tuple(X.shape), estimator)
+        check_frame(X, estimator, reset, name)
         values = frame_to_numpy(X, name)
     elif device.holds(X):
         values = _read_on_device(X, device, estimator, name)
     else:
-        values = _read_on_host(X, estimator, name)
+        values = read_on_host(X, estimator, name)
     if not is_frame(X):
         validate_data(estimator, values, reset=reset, skip_check_array=True)
+    return table_of(values, device, estimator)
+
+
+def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
+    """Compare a data frame's columns with the estimator's features, or make them those."""
+    require_unique_columns(frame, name)
+    validate_data(estimator, frame, reset=reset, skip_check_array=True)
+    require_shape(tuple(frame.shape), estimator)
+
+
+def table_of(values: Any, device: Device, estimator: Any) -> Table:
+    """Values that were read, on the device, with the names of the estimator's features."""
     names = getattr(estimator, "feature_names_in_", None)
     return Table(device.asarray(values), None if names is None else [str(n) for n in names])
+
+
+def dense_table(X: Any, name: str = "X") -> np.ndarray:
+    """A sparse matrix as a dense one.
+
+    Raises
+    ------
+    MemoryError
+        It would not fit; says how large it would be.
+    """
+    size, available = X.shape[0] * X.shape[1] * X.dtype.itemsize, available_memory()
+    if available is not None and size > available:
+        raise MemoryError(
+            f"{name} is sparse, and as a dense table of {X.shape[0]} x {X.shape[1]} takes "
+            f"{format_bytes(size)}; {format_bytes(available)} are free. Pass fewer rows or columns."
+        )
+    return np.asarray(X.toarray())
 
 
 def to_input_library(result: Any, like: Any) -> Any:
@@ -132,8 +160,9 @@ def _is_plain(X: Any, estimator: Any) -> bool:
     )
 
 
-def _read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
-    _require_readable(X, name)
+def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
+    """The numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
+    require_readable(X, name)
     X = on_host(X)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
         dtype = np.float32 if X.dtype == np.float32 else np.float64
@@ -141,8 +170,9 @@ def _read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
     kind = getattr(getattr(X, "dtype", None), "kind", "")
     if kind and kind in "USVmM":
         raise ValueError(
-            f"{name} must hold numbers, got dtype {X.dtype}. Encode text as numbers "
-            "(sklearn.preprocessing.OrdinalEncoder) and dates as days since a date."
+            f"{name} must hold numbers, got dtype {X.dtype}. Name columns of text in "
+            "categorical_features or encode them (sklearn.preprocessing.OrdinalEncoder), and turn "
+            "dates into days since a date."
         )
     try:
         values = check_array(X, ensure_all_finite=False, input_name=name, estimator=estimator)
@@ -150,22 +180,23 @@ def _read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
         if kind != "O":
             raise
         raise type(error)(
-            f"{name} has dtype object and holds values that are no numbers ({error}). Encode them "
-            "(sklearn.preprocessing.OrdinalEncoder), or drop those columns."
+            f"{name} has dtype object and holds values that are no numbers ({error}). Name their "
+            "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
+            "or drop them."
         ) from error
     return _narrowed(values)
 
 
 def _read_on_device(X: Any, device: Device, estimator: Any, name: str) -> Any:
-    _require_readable(X, name)
+    require_readable(X, name)
     values = device.asarray(X)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {values.dtype}.")
-    _require_shape(values.shape, estimator, values)
+    require_shape(values.shape, estimator, values)
     return _narrowed(values)
 
 
-def _require_readable(X: Any, name: str) -> None:
+def require_readable(X: Any, name: str) -> None:
     """Name the containers that look like tables but cannot be read."""
     module = type(X).__module__
     sparse = "pass a dense one, for example X.toarray() or X.to_dense(), or only some rows at once"
@@ -177,8 +208,11 @@ def _require_readable(X: Any, name: str) -> None:
         raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")
 
 
-def _require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) -> None:
-    """The shape checks of scikit-learn's ``check_array``, in its words."""
+def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) -> None:
+    """Raise a ValueError for anything but a table with rows and columns.
+
+    These are the shape checks of scikit-learn's ``check_array``, in its words.
+    """
     context = f"required by {type(estimator).__name__}."
     if len(shape) < 2:
         kind = "1D" if shape else "scalar"

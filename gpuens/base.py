@@ -9,7 +9,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import read_table, resolve_device, to_input_library
+from .arrays import resolve_device, to_input_library
+from .categories import read_features
 from .devices import Device
 from .forest import Forest
 from .kernels.cpu.team import using_threads
@@ -37,7 +38,7 @@ class ForestEstimator(BaseEstimator):
         check_is_fitted(self)
         device = resolve_device(self.device, X)
         with self._working_on(device):
-            table = read_table(X, device, estimator=self, reset=False).values
+            table = read_features(X, device, estimator=self, reset=False).values
             return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
 
     def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
@@ -46,7 +47,7 @@ class ForestEstimator(BaseEstimator):
         device = resolve_device(self.device, X)
         forest, n_outputs = self.forest_, self.forest_.n_outputs
         with self._working_on(device):
-            table = read_table(X, device, estimator=self, reset=False).values
+            table = read_features(X, device, estimator=self, reset=False).values
             raw = forest.slice(0, 0).raw_predict(table, device)
         for first in range(0, forest.n_trees, n_outputs):
             with self._working_on(device):  # not around the yield: it is the caller's time
@@ -70,7 +71,7 @@ class ForestEstimator(BaseEstimator):
         check_is_fitted(self)
         device = resolve_device(self.device, X)
         with self._working_on(device):
-            table = read_table(X, device, estimator=self, reset=False).values
+            table = read_features(X, device, estimator=self, reset=False).values
             return to_input_library(self.forest_.apply(table, device), X)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -84,6 +84,154 @@ BOOSTING = """Parameters
     <attributes>"""
 
 
+TREE = """Parameters
+    ----------
+    criterion : <criteria>
+        What a split lowers.
+    splitter : {"best", "random"}, default="best"
+        The best of all cuts of a feature, or of one random cut of each.
+    max_depth : int or None, default=None
+        Longest path from the root to a leaf, in splits.
+    min_samples_split : int or float, default=2
+        Fewest rows of a node that is split, as a number or as a share of the rows.
+    min_samples_leaf : int or float, default=1
+        Fewest rows of a leaf.
+    min_weight_fraction_leaf : float, default=0.0
+        Least share of the whole weight that a leaf holds.
+    max_features : int, float, "sqrt", "log2" or None, default=<features>
+        Features that each node looks at, drawn at random: their number, or their share of all.
+        The search goes on until one of them is not constant in the node.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws. None is a fixed seed: the same call gives the same model.
+    max_leaf_nodes : int or None, default=None
+        The best leaf is split first until there are this many.
+    min_impurity_decrease : float, default=0.0
+        A split must lower the impurity, weighted by the node's share of the weight, by this.
+    <class_weight>ccp_alpha : float, default=0.0
+        Branches that lower the impurity by less than this for each leaf are cut (minimal
+        cost-complexity pruning).
+    monotonic_cst : array-like of int, shape (n_features,), default=None
+        1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
+    categorical_features : "from_dtype", array-like or None, default=None
+        Features whose values have no order: a mask, indices or names, or those whose column in
+        a data frame has a categorical type. They are split into two groups of
+        categories. Categories that were not in the training data count as missing.
+    max_bins : int or None, default=<bins>
+        None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
+        with more distinct values is cut into this many bins, from 2 to 255.
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The tree; ``forest_.fingerprint()`` is the same on every device.
+    tree_ : TreeView
+        The tree in scikit-learn's terms. Its nodes are numbered breadth first.
+    feature_importances_ : float64, shape (n_features,)
+        Share of each feature in the decrease of impurity.
+    max_features_ : int
+    n_outputs_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+    <attributes>"""
+
+CLASS_CRITERIA = """{"gini", "entropy", "log_loss", "misclassification"}, default="gini\""""
+NUMBER_CRITERIA = """{"squared_error", "poisson", "absolute_error"}, default="squared_error\""""
+CLASS_WEIGHT = """class_weight : dict, list of dict, "balanced" or None, default=None
+        Factors on the weights of the rows by class; "balanced": in inverse proportion to
+        the number of rows.
+    """
+CLASS_ATTRIBUTES = """classes_ : ndarray, or a list of these for several outputs
+    n_classes_ : int or list of int"""
+
+
+FOREST = """Parameters
+    ----------
+    n_estimators : int, default=100
+        Trees.
+    criterion : <criteria>
+        What a split lowers.
+    max_depth : int or None, default=None
+        Longest path from the root to a leaf, in splits.
+    min_samples_split : int or float, default=2
+        Fewest rows of a node that is split, as a number or as a share of the rows.
+    min_samples_leaf : int or float, default=1
+        Fewest rows of a leaf.
+    min_weight_fraction_leaf : float, default=0.0
+        Least share of the whole weight that a leaf holds.
+    max_features : int, float, "sqrt", "log2" or None, default=<features>
+        Features that each node looks at, drawn at random: their number, or their share of all.
+        The search goes on until one of them is not constant in the node.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws. None is a fixed seed: the same call gives the same model.
+    max_leaf_nodes : int or None, default=None
+        The best leaf is split first until there are this many.
+    min_impurity_decrease : float, default=0.0
+        A split must lower the impurity, weighted by the node's share of the weight, by this.
+    <class_weight>ccp_alpha : float, default=0.0
+        Branches that lower the impurity by less than this for each leaf are cut (minimal
+        cost-complexity pruning).
+    monotonic_cst : array-like of int, shape (n_features,), default=None
+        1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
+    categorical_features : "from_dtype", array-like or None, default=None
+        Features whose values have no order: a mask, indices or names, or those whose column in
+        a data frame has a categorical type. They are split into two groups of
+        categories. Categories that were not in the training data count as missing.
+    max_bins : int or None, default=<bins>
+        None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
+        with more distinct values is cut into this many bins, from 2 to 255.
+    bootstrap : bool, default=<bootstrap>
+        Whether each tree has a sample of its own, drawn with replacement, or all rows.
+    max_samples : int, float or None, default=None
+        Rows drawn for each tree, or their share; None: as many as there are.
+    oob_score : bool or callable, default=False
+        Whether to predict each row by the trees whose samples it is not in, and score that
+        by accuracy or R², or by ``callable(y_true, y_pred)``.
+    warm_start : bool, default=False
+        Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
+    verbose : bool or int, default=0
+        Whether to show a progress bar.
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees; ``forest_.fingerprint()`` is the same on every device.
+    estimators_ : list of estimators
+        The trees, one by one.
+    estimators_samples_ : list of int64 ndarrays
+        The rows of each tree's sample, with repetitions; drawn again when asked for.
+    feature_importances_ : float64, shape (n_features,)
+        Mean decrease in impurity; ``feature_importances_percent_`` is scaled to 0 ... 100.
+    oob_score_ : float
+        Only with ``oob_score``, like the next two.
+    oob_scores_path_ : float64, shape (n_trees,)
+        Out-of-bag error (share of wrong classes, or mean squared error) of the first tree,
+        of the first two, and so on.
+    n_outputs_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+    <attributes>"""
+
+FOREST_CLASS_WEIGHT = """class_weight : dict, list of dict, str or None, default=None
+        Factors on the weights of the rows by class; "balanced": in inverse proportion to the
+        number of rows, "balanced_subsample": to that in the tree's sample.
+    """
+FOREST_CLASS_ATTRIBUTES = f"""oob_decision_function_ : float64, shape (n_rows, n_classes)
+        Out-of-bag class probabilities; NaN for rows that are in every sample.
+    {CLASS_ATTRIBUTES}"""
+FOREST_NUMBER_ATTRIBUTES = """oob_prediction_ : float64, shape (n_rows,) or (n_rows, n_outputs)
+        NaN for rows that are in every sample."""
+
+
 def documented(text: str, **parts: str) -> Callable[[Any], Any]:
     """Put a shared text, with its ``<parts>`` filled in, where a docstring says ``<shared>``."""
     for name, part in parts.items():

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from .category_encoding import Column, DictionaryColumn, NumberColumn
+
 EXACT_IN_FLOAT32 = 2**24
 """Every integer up to this size is a float32."""
+
+_NO_CODES: Mapping[int, Callable[[], np.ndarray]] = MappingProxyType({})
 
 
 def is_frame(X: Any) -> bool:
@@ -32,7 +38,14 @@ def require_unique_columns(frame: Any, name: str) -> None:
         )
 
 
-def frame_to_numpy(frame: Any, name: str) -> np.ndarray:
+def column_names(frame: Any) -> list[Any]:
+    """The names of a data frame's columns, whatever they are."""
+    return list(nw.from_native(frame, eager_only=True).columns)
+
+
+def frame_to_numpy(
+    frame: Any, name: str, codes: Mapping[int, Callable[[], np.ndarray]] = _NO_CODES
+) -> np.ndarray:
     """The numbers of a data frame, missing values as NaN.
 
     Parameters
@@ -42,6 +55,8 @@ def frame_to_numpy(frame: Any, name: str) -> np.ndarray:
         missing values only may have any type.
     name : str
         What error messages call the frame.
+    codes : mapping of positions to functions
+        Columns of any type, and what gives the numbers (float32) that stand for their values.
 
     Returns
     -------
@@ -55,16 +70,57 @@ def frame_to_numpy(frame: Any, name: str) -> np.ndarray:
         A column holds anything but numbers; says which, and what to do.
     """
     table = nw.from_native(frame, eager_only=True)
-    columns = list(table.iter_columns())
-    for column in columns:
+    columns = {i: column for i, column in enumerate(table.iter_columns()) if i not in codes}
+    for column in columns.values():
         _require_numbers(column, name)
-    if _is_one_float_block(frame, table):
+    if not codes and _is_one_float_block(frame, table):
         return np.asarray(table.to_numpy())
-    dtype = np.result_type(np.float32, *{_float_for(column) for column in columns})
+    dtype = np.result_type(np.float32, *{_float_for(column) for column in columns.values()})
     values = np.empty(table.shape, dtype, order="F")
-    for position, column in enumerate(columns):
+    for position, column in columns.items():
         _copy_column(column, values[:, position])
+    for position, code in codes.items():
+        values[:, position] = code()
     return values
+
+
+def columns_of_categories(frame: Any) -> np.ndarray:
+    """Which columns have a categorical or enumeration type: bool, shape (n_columns,)."""
+    schema = nw.from_native(frame, eager_only=True).schema
+    return np.array([dtype in (nw.Categorical, nw.Enum) for dtype in schema.values()], np.bool_)
+
+
+def category_column(frame: Any, position: int, label: str) -> Column:
+    """A column whose values are categories.
+
+    Parameters
+    ----------
+    frame : data frame
+    position : int
+        Of the column: categorical, text, numbers, or objects that are either.
+    label : str
+        What error messages call the column.
+
+    Raises
+    ------
+    ValueError
+        The column holds something else; says what to do.
+    """
+    table = nw.from_native(frame, eager_only=True)
+    column = table.get_column(table.columns[position])
+    dtype = column.dtype
+    if _all_missing(column):
+        return DictionaryColumn(np.full(len(column), -1), [], label)
+    if dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean:
+        return _number_column(column)
+    if dtype == nw.Object:
+        return DictionaryColumn.of_objects(column.to_numpy().tolist(), label)
+    if dtype in (nw.Categorical, nw.Enum, nw.String):
+        return DictionaryColumn(*_dictionary(column), label)
+    raise ValueError(
+        f"{label} has dtype {_dtype_name(column)}, whose values cannot be categories. Cast it to "
+        "strings."
+    )
 
 
 def _require_numbers(column: nw.Series[Any], name: str) -> None:
@@ -72,17 +128,27 @@ def _require_numbers(column: nw.Series[Any], name: str) -> None:
     if dtype.is_integer() or dtype.is_float() or dtype == nw.Boolean or _all_missing(column):
         return
     if dtype in (nw.Categorical, nw.Enum):
-        advice = "Categories are not supported yet: pass their codes, or one-hot encode them"
-    elif dtype in (nw.String, nw.Object, nw.Binary):
-        advice = "Encode it as numbers (sklearn.preprocessing.OrdinalEncoder), or drop it"
+        advice = (
+            "Its values are categories: fit with categorical_features='from_dtype' or with the "
+            "column named there, or pass their codes"
+        )
+    elif dtype in (nw.String, nw.Object):
+        advice = (
+            "Fit with the column named in categorical_features, encode it as numbers "
+            "(sklearn.preprocessing.OrdinalEncoder), or drop it"
+        )
     elif dtype.is_temporal():
         advice = "Turn it into a number, such as the days since a date, or drop it"
     else:
         advice = "Cast it to float64, or drop it"
     raise ValueError(
         f"{name} must hold numbers, but its column {column.name!r} has dtype "
-        f"{column.to_native().dtype if hasattr(column.to_native(), 'dtype') else dtype}. {advice}."
+        f"{_dtype_name(column)}. {advice}."
     )
+
+
+def _dtype_name(column: nw.Series[Any]) -> str:
+    return str(getattr(column.to_native(), "dtype", column.dtype))
 
 
 def _all_missing(column: nw.Series[Any]) -> bool:
@@ -116,8 +182,46 @@ def _copy_column(column: nw.Series[Any], out: np.ndarray) -> None:
     if _all_missing(column):
         out[:] = np.nan
         return
+    numbers = _number_column(column)
+    out[:] = numbers.values
+    if numbers.missing is not None:
+        out[numbers.missing] = np.nan
+
+
+def _number_column(column: nw.Series[Any]) -> NumberColumn:
     if column.dtype.is_float() or not column.null_count():
-        out[:] = column.to_numpy()
-        return
-    out[:] = column.fill_null(False if column.dtype == nw.Boolean else 0).to_numpy()
-    out[column.is_null().to_numpy()] = np.nan
+        return NumberColumn(column.to_numpy())
+    filled = column.fill_null(False if column.dtype == nw.Boolean else 0)
+    return NumberColumn(filled.to_numpy(), column.is_null().to_numpy())
+
+
+def _dictionary(column: nw.Series[Any]) -> tuple[np.ndarray, Any]:
+    """The codes (-1 is missing) and the categories of a column of categories or of text."""
+    native = column.to_native()
+    if column.implementation.is_polars():
+        return _polars_dictionary(column)
+    if column.implementation.is_pandas_like() and column.dtype == nw.String:
+        codes, categories = native.factorize()
+        return np.asarray(codes), list(categories)
+    if hasattr(native, "cat"):
+        return native.cat.codes.to_numpy(), list(native.cat.categories)
+    arrow = column.to_arrow()
+    arrow = arrow.dictionary_encode() if column.dtype == nw.String else arrow
+    codes = arrow.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    return codes, arrow.dictionary.to_pylist()
+
+
+def _polars_dictionary(column: nw.Series[Any]) -> tuple[np.ndarray, Any]:
+    if column.dtype == nw.String:
+        column = column.cast(nw.Categorical)
+    series = column.to_native()
+    codes, used = _physical(series), series.unique().drop_nulls()
+    # Categories can be shared with other columns, and a few of very many occur here.
+    places = np.full(codes.max() + 2, -1)
+    places[_physical(used)] = np.arange(len(used))
+    return places[codes], nw.from_native(used, series_only=True).cast(nw.String).to_list()
+
+
+def _physical(series: Any) -> np.ndarray:
+    codes = nw.from_native(series.to_physical(), series_only=True)
+    return codes.cast(nw.Int64).fill_null(-1).to_numpy()

@@ -132,8 +132,8 @@ class Grower:
             self.settings.params,
         )
         for i, k in enumerate(outputs):
-            value = self._leaf_values(trees, i, totals[i])
-            forest.append(trees, i, value, k, self.binner)
+            value, hessian = self._leaf_values(trees, i, totals[i])
+            forest.append(trees, i, value, hessian, k, self.binner)
             if size < n:
                 _find_leaves(trees, i, rows.codes, trees.leaf[i])
             add_leaf_values(rows.raw[k], trees.leaf[i], value)
@@ -142,8 +142,11 @@ class Grower:
                 _find_leaves(trees, i, other.codes, leaf)
                 add_leaf_values(other.raw[k], leaf, value)
 
-    def _leaf_values(self, trees: GrownTrees, i: int, totals: Totals) -> np.ndarray:
-        """Shrunken Newton steps from the exact sums of the unquantised statistics.
+    def _leaf_values(
+        self, trees: GrownTrees, i: int, totals: Totals
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shrunken Newton steps from the exact sums of the unquantised statistics, and the sums
+        of hessians.
 
         The hessian of a leaf counts at least ``min_sum_hessian``: its integer estimate passed
         that test, and a leaf of almost certain rows must not take an endless step.
@@ -154,8 +157,9 @@ class Grower:
         left, right = trees.left[nodes], trees.right[nodes]
         sums = leaf_sums(trees.leaf[i], self.g[i], self.h[i], scales, left.size)
         add_children(left, right, sums)
-        g, h = sums[:, 0] / scales.g, np.maximum(sums[:, 1] / scales.h, params.min_sum_hessian)
-        return self.settings.learning_rate * _newton_value(g, h, params.l2)
+        g, h = sums[:, 0] / scales.g, sums[:, 1] / scales.h
+        step = _newton_value(g, np.maximum(h, params.min_sum_hessian), params.l2)
+        return self.settings.learning_rate * step, h
 
 
 _subkey = vectorise(subkey)

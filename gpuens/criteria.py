@@ -1,0 +1,387 @@
+"""What classification and regression trees learn, as integers, and back to real numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from .devices import Device, to_numpy
+from .kernels.cart import (
+    ABSOLUTE_ERROR,
+    COUNT_SHIFT,
+    ENTROPY,
+    GINI,
+    MAX_MULTIPLICITY,
+    MAX_TREE_ROWS,
+    MAX_TREE_WEIGHT,
+    MISCLASSIFICATION,
+    POISSON,
+    SQUARED_ERROR,
+    WEIGHT_MASK,
+    CartTarget,
+    GrownCart,
+)
+from .kernels.grow_cart import add_children_impurity
+
+CLASSIFICATION = {
+    "gini": GINI,
+    "entropy": ENTROPY,
+    "log_loss": ENTROPY,
+    "misclassification": MISCLASSIFICATION,
+}
+REGRESSION = {
+    "squared_error": SQUARED_ERROR,
+    "friedman_mse": SQUARED_ERROR,  # scikit-learn's old name of it
+    "poisson": POISSON,
+    "absolute_error": ABSOLUTE_ERROR,
+}
+MAX_VALUE_BITS = 49
+"""Fixed-point targets are below ``2**MAX_VALUE_BITS``."""
+SUM_BITS = 61
+"""And so are their weighted sums below ``2**SUM_BITS``."""
+FINE_BITS = 34
+"""Outputs with fewer bits have their means corrected by a pass over the rows."""
+LARGEST_TO_SQUARE = 2.0**480
+"""The weighted sum of the squares of smaller numbers fits into float64."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A target in the integers of ``kernels.cart``, with the way back.
+
+    criterion : int
+    n_classes : tuple of int
+        Of each output; empty for regression.
+    target : CartTarget
+    weight : float64, shape (n_rows,), NumPy
+        Integer weights of the rows, over ``weight_scale``.
+    weight_scale, value_scale : float
+        Powers of two; an integer is the real number times this.
+    centre : float64, shape (n_outputs,)
+        Subtracted from the targets of a regression beforehand.
+    y : float64, shape (n_outputs, n_rows) or (0, 0), NumPy
+        The targets of a regression.
+    is_coarse : bool
+        Whether the integers are good enough to find splits, but not to predict with.
+    """
+
+    criterion: int
+    n_classes: tuple[int, ...]
+    target: CartTarget
+    weight: np.ndarray
+    weight_scale: float
+    value_scale: float
+    centre: np.ndarray
+    y: np.ndarray
+    is_coarse: bool = False
+
+    @property
+    def n_outputs(self) -> int:
+        return self.target.n_outputs
+
+    @property
+    def width(self) -> int:
+        """Values of a leaf: class shares of all outputs side by side, or one mean each."""
+        return sum(self.n_classes) if self.n_classes else self.n_outputs
+
+    @property
+    def gain_unit(self) -> float:
+        """How many units of integer gain a unit of impurity decrease is, at a weight of one in
+        integers, averaged over the outputs."""
+        unit = {
+            ENTROPY: math.log(2.0),
+            SQUARED_ERROR: self.value_scale * self.value_scale,
+            POISSON: self.value_scale,
+            ABSOLUTE_ERROR: self.value_scale,
+        }.get(self.criterion, 1.0)
+        return unit * self.n_outputs
+
+
+def classification_problem(
+    codes: list[Any],
+    n_classes: tuple[int, ...],
+    weight: Any,
+    criterion: str,
+    multiplicity: int,
+    device: Device,
+) -> Problem:
+    """The problem of telling classes apart.
+
+    Parameters
+    ----------
+    codes : list of int64, shape (n_rows,), on the device
+        Class numbers, output by output.
+    n_classes : tuple of int
+    weight : float64, shape (n_rows,), or None
+    criterion : str
+        A key of ``CLASSIFICATION``.
+    multiplicity : int
+        Largest number of times that a row can be in a tree's sample.
+    """
+    xp = device.xp
+    begin = np.concatenate([[0], np.cumsum(n_classes)]).astype(np.int64)
+    offset = [code + int(first) for code, first in zip(codes, begin, strict=False)]
+    classes = xp.stack([code.astype(np.int32) for code in offset])
+    integers, scale = _integer_weights(weight, classes.shape[1], multiplicity)
+    values = xp.empty((0, 0), dtype=np.int64)
+    target = CartTarget(classes, values, device.asarray(integers), begin)
+    none = np.empty((0, 0))
+    real = integers / scale
+    return Problem(
+        CLASSIFICATION[criterion], n_classes, target, real, scale, 1.0, np.zeros(len(codes)), none
+    )
+
+
+def regression_problem(
+    y: Any, weight: Any, criterion: str, multiplicity: int, device: Device
+) -> Problem:
+    """The problem of predicting numbers.
+
+    Parameters
+    ----------
+    y : float64, shape (n_outputs, n_rows)
+    weight, criterion, multiplicity
+        As for ``classification_problem``.
+    """
+    y = to_numpy(y)
+    integers, weight_scale = _integer_weights(weight, y.shape[1], multiplicity)
+    used = y if weight is None else y[:, to_numpy(weight) > 0]
+    centre = np.zeros(y.shape[0])
+    if criterion != "poisson":
+        centre = 0.5 * used.min(axis=1) + 0.5 * used.max(axis=1)
+    size = np.abs(used - centre[:, None]).max(axis=1)
+    largest = float(size.max())
+    total = float(integers.sum()) * multiplicity
+    bits = min(MAX_VALUE_BITS, SUM_BITS - math.ceil(math.log2(total)))
+    scale = _value_scale(criterion, largest, bits)
+    # A row without weight may be further away, but no tree sees it.
+    centred = np.clip(y - centre[:, None], -largest, largest)
+    values = np.floor(centred * scale + 0.5).astype(np.int64)
+    target = CartTarget(
+        device.xp.empty((0, 0), dtype=np.int32),
+        device.asarray(values),
+        device.asarray(integers),
+        np.arange(y.shape[0] + 1, dtype=np.int64),
+    )
+    is_coarse = bool((size[size > 0] * scale < 2.0**FINE_BITS).any())
+    real = integers / weight_scale
+    return Problem(
+        REGRESSION[criterion], (), target, real, weight_scale, scale, centre, y, is_coarse
+    )
+
+
+def _value_scale(criterion: str, largest: float, bits: int) -> float:
+    """The power of two that makes the largest value an integer of so many bits."""
+    squares = criterion == "squared_error"
+    if squares and largest >= LARGEST_TO_SQUARE:
+        raise ValueError(
+            f"y has values that are {largest:g} away from its middle, and their squares do not fit "
+            "into float64: divide y by a constant, or use criterion='absolute_error'."
+        )
+    if largest == 0:
+        return 1.0
+    exponent = bits - 1 - math.floor(math.log2(largest))
+    return math.ldexp(1.0, min(exponent, 500 if squares else 1000))
+
+
+def _integer_weights(weight: Any, n: int, multiplicity: int) -> tuple[np.ndarray, float]:
+    """Weights as integers >= 1, as fine as the sum over a tree allows, and their scale.
+
+    Whole numbers stay what they are where they fit.
+    """
+    if n > MAX_TREE_ROWS:
+        raise ValueError(
+            f"X has {n} rows, a tree takes at most {MAX_TREE_ROWS}. Pass fewer rows, or train "
+            "several ensembles on parts of them and let them vote."
+        )
+    if weight is None:
+        return np.ones(n, np.int64), 1.0
+    weight = to_numpy(weight)
+    with np.errstate(over="ignore"):
+        total = float(weight.sum())
+    if total == math.inf:
+        raise ValueError(
+            f"The weights of the rows, up to {float(weight.max()):g} (sample_weight times "
+            "class_weight), have no finite sum: divide them by a constant."
+        )
+    limit = MAX_TREE_WEIGHT // min(multiplicity, MAX_MULTIPLICITY)
+    if total <= limit and bool((weight == np.floor(weight)).all()):
+        return np.maximum(weight.astype(np.int64), 1), 1.0
+    share, binary = math.frexp(total)
+    exponent = math.floor(math.log2(max(limit / 2, 1) / share)) - binary
+    # In two steps, for the power of two alone can be too large for float64.
+    scaled = np.ldexp(np.ldexp(weight, -binary), exponent + binary)
+    scale = math.ldexp(1.0, min(exponent, 1000))
+    return np.maximum(np.floor(scaled + 0.5).astype(np.int64), 1), scale
+
+
+@dataclass(frozen=True)
+class NodeNumbers:
+    """Real numbers of grown nodes (see ``forest.Forest``)."""
+
+    value: np.ndarray
+    gain: np.ndarray
+    impurity: np.ndarray
+    n_samples: np.ndarray
+    cover: np.ndarray
+
+
+def node_numbers(
+    problem: Problem, grown: GrownCart, records: Any, is_monotone: bool = False
+) -> NodeNumbers:
+    """What a forest says of its nodes.
+
+    Parameters
+    ----------
+    problem : Problem
+    grown : GrownCart
+    records : uint64, shape (m,)
+        As growth left them; on any device.
+    is_monotone : bool
+        Whether any feature is constrained.
+    """
+    statistics = grown.statistics
+    if problem.n_classes:
+        packed = statistics[:, : problem.n_classes[0]].sum(axis=1)
+    else:
+        packed = statistics[:, 0]
+    n_samples = (packed >> COUNT_SHIFT).astype(np.int32)
+    weight = (packed & WEIGHT_MASK).astype(np.float64)
+    cover = weight / problem.weight_scale
+    gain = grown.gain / problem.gain_unit / problem.weight_scale
+    if problem.n_classes:
+        value = (statistics & WEIGHT_MASK) / weight[:, None]
+        return NodeNumbers(value, gain, _class_impurity(problem, value), n_samples, cover)
+    value = problem.centre + statistics[:, 1:] / weight[:, None] / problem.value_scale
+    rows = _SampledRows(problem, grown, to_numpy(records))
+    if problem.criterion == ABSOLUTE_ERROR:
+        value = rows.medians(lower=is_monotone)
+    elif problem.is_coarse:
+        rows.correct(value, weight)
+    error = rows.leaf_errors(value)
+    add_children_impurity(grown.offset, grown.left, grown.right, gain, error)
+    return NodeNumbers(value, gain, np.maximum(error / cover, 0.0), n_samples, cover)
+
+
+def _class_impurity(problem: Problem, share: np.ndarray) -> np.ndarray:
+    """Impurity of class shares, averaged over the outputs."""
+    total = np.zeros(share.shape[0])
+    first = 0
+    for n in problem.n_classes:
+        p = share[:, first : first + n]
+        first += n
+        if problem.criterion == GINI:
+            total += 1.0 - (p * p).sum(axis=1)
+        elif problem.criterion == ENTROPY:
+            total -= xlogy(p, p).sum(axis=1) / math.log(2.0)
+        else:
+            total += 1.0 - p.max(axis=1)
+    return np.maximum(total / problem.n_outputs, 0.0)
+
+
+class _SampledRows:
+    """The rows of a batch of trees in the order of their records."""
+
+    def __init__(self, problem: Problem, grown: GrownCart, records: np.ndarray) -> None:
+        rows = (records & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        self.problem = problem
+        self.grown = grown
+        self.y = problem.y[:, rows]
+        self.weight = problem.weight[rows] * (records >> np.uint64(32)).astype(np.float64)
+
+    def correct(self, value: np.ndarray, weight: np.ndarray) -> None:
+        """Add to means, in place, what fixed point has rounded off.
+
+        ``weight`` is that of the nodes. Those of leaves are corrected by their rows, the others
+        follow from their children.
+        """
+        grown, (leaves, begin, end) = self.grown, self._leaves()
+        total = np.add.reduceat(self.weight, begin)
+        for o in range(self.y.shape[0]):
+            rest = self.weight * (self.y[o] - np.repeat(value[leaves, o], end - begin))
+            value[leaves, o] += np.add.reduceat(rest, begin) / total
+        for level in reversed(list(_levels(grown))):
+            inner = level[grown.feature[level] >= 0]
+            left, right = _children(grown, inner)
+            share = (weight[left] / weight[inner])[:, None]
+            value[inner] = value[right] + share * (value[left] - value[right])
+
+    def _leaves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The leaves in the order of their rows, and where these begin and end."""
+        leaves = np.flatnonzero(self.grown.feature < 0)
+        leaves = leaves[np.argsort(self.grown.begin[leaves], kind="stable")]
+        return leaves, self.grown.begin[leaves], self.grown.end[leaves]
+
+    def leaf_errors(self, value: np.ndarray) -> np.ndarray:
+        """Weighted impurity of the leaves, averaged over the outputs; 0 at inner nodes."""
+        leaves, begin, end = self._leaves()
+        total = np.zeros(leaves.size)
+        for o in range(self.y.shape[0]):
+            predicted = np.repeat(value[leaves, o], end - begin)
+            total += np.add.reduceat(self._errors(self.y[o], predicted), begin)
+        error = np.zeros(self.grown.feature.size)
+        error[leaves] = total / self.problem.n_outputs
+        return error
+
+    def _errors(self, y: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+        if self.problem.criterion == ABSOLUTE_ERROR:
+            return self.weight * np.abs(y - predicted)
+        if self.problem.criterion == POISSON:
+            ratio = y / np.where(predicted > 0, predicted, 1.0)
+            return self.weight * (xlogy(y, np.where(y > 0, ratio, 1.0)) - y + predicted)
+        return self.weight * (y - predicted) ** 2
+
+    def medians(self, lower: bool) -> np.ndarray:
+        """Weighted median of every node: the mean of the lower and the upper one, or the lower
+        one, which is what growth compares where there are monotone constraints."""
+        grown = self.grown
+        result = np.empty((grown.feature.size, self.y.shape[0]))
+        for level in _levels(grown):
+            begin, end = grown.begin[level], grown.end[level]
+            order = np.argsort(begin)
+            level, begin, end = level[order], begin[order], end[order]
+            place = np.repeat(begin - np.cumsum(end - begin) + (end - begin), end - begin)
+            at = np.arange(place.size) + place
+            node = np.repeat(np.arange(level.size), end - begin)
+            for o in range(self.y.shape[0]):
+                result[level, o] = _grouped_medians(self.y[o, at], self.weight[at], node, lower)
+        return result
+
+
+def _grouped_medians(
+    y: np.ndarray, weight: np.ndarray, group: np.ndarray, lower_only: bool
+) -> np.ndarray:
+    """Median of each group; ``group`` is ascending from 0 without gaps."""
+    order = np.lexsort((y, group))
+    y, weight = y[order], weight[order]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    total = np.add.reduceat(weight, first)
+    before = np.concatenate([[0.0], np.cumsum(weight)])[first]
+    upto = np.cumsum(weight) - before[group]
+    half = 0.5 * total[group]
+    n = y.size
+    at = np.arange(n)
+    lower = np.minimum.reduceat(np.where(upto >= half, at, n), first)
+    if lower_only:
+        return y[lower]
+    upper = np.minimum.reduceat(np.where(upto > half, at, n), first)
+    upper = np.where(upper < n, upper, lower)
+    return 0.5 * y[lower] + 0.5 * y[upper]
+
+
+def _levels(grown: GrownCart) -> Any:
+    """The nodes of one depth after another, of all trees."""
+    level = grown.offset[:-1]
+    while level.size:
+        yield level
+        level = np.concatenate(_children(grown, level[grown.feature[level] >= 0]))
+
+
+def _children(grown: GrownCart, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The left and right children of inner nodes."""
+    root = grown.offset[np.searchsorted(grown.offset, nodes, side="right") - 1]
+    return root + grown.left[nodes], root + grown.right[nodes]
