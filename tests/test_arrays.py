@@ -185,8 +185,8 @@ class TestFrames:
             read(X)
 
     STRANGERS = {
-        "String": (["x", "y"], "OrdinalEncoder"),
-        "Categorical": (["x", "y"], "Categories are not supported yet: pass their codes"),
+        "String": (["x", "y"], "named in categorical_features, .*OrdinalEncoder"),
+        "Categorical": (["x", "y"], "fit with categorical_features='from_dtype'"),
         "Date": ([1, 2], "days since a date"),
         "Duration": ([1, 2], "Turn it into a number"),
         "Decimal": (["1", "2"], "Cast it to float64"),
@@ -211,7 +211,7 @@ class TestFrames:
             (pd.Series(["x", "y"], dtype=object), "object", "OrdinalEncoder"),
             (pd.Series([1, "y"]), "object", "OrdinalEncoder"),
             (pd.Series(["x", "y"], dtype="str"), "(str|object)", "OrdinalEncoder"),
-            (pd.Series(["x", "y"], dtype="category"), "category", "pass their codes"),
+            (pd.Series(["x", "y"], dtype="category"), "category", "from_dtype.* pass their codes"),
             (pd.to_datetime(pd.Series(["2020-01-01"] * 2)), "datetime64", "days since"),
             (pd.Series([1 + 2j, 1]), "complex128", "Cast it"),
             (pd.Series([1.0, 0.0], dtype=pd.SparseDtype(float)), "Sparse", "Cast it to float64"),

@@ -194,7 +194,7 @@ class TestPredictions:
         assert (forest.feature[at] == -1).all()
         total = np.full(300, forest.base[0])
         for t in range(10):
-            total += forest.value[at[:, t]]
+            total += forest.value[at[:, t], 0]
         np.testing.assert_array_equal(total, model.predict(X))
 
     def test_one_row_at_a_time(self):

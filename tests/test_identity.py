@@ -12,7 +12,14 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import (
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+)
 from gpuens.kernels import frontier
 from gpuens.kernels.cpu import grow as cpu_grow
 from gpuens.kernels.cpu import team
@@ -250,4 +257,79 @@ def test_a_known_fingerprint():
         "l2_regularization": 1.0, "subsample": 0.9, "colsample_bynode": 0.7,
     }  # fmt: skip
     model = estimator("binary", **settings).fit(X, y)
-    assert fingerprint(model)[:16] == "adcf33c97dda958c"
+    assert fingerprint(model)[:16] == "32e7996cd4e51737"
+
+
+FORESTS: dict[str, tuple[type, str, dict[str, Any]]] = {
+    "forest": (RandomForestClassifier, "multiclass", {"n_estimators": 6, "oob_score": True}),
+    "weighted forest": (
+        RandomForestClassifier, "binary", {"n_estimators": 4, "class_weight": "balanced_subsample"},
+    ),
+    "tree": (DecisionTreeRegressor, "regression", {}),
+    "tree, best first": (DecisionTreeRegressor, "regression", {"max_leaf_nodes": 20}),
+    "tree, medians": (DecisionTreeRegressor, "regression", {"criterion": "absolute_error"}),
+    "tree, categories": (DecisionTreeRegressor, "regression", {"categorical_features": [1, 4]}),
+    "random tree": (ExtraTreeClassifier, "multiclass", {"criterion": "entropy"}),
+    "random forest": (
+        ExtraTreesRegressor, "regression",
+        {"n_estimators": 5, "monotonic_cst": [0, 1, 0, 0, 0, -1]},
+    ),
+}  # fmt: skip
+forests = pytest.mark.parametrize("cls, kind, settings", FORESTS.values(), ids=FORESTS)
+
+
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
+class TestForests:
+    @staticmethod
+    def data(n: int, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, y = table(n)
+        X[:, 4] = np.floor(3 * X[:, 4])
+        weight = np.random.default_rng(1).exponential(size=n) * (np.arange(n) % 7 > 0)
+        return X, target(kind, y), weight
+
+    @forests
+    def test_any_number_of_threads(self, cls, kind, settings, eager_threads):
+        X, y, weight = self.data(3000, kind)
+        models = [cls(**settings, n_jobs=n_jobs).fit(X, y, weight) for n_jobs in (1, 2, 3)]
+        assert len({fingerprint(model) for model in models}) == 1
+        assert models[0].forest_.n_leaves.max() > 15
+        for model in models[1:]:
+            np.testing.assert_array_equal(model.predict(X), models[0].predict(X))
+            if "oob_score" in settings:
+                np.testing.assert_array_equal(model.oob_scores_path_, models[0].oob_scores_path_)
+
+    @forests
+    def test_reference(self, cls, kind, settings):
+        X, y, weight = self.data(120, kind)
+        model = cls(**settings).fit(X, y, weight)
+        other = refit_on_reference(model, X, y, weight)
+        assert fingerprint(other) == fingerprint(model)
+        for method in ["predict", "apply"] + ["predict_proba"] * hasattr(model, "classes_"):
+            with using(Implementation.REFERENCE):
+                expected = getattr(other, method)(X)
+            np.testing.assert_array_equal(getattr(model, method)(X), expected, strict=True)
+
+    @pytest.mark.parametrize("name", ["forest", "weighted forest", "random forest"])
+    def test_reference_warm_start(self, name):
+        """Trees of both implementations stand beside each other."""
+        cls, kind, settings = FORESTS[name]
+        X, y, weight = self.data(60, kind)
+        whole = cls(**settings).fit(X, y, weight)
+        model = cls(**settings | {"n_estimators": 2}, warm_start=True).fit(X, y, weight)
+        model.set_params(n_estimators=settings["n_estimators"])
+        with using(Implementation.REFERENCE):
+            model.fit(X, y, weight)
+        assert fingerprint(model) == fingerprint(whole)
+
+    @pytest.mark.parametrize("model, kind, expected", [
+        (RandomForestClassifier(5, max_features=2, random_state=7), "binary", "68e93f1300533059"),
+        (DecisionTreeRegressor(max_leaf_nodes=15), "regression", "ccdfde6be8734e61"),
+        (ExtraTreesRegressor(5, bootstrap=True), "regression", "d778dd95bc71b69e"),
+    ], ids=["forest", "tree", "random forest"])  # fmt: skip
+    def test_a_known_fingerprint(self, model, kind, expected):
+        """As for boosting, above."""
+        X = (np.arange(240).reshape(80, 3) * 7919 % 101).astype(np.float32)
+        X[::9, 1] = NAN
+        y = X[:, 0] + X[:, 2] % 7
+        found = clone(model).fit(X, y > 50 if kind == "binary" else y)
+        assert fingerprint(found)[:16] == expected

@@ -11,10 +11,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 LAYERS = (
-    ("binning", "losses", "criteria", "sampling", "forest"),
-    ("callbacks", "metrics", "growth"),
+    ("binning", "cart_table", "losses", "criteria", "sampling", "bootstrap", "forest"),
+    ("pruning", "tree_drawing", "tree_export", "tree_labels", "tree_view"),
+    (
+        *("callbacks", "metrics", "growth", "tree_growth", "tree_parameters", "bagging_samples"),
+        *("bagging_members", "isolation_parameters", "isolation_scores", "isolation_trees"),
+        "leaf_targets",
+    ),
     ("boosting",),
-    ("base", "trees", "forests", "bagging", "combination", "gradient_boosting"),
+    (
+        *("base", "cart_estimator", "forest_estimator", "trees", "forests", "quantile_forest"),
+        *("isolation_forest", "bagging_base", "bagging_forest", "bagging", "combination"),
+        "gradient_boosting",
+    ),
     ("inspection", "interop", "plotting", "distribution", "diversity", "datasets", "dask", "demo"),
 )
 """The modules of gpuens, from the bottom. A module that is not listed is a helper below all."""

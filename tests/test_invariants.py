@@ -167,7 +167,8 @@ def test_the_parent_of_two_leaves_would_have_a_value_between_theirs(problem):
     for t in range(model.forest_.n_trees):
         feature, _, _, left, right, part = nodes_of(model.forest_, t)
         inner = np.flatnonzero(feature >= 0)
-        a, b, value = part.value[left[inner]], part.value[right[inner]], part.value[inner]
+        added = part.value[:, 0]
+        a, b, value = added[left[inner]], added[right[inner]], added[inner]
         slack = 1e-6 * (abs(a) + abs(b))
         assert (np.minimum(a, b) - slack <= value).all()
         assert (value <= np.maximum(a, b) + slack).all()
@@ -233,7 +234,7 @@ def test_leaf_values_are_newton_steps(l2):
             rows = leaf == node
             total_g, total_h = (weight * g)[rows].sum(), (weight * h)[rows].sum()
             expected = -0.3 * total_g / (total_h + l2)
-            assert fitted.forest_.value[node] == pytest.approx(expected, rel=1e-4)
+            assert fitted.forest_.value[node, 0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_gains_are_what_the_splits_improve():

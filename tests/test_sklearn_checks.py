@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+SPARSE = "check_sample_weight_equivalence_on_sparse_data"
 COUNTS_ROWS = {
     EQUIVALENCE: (
         "min_samples_leaf counts rows, as in HistGradientBoosting, and not their weights. With "
@@ -30,6 +42,15 @@ TIES = {
     ),
 }
 
+WEIGHTED = (EQUIVALENCE, SPARSE)
+BAGS = dict.fromkeys(
+    WEIGHTED, "A bag draws rows by their number: after repeating some it draws others."
+)
+BINS = dict.fromkeys(WEIGHTED, "Bins hold about the same number of rows, whatever their weights.")
+BALANCED = dict.fromkeys(
+    WEIGHTED, "Balanced class weights count rows, whatever their weights, as in scikit-learn."
+)
+
 SMALL: dict[str, Any] = {"n_estimators": 20, "min_samples_leaf": 1}
 BOTH = (GradientBoostingRegressor, GradientBoostingClassifier)
 SETTINGS: list[tuple[tuple[type, ...], dict[str, Any], dict[str, str]]] = [
@@ -42,6 +63,20 @@ SETTINGS: list[tuple[tuple[type, ...], dict[str, Any], dict[str, str]]] = [
     (BOTH[:1], SMALL | {"colsample_bytree": 0.9, "colsample_bynode": 0.9}, {}),
     (BOTH[1:], SMALL | {"colsample_bytree": 0.9, "colsample_bynode": 0.9}, TIES),
     (BOTH[1:], SMALL | {"class_weight": "balanced"}, TIES),
+]
+SINGLE = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
+BAGGED = (RandomForestClassifier, RandomForestRegressor)
+FORESTS = (*BAGGED, ExtraTreesClassifier, ExtraTreesRegressor)
+SETTINGS += [
+    (SINGLE, {}, {}),
+    (SINGLE[:2], {"max_leaf_nodes": 9, "max_features": 0.9, "min_samples_split": 3}, {}),
+    (SINGLE[:2], {"max_bins": 5}, BINS),
+    (SINGLE[:1], {"criterion": "misclassification", "class_weight": "balanced"}, BALANCED),
+    (SINGLE[1:2], {"criterion": "absolute_error", "ccp_alpha": 0.01}, {}),
+    (FORESTS, {"n_estimators": 5, "bootstrap": False}, {}),
+    (BAGGED, {"n_estimators": 5, "max_bins": None}, BAGS),
+    (FORESTS, {"n_estimators": 40, "bootstrap": True, "oob_score": True}, BAGS),
+    (BAGGED[:1], {"n_estimators": 5, "class_weight": "balanced_subsample"}, BAGS),
 ]
 CASES = [(cls(**settings), reasons) for classes, settings, reasons in SETTINGS for cls in classes]
 

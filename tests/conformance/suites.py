@@ -1,0 +1,68 @@
+"""Which of scikit-learn's test files run, with which classes in place of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+LISTS = Path(__file__).parent / "lists"
+
+TREES = (
+    "sklearn.tree.DecisionTreeClassifier",
+    "sklearn.tree.DecisionTreeRegressor",
+    "sklearn.tree.ExtraTreeClassifier",
+    "sklearn.tree.ExtraTreeRegressor",
+)
+FORESTS = (
+    "sklearn.ensemble.RandomForestClassifier",
+    "sklearn.ensemble.RandomForestRegressor",
+    "sklearn.ensemble.ExtraTreesClassifier",
+    "sklearn.ensemble.ExtraTreesRegressor",
+)
+BAGGING = ("sklearn.ensemble.BaggingClassifier", "sklearn.ensemble.BaggingRegressor")
+ISOLATION = ("sklearn.ensemble.IsolationForest",)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One test file.
+
+    Parameters
+    ----------
+    name : str
+        What it is called here; its list is ``lists/NAME.toml``.
+    module : str
+        The test module in scikit-learn.
+    replaced : tuple of str
+        Full names in scikit-learn; ours have the same last part.
+    least_share : float
+        Of the tests, whatever the number of their parameters, so many must pass.
+    """
+
+    name: str
+    module: str
+    replaced: tuple[str, ...]
+    least_share: float = 0.0
+
+    @property
+    def path(self) -> Path:
+        return LISTS / f"{self.name}.toml"
+
+    def replacements(self, package: str = "gpuens") -> dict[str, str]:
+        """Full names of scikit-learn's classes, and of those that take their place: of the same
+        last part in another package, or scikit-learn's own, to try the machinery."""
+        if package == "sklearn":
+            return {name: name for name in self.replaced}
+        return {name: f"{package}.{name.rpartition('.')[2]}" for name in self.replaced}
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite("tree", "sklearn.tree.tests.test_tree", TREES, 0.75),
+        Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS),
+        Suite("forest", "sklearn.ensemble.tests.test_forest", TREES + FORESTS, 0.85),
+        Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.90),
+        Suite("iforest", "sklearn.ensemble.tests.test_iforest", ISOLATION, 0.90),
+    )
+}
