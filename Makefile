@@ -1,11 +1,12 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
-#   make demo       train on real data and draw the learning curve
-#   make test       all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
-#   make lint       format, lint and types
-#   make bench      the measurements of the README
-#   make gpu-check  tests and measurements on this machine's NVIDIA GPU
-#   make clean      remove .venv and everything built
+#   make demo         train on real data and draw the learning curve
+#   make test         all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
+#   make conformance  scikit-learn's own tests on these estimators, as a table
+#   make lint         format, lint and types
+#   make bench        the measurements of the README
+#   make gpu-check    tests and measurements on this machine's NVIDIA GPU
+#   make clean        remove .venv and everything built
 #
 # PYTHON=python3.12 chooses the interpreter of .venv. PY=python3 uses an environment that has
 # everything already, and sets up nothing.
@@ -24,7 +25,7 @@ endif
 # The extra that fits the driver; nothing of CUDA is installed for `gpu-check` without one.
 CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/,cuda\1/p')
 
-.PHONY: demo test lint bench gpu-check clean
+.PHONY: demo test conformance lint bench gpu-check clean
 .DELETE_ON_ERROR:
 
 demo: $(call ready,viz)
@@ -56,6 +57,9 @@ test: $(call ready,test)
 	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
 	[ -z "$$failed" ]
+
+conformance: $(call ready,test)
+	@$(PY) -m tests.conformance
 
 clean:
 	rm -rf $(VENV) $(LOGS) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache

@@ -12,6 +12,8 @@ PROGRAMS = {
     "fit": "time to train, beside LightGBM, XGBoost and scikit-learn",
     "predict": "time to predict a table and a single row",
     "accuracy": "log loss and RMSE on real data, beside the same libraries and CatBoost",
+    "forests": "time to train and use trees and forests, beside scikit-learn",
+    "published": "error rates of trees, bagging and forests beside published ones",
     "startup": "a new process: import, first fit, first prediction",
     "memory": "peak memory of training",
     "report": "the results in README.md, and their picture",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 Record = dict[str, Any]
@@ -92,10 +93,69 @@ def memory(record: Record) -> Iterator[Figure]:
     yield Figure(what, 1.0, record["results"]["gpuens"]["relative"])
 
 
+FOREST_TIMES = {"depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0}
+FOREST_WORK = {
+    "depth_14": "train a forest of depth 14",
+    "to_purity": "train a forest to purity",
+    "predict": "predict with deep trees",
+    "single_tree": "train one exact tree",
+}
+
+
+def forests(record: Record) -> Iterator[Figure]:
+    results = record["results"]
+    for part, limit in FOREST_TIMES.items():
+        libraries = results.get(part, {}).get("libraries")
+        if not libraries:
+            continue
+        trees = f", {results[part]['n_trees']} trees" if results[part]["n_trees"] > 1 else ""
+        what = f"{FOREST_WORK[part]}, {results[part]['title']}{trees}"
+        yield Figure(f"{what} ÷ scikit-learn", limit, libraries["scikit-learn"]["ratio"])
+        a, b = (libraries[name].get("quality", {}) for name in ("gpuens", "scikit-learn"))
+        if "auc" in a:
+            yield Figure(f"{what}: AUC below scikit-learn's", 0.001, b["auc"] - a["auc"])
+        if "accuracy" in a:
+            points = 100 * (b["accuracy"] - a["accuracy"])
+            yield Figure(f"{what}: accuracy below scikit-learn's", 0.3, points, "points")
+        if "same" in results[part]:
+            different = results[part]["same"]["different"]
+            yield Figure(f"{what}: nodes unlike scikit-learn's, ties apart", 0, different)
+    equal = results.get("identity", {}).get("equal")
+    if equal:
+        what = f"kinds of trees and forests, of {len(equal)}, that depend on the number of threads"
+        yield Figure(what, 0, list(equal.values()).count(False))
+
+
+def published(record: Record) -> Iterator[Figure]:
+    results = {name: measured_parts(part) for name, part in record["results"].items()}
+    for what, row in results.get("spambase", {}).items():
+        yield Figure(f"spambase, {what}: test error", row["asked"], our_error(row), "%")
+    for table, kinds in results.get("protocol", {}).items():
+        worst = max(
+            min(abs(our_error(row) - value) for value in row["published"]) for row in kinds.values()
+        )
+        yield Figure(f"{table}: error beside the published ones, difference", 2.0, worst, "points")
+    for table, rows in results.get("out_of_bag", {}).items():
+        gap = abs(our_error(rows["out of bag"]) - our_error(rows["test"]))
+        yield Figure(f"{table}: out-of-bag error beside test error, difference", 1.0, gap, "points")
+
+
+def measured_parts(part: dict[str, Any]) -> dict[str, Any]:
+    """Without what was missing."""
+    return {name: row for name, row in part.items() if name != "gaps" and "gaps" not in row}
+
+
+def our_error(row: dict[str, Any]) -> float:
+    """Our mean error."""
+    return fmean(row["errors"]["gpuens"])
+
+
 FIGURES = {
     "fit": fit,
     "predict": predict,
     "accuracy": accuracy,
     "startup": startup,
     "memory": memory,
+    "forests": forests,
+    "published": published,
 }

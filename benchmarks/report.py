@@ -5,20 +5,25 @@ Everything comes from the newest JSON file of each program; the same files give 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from . import drawing
-from .figures import FIGURES
+from .counterparts import OURS, THEIRS
+from .figures import FIGURES, measured_parts
 from .machine import ROOT
 from .records import newest, options_of
 
 START, END = "<!-- results -->", "<!-- /results -->"
+FORESTS = ("forests", "published")
+"""Programs with a part of the text of their own."""
 PEERS = ("lightgbm", "xgboost", "xgboost-cpu", "scikit-learn", "catboost")
 NAMES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
          "catboost": "CatBoost"}  # fmt: skip
 
+LIBRARIES = (OURS, THEIRS)
 Records = dict[str, dict[str, Any]]
 
 
@@ -65,12 +70,12 @@ def fit_table(record: dict[str, Any]) -> str:
     return table(["median time to train", *libraries], rows)
 
 
-def figures_table(records: Records) -> str:
+def figures_table(records: Records, names: Iterable[str]) -> str:
     """Every figure asked for, and what was measured."""
     rows = []
-    for name, figures in FIGURES.items():
+    for name in names:
         if name in records:
-            for figure in figures(records[name]):
+            for figure in FIGURES[name](records[name]):
                 value = number(figure.measured, figure.unit)
                 reached = "yes" if figure.reached else "**no**"
                 rows.append([figure.what, asked(figure.at_most, figure.unit), value, reached])
@@ -89,6 +94,38 @@ def identity_line(record: dict[str, Any]) -> str:
     if different:
         return f"**Different fingerprints**: {'; '.join(different)} (compared: {kinds})."
     return f"Identical fingerprints (compared: {kinds})."
+
+
+def published_table(record: dict[str, Any]) -> str:
+    """Error rates beside published ones."""
+    rows = []
+    for part in map(measured_parts, record["results"].values()):
+        for name, entry in part.items():
+            for kind, row in {"": entry}.items() if "errors" in entry else entry.items():
+                values = row.get("published", ())
+                values = values if isinstance(values, list | tuple) else [values]
+                errors = row["errors"]
+                means = [f"{fmean(errors[n]):.2f}" if n in errors else "" for n in LIBRARIES]
+                text = ", ".join(filter(None, (name, kind)))
+                rows.append([text, " / ".join(f"{value:g}" for value in values), *means])
+    return table(["error in %", "published / re-run", *LIBRARIES], rows)
+
+
+def gaps_of(results: Any) -> Iterator[str]:
+    """All that was missing, at any depth of the results."""
+    for name, part in results.items() if isinstance(results, dict) else ():
+        yield from part if name == "gaps" else gaps_of(part)
+
+
+def forests_part(records: Records) -> Iterator[str]:
+    """Trees, bagging and forests."""
+    yield "Trees, bagging and forests beside scikit-learn's:"
+    yield figures_table(records, FORESTS)
+    if "published" in records:
+        yield published_table(records["published"])
+    gaps = [gap for name in FORESTS if name in records for gap in gaps_of(records[name]["results"])]
+    if gaps:
+        yield f"Not measured: {'; '.join(dict.fromkeys(gaps))}."
 
 
 def gpu_part(record: dict[str, Any]) -> Iterator[str]:
@@ -112,9 +149,12 @@ def section(records: Records, picture: str | None) -> str:
         paragraphs.append(f"![Time to train relative to gpuens]({picture})")
     if "fit" in records:
         paragraphs.append(fit_table(records["fit"]))
-    paragraphs.append(figures_table(records))
+    boosting = [name for name in FIGURES if name not in FORESTS]
+    paragraphs.append(figures_table(records, boosting))
     if "identity" in records:
         paragraphs.append(identity_line(records["identity"]))
+    if not records.keys().isdisjoint(FORESTS):
+        paragraphs += forests_part(records)
     places: dict[str, list[str]] = {}
     for name, record in records.items():
         if name != "gpu":
