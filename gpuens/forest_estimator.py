@@ -96,13 +96,6 @@ class ForestOfTrees(CartEstimator):
                 f"n_estimators={self.n_estimators} must be larger or equal to the {first} trees "
                 "that are there when warm_start==True."
             )
-        if n_new == 0:
-            warnings.warn(
-                "Warm-start fitting without increasing n_estimators does not fit new trees.",
-                stacklevel=3,
-            )
-            if not self.oob_score or hasattr(self, "oob_score_"):
-                return
         multiplicity = 31 if self.bootstrap else 1
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         data = self._read_training(X, y, sample_weight, device, multiplicity)
@@ -111,7 +104,12 @@ class ForestOfTrees(CartEstimator):
         n_rows = data.values.shape[0]
         self._n_rows, self._n_draws = n_rows, self._draws(n_rows)
         if n_new == 0:
-            _Watch(self, data, before, device).finish()
+            warnings.warn(
+                "Warm-start fitting without increasing n_estimators does not fit new trees.",
+                stacklevel=3,
+            )
+            if self.oob_score and not hasattr(self, "oob_score_"):
+                _Watch(self, data, before, device).finish()
             return
         for name in OOB_ATTRIBUTES:
             self.__dict__.pop(name, None)
