@@ -126,10 +126,16 @@ def cut_points(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> 
     if weight is None:
         values.sort()  # NaN comes last
         values = values[: np.searchsorted(values, np.nan)]
-    else:
-        keep = ~np.isnan(values) & (weight > 0)
-        order = np.argsort(values[keep], kind="stable")
-        values, weight = values[keep][order], weight[keep][order]
+        return cut_points_of_sorted(values, None, max_bins)
+    keep = ~np.isnan(values) & (weight > 0)
+    order = np.argsort(values[keep], kind="stable")
+    return cut_points_of_sorted(values[keep][order], weight[keep][order], max_bins)
+
+
+def cut_points_of_sorted(
+    values: np.ndarray, weight: np.ndarray | None, max_bins: int
+) -> np.ndarray:
+    """``cut_points`` for ascending values without NaN."""
     if values.size == 0:
         return np.empty(0)
     first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))

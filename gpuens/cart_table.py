@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .binning import Binner, round_down
+from .binning import SAMPLE_SIZE, Binner, cut_points_of_sorted, round_down
 from .devices import Device, to_numpy
+from .kernels.bin_values import bin_values
 from .kernels.cart import CartTable
 from .kernels.dtypes import MAX_BINS
 
@@ -17,11 +18,13 @@ CELLS_WORTH_A_THREAD = 100_000
 
 
 class _Feature(NamedTuple):
-    """Codes of a feature's rows, with ``lower.size`` for missing values, and its bins."""
+    """A feature's bins, and the codes of its rows, with ``lower.size`` for missing values; None
+    leaves them to be looked up by the bins."""
 
     codes: Any
     lower: np.ndarray
     upper: np.ndarray
+    has_missing: bool
 
 
 def cart_table(
@@ -54,9 +57,9 @@ def cart_table(
     -------
     CartTable
     """
-    cuts: tuple[np.ndarray, ...] = ()
-    if max_bins is not None:
-        cuts = Binner.fit(X, None, max_bins, seed, device, n_threads).thresholds
+    sampled: tuple[np.ndarray, ...] | None = None
+    if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
+        sampled = Binner.fit(X, None, max_bins, seed, device, n_threads).thresholds
 
     def encode(f: int) -> _Feature:
         column = X[:, f]
@@ -64,16 +67,12 @@ def cart_table(
             return _categories(column, int(n_categories[f]))
         if max_bins is None:
             return _distinct(column, device)
-        return _binned(column, cuts[f], max_bins, device)
+        return _ranges(column, None if sampled is None else sampled[f], max_bins, device)
 
     features = _for_each(encode, X, device, n_threads)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
-    dtype = np.uint8 if n_bins.max() <= MAX_BINS else np.uint32
-    codes = device.xp.empty((len(features), X.shape[0]), dtype=dtype)
-    for f, feature in enumerate(features):
-        codes[f] = feature.codes
     return CartTable(
-        codes=codes,
+        codes=_codes(X, features, n_bins, device),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
         lower=np.concatenate([feature.lower for feature in features]),
@@ -81,6 +80,30 @@ def cart_table(
         categorical=(n_categories > 0).astype(np.uint8),
         monotone=monotone,
     )
+
+
+def _codes(X: Any, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Any:
+    """The codes of all features, one row each."""
+    xp = device.xp
+    narrow = n_bins.max() <= MAX_BINS
+    if narrow and any(feature.codes is None for feature in features):
+        thresholds = np.full((len(features), MAX_BINS), np.inf, X.dtype)
+        for row, feature in zip(thresholds, features, strict=True):
+            if feature.codes is None:
+                row[: feature.upper[:-1].size] = feature.upper[:-1]
+        codes = bin_values(X, device.asarray(thresholds)).columns
+    else:
+        codes = xp.empty((len(features), X.shape[0]), np.uint8 if narrow else np.uint32)
+    for f, feature in enumerate(features):
+        if feature.codes is not None:
+            codes[f] = feature.codes
+            continue
+        if not narrow:
+            upper = device.asarray(feature.upper.astype(X.dtype))
+            codes[f] = xp.searchsorted(upper, X[:, f], side="left")
+        if feature.has_missing:
+            codes[f][X[:, f] != X[:, f]] = n_bins[f]
+    return codes
 
 
 def _for_each(
@@ -107,34 +130,33 @@ def _distinct(column: Any, device: Device) -> _Feature:
     codes[order[:n]] = xp.cumsum(is_new, dtype=np.int64) - 1
     values = to_numpy(ordered[is_new]).astype(np.float64)
     codes[order[n:]] = values.size
-    return _Feature(codes, values, values)
+    return _Feature(codes, values, values, n < column.size)
 
 
-def _binned(column: Any, cuts: np.ndarray, max_bins: int, device: Device) -> _Feature:
+def _ranges(column: Any, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
     """A bin for each distinct value if they are few, else the values between two cuts."""
     xp = device.xp
     ordered = xp.sort(column)  # NaN comes last
-    ordered = ordered[: int(xp.count_nonzero(ordered == ordered))]
+    n = int(xp.count_nonzero(ordered == ordered))
+    has_missing, ordered = n < ordered.size, ordered[:n]
     is_new = ordered[1:] != ordered[:-1]
     if int(xp.count_nonzero(is_new)) < max_bins:
         last = xp.flatnonzero(is_new)
     else:
+        if cuts is None:
+            cuts = cut_points_of_sorted(to_numpy(ordered), None, max_bins)
         inner = device.asarray(round_down(cuts, column.dtype))
         last = xp.searchsorted(ordered, inner, side="right") - 1
-        last = last[(last >= 0) & (last < ordered.size - 1)]
+        last = last[(last >= 0) & (last < n - 1)]
         last = last[xp.concatenate([xp.ones(1, dtype=bool), last[1:] != last[:-1]])[: last.size]]
-    n = ordered.size
     ends = xp.concatenate([last, xp.full(min(n, 1), n - 1, dtype=last.dtype)])
     begins = xp.concatenate([xp.zeros(min(n, 1), dtype=last.dtype), last + 1])
-    upper = ordered[ends]
-    codes = xp.searchsorted(upper, column, side="left")
-    codes[column != column] = upper.size
-    lower, upper = (to_numpy(a).astype(np.float64) for a in (ordered[begins], upper))
-    return _Feature(codes, lower, upper)
+    lower, upper = (to_numpy(ordered[at]).astype(np.float64) for at in (begins, ends))
+    return _Feature(None, lower, upper, has_missing)
 
 
 def _categories(column: Any, n: int) -> _Feature:
     codes = column.copy()
     codes[codes != codes] = n
     none = np.zeros(n)
-    return _Feature(codes.astype(np.uint32), none, none)
+    return _Feature(codes.astype(np.uint32), none, none, True)

@@ -16,8 +16,9 @@ from .kernels.grow_cart import clip_values, grow_cart
 from .kernels.scalars.primitives import vectorise
 from .kernels.scalars.rng import PURPOSE_TREE, subkey
 
-BATCH_BYTES = 2**28
-"""Memory that the records and nodes of one batch of trees may take, about."""
+BATCH_BYTES = 2**25
+"""Memory that the records and nodes of one batch of trees may take, about. The allocator hands
+blocks of this size out again, where larger ones come from the system and are cleared first."""
 NODE_BYTES = 160
 """Of a node while it grows, without its statistics."""
 MOST_TREES = 256

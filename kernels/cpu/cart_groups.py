@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compilation import inlined
+from ..compilation import inlined, inner
 from .cart_sorting import sort_by_high_word
 from .team import prefetch
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 LOW_32 = u64(0xFFFFFFFF)
-PREFETCH_DISTANCE = 16
+PREFETCH_DISTANCE = u64(16)
 CODES_PER_ROW = 4
 """Codes of a feature for each row of a node beyond which its rows are sorted."""
 
@@ -31,10 +31,7 @@ def group_rows(
     few = n_bins <= CODES_PER_ROW * n or n_bins <= 255
     if few and not always_sort and (n_bins + 1) * n_statistics <= most_entries:
         groups.by_rows[0] = 0
-        if is_regression:
-            _add_values(column, records, begin, n, groups)
-        else:
-            _add_classes(column, records, begin, n, groups)
+        _add_rows(column, n_bins, records, begin, n, groups, is_regression)
         return _read_groups(n_bins, groups)
     groups.by_rows[0] = 1
     fill_keys(column, records, begin, n, groups.keys)
@@ -43,41 +40,75 @@ def group_rows(
 
 
 @inlined
-def _add_classes(column, records, begin, n, groups):
-    items, weights = groups.items, groups.weights
-    histogram, seen = groups.histogram, groups.seen
+def _add_rows(column, n_bins, records, begin, n, groups, is_regression):
+    """Add the rows up by code."""
+    items, weights, histogram, seen = groups.items, groups.weights, groups.histogram, groups.seen
     n_statistics = u64(groups.total.size)
-    last = begin + n - 1
-    for i in range(n):
-        at = begin + i
-        prefetch(column, records[min(at + PREFETCH_DISTANCE, last)] & LOW_32)
-        code = u64(column[records[at] & LOW_32])
-        seen[code] = 1
-        histogram[code * n_statistics + u64(items[0, i])] += weights[i]
+    rows = records[begin : begin + n]
+    if is_regression:
+        _add_weights(column, rows, weights, histogram, seen, n_statistics)
+        for o in range(items.shape[0]):
+            _add_values(column, rows, items[o], histogram[1 + o :], n_statistics)
+        return
+    if n_bins == 2 and items.shape[0] == 1:
+        n_others = _add_second_code(column, rows, weights, items[0], histogram, seen, n_statistics)
+        if n_others < n:
+            seen[0] = 1
+            for s in range(n_statistics):
+                others = histogram[n_statistics + s] + histogram[2 * n_statistics + s]
+                histogram[s] = groups.total[s] - others
+        return
+    _add_classes(column, rows, weights, items[0], histogram, seen, n_statistics)
     for o in range(1, items.shape[0]):
-        for i in range(n):
-            code = u64(column[records[begin + i] & LOW_32])
-            histogram[code * n_statistics + u64(items[o, i])] += weights[i]
+        _add_classes(column, rows, weights, items[o], histogram, seen, n_statistics)
 
 
-@inlined
-def _add_values(column, records, begin, n, groups):
-    items, weights = groups.items, groups.weights
-    histogram, seen = groups.histogram, groups.seen
-    n_statistics = u64(groups.total.size)
-    last = begin + n - 1
-    for i in range(n):
-        at = begin + i
-        prefetch(column, records[min(at + PREFETCH_DISTANCE, last)] & LOW_32)
-        code = u64(column[records[at] & LOW_32])
+# These loops are functions of their own, and count in uint64, for the sake of registers.
+
+
+@inner
+def _add_classes(column, rows, weights, items, histogram, seen, n_statistics):
+    last = u64(rows.size - 1)
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
         seen[code] = 1
-        start = code * n_statistics
-        histogram[start] += weights[i]
-        histogram[start + u64(1)] += items[0, i]
-    for o in range(1, items.shape[0]):
-        for i in range(n):
-            code = u64(column[records[begin + i] & LOW_32])
-            histogram[code * n_statistics + u64(1 + o)] += items[o, i]
+        histogram[code * n_statistics + u64(items[i])] += weights[i]
+
+
+@inner
+def _add_second_code(column, rows, weights, items, histogram, seen, n_statistics):
+    """``_add_classes`` without the rows of code 0; the number of the others.
+
+    Adding row after row to the same few entries, each addition waits for the one before; and
+    of two codes the first is mostly the more frequent by far.
+    """
+    last = u64(rows.size - 1)
+    n_others = 0
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
+        if code != 0:
+            n_others += 1
+            seen[code] = 1
+            histogram[code * n_statistics + u64(items[i])] += weights[i]
+    return n_others
+
+
+@inner
+def _add_weights(column, rows, weights, histogram, seen, n_statistics):
+    last = u64(rows.size - 1)
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
+        seen[code] = 1
+        histogram[code * n_statistics] += weights[i]
+
+
+@inner
+def _add_values(column, rows, values, histogram, n_statistics):
+    for i in range(u64(rows.size)):
+        histogram[u64(column[rows[i] & LOW_32]) * n_statistics] += values[i]
 
 
 @inlined

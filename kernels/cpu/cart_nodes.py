@@ -11,6 +11,8 @@ from ..compilation import inlined, inner
 from ..scalars.rng import PURPOSE_FEATURES, draw, subkey
 from ..scalars.routing import is_left_category, midpoint
 from .cart_absolute import Medians, absolute_score, rank_values, scan_absolute
+from .cart_classes import scan_classes, suits_running_sums
+from .cart_few import NONE, NOT_HERE, scan_few, suits_few
 from .cart_groups import clear_groups, group_rows
 from .cart_random import take_random_candidate
 from .cart_scan import (
@@ -30,7 +32,7 @@ u32, u64, i64 = np.uint32, np.uint64, np.int64
 LOW_32 = u64(0xFFFFFFFF)
 S32 = u64(32)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
-PREFETCH_DISTANCE = 16
+PREFETCH_DISTANCE = u64(16)
 
 _I, _F = np.int64, np.float64
 NODE = np.dtype(
@@ -96,53 +98,59 @@ class Room(NamedTuple):
     most_entries: int
 
 
-@inner
+@inlined
 def collect(rows, begin, end, groups, statistics):
     """Gather the weights and classes (or values) of a node's rows and add them up; whether all
     rows are alike."""
-    is_regression = rows.classes.shape[0] == 0
-    records, weight = rows.records, rows.weight
-    n = end - begin
-    for i in range(n):
-        ahead = records[min(begin + i + PREFETCH_DISTANCE, end - 1)] & LOW_32
-        prefetch(weight, ahead)
-        record = records[begin + i]
-        groups.weights[i] = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
-    if is_regression:
+    records = rows.records[begin:end]
+    total = _collect_weights(rows.weight, records, groups.weights)
+    if rows.classes.shape[0] == 0:
         pure = True
-        total = i64(0)
-        for i in range(n):
-            total += groups.weights[i]
         statistics[0] = total
         for o in range(rows.values.shape[0]):
-            pure = (
-                _collect_values(rows.values[o], records, begin, n, groups, o, statistics) and pure
+            first = rows.values[o, records[0] & LOW_32]
+            alike, statistics[1 + o] = _collect_values(
+                rows.values[o], records, first, groups.weights, groups.items[o]
             )
+            pure = pure and alike
         return pure
     statistics[:] = 0
     for o in range(rows.classes.shape[0]):
-        classes, items = rows.classes[o], groups.items[o]
-        for i in range(n):
-            c = classes[records[begin + i] & LOW_32]
-            items[i] = c
-            statistics[c] += groups.weights[i]
+        _collect_classes(rows.classes[o], records, groups.weights, groups.items[o], statistics)
     return _one_class_each(statistics, rows.output_begin)
 
 
-@inlined
-def _collect_values(values, records, begin, n, groups, o, statistics):
-    first = values[records[begin] & LOW_32]
-    pure = True
+@inner
+def _collect_weights(weight, records, weights):
+    n = u64(records.size)
     total = i64(0)
-    items = groups.items[o]
     for i in range(n):
-        value = values[records[begin + i] & LOW_32]
+        prefetch(weight, records[min(i + PREFETCH_DISTANCE, n - u64(1))] & LOW_32)
+        record = records[i]
+        weights[i] = ONE_ROW + weight[record & LOW_32] * i64(record >> S32)
+        total += weights[i]
+    return total
+
+
+@inner
+def _collect_values(values, records, first, weights, items):
+    alike = True
+    total = i64(0)
+    for i in range(u64(records.size)):
+        value = values[records[i] & LOW_32]
         if value != first:
-            pure = False
-        items[i] = value * (groups.weights[i] & MASK)
+            alike = False
+        items[i] = value * (weights[i] & MASK)
         total += items[i]
-    statistics[1 + o] = total
-    return pure
+    return alike, total
+
+
+@inner
+def _collect_classes(classes, records, weights, items, statistics):
+    for i in range(u64(records.size)):
+        c = classes[records[i] & LOW_32]
+        items[i] = c
+        statistics[c] += weights[i]
 
 
 @inlined
@@ -158,8 +166,12 @@ def _one_class_each(statistics, output_begin):
 
 
 @inner
-def find_split(table, rows, params, tree_weight, node, statistics, room):
-    """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics."""
+def find_split(table, rows, params, tree_weight, node, statistics, constant, room):
+    """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics.
+
+    ``constant`` has a bit for each feature that is known to be constant here; what is found to
+    be is added.
+    """
     node.feature = -1
     node.child = -1
     node.gain = 0.0
@@ -179,7 +191,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, room):
         groups.total[s] = statistics[s]
     parent = _prepare(rows, params, node, statistics, packed, room)
     room.found[1].score = NO_CANDIDATE
-    _look_at_features(table, rows, params, least_weight, node, room)
+    _look_at_features(table, rows, params, least_weight, node, packed, constant, room)
     best = room.found[1]
     if best.score == NO_CANDIDATE:
         return
@@ -233,11 +245,14 @@ def _set_threshold(table, node, best):
 
 
 @inlined
-def _look_at_features(table, rows, params, least_weight, node, room):
+def _look_at_features(table, rows, params, least_weight, node, packed, constant, room):
     """Score the candidates of one feature after another (see the contract)."""
     features = room.features
     n_features = features.size
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
+    n_outputs = rows.output_begin.size - 1
+    few = suits_few(node.end - node.begin, packed, params, n_outputs)
+    running = suits_running_sums(packed, params, n_outputs, room.groups.total.size)
     any_candidate = False
     j = i64(0)
     while j < n_features and (j < params.max_features or not any_candidate):
@@ -246,8 +261,13 @@ def _look_at_features(table, rows, params, least_weight, node, room):
             other = j + i64((bits * u64(n_features - j)) >> S32)
             room.swapped[j] = other
             features[j], features[other] = features[other], features[j]
-        if _look_at_feature(table, rows, params, least_weight, node, features[j], room):
-            any_candidate = True
+        if not _is_marked(constant, features[j]):
+            if _look_at_feature(
+                table, rows, params, least_weight, node, features[j], few, running, packed, room
+            ):
+                any_candidate = True
+            else:
+                _mark(constant, features[j])
         j += 1
     while params.shuffle == 1 and j > 0:  # back to 0, 1, 2, ...
         j -= 1
@@ -256,7 +276,20 @@ def _look_at_features(table, rows, params, least_weight, node, room):
 
 
 @inlined
-def _look_at_feature(table, rows, params, least_weight, node, feature, room):
+def _is_marked(flags, feature):
+    if flags.size == 0:
+        return False
+    return (flags[feature >> 6] >> u64(feature & 63)) & u64(1) != 0
+
+
+@inlined
+def _mark(flags, feature):
+    if flags.size > 0:
+        flags[feature >> 6] |= u64(1) << u64(feature & 63)
+
+
+@inlined
+def _look_at_feature(table, rows, params, least_weight, node, feature, few, running, packed, room):
     """Score the candidates of a feature; whether it has any."""
     groups, medians, found = room.groups, room.medians, room.found
     direction = i64(table.monotone[feature])
@@ -276,6 +309,13 @@ def _look_at_feature(table, rows, params, least_weight, node, feature, room):
             table, rows.records, node.begin, node.end, feature, node.key, groups, room.block,
             medians, limits, rows.output_begin, found, room.bits,
         )  # fmt: skip
+    if few and table.categorical[feature] == 0:
+        found_here = scan_few(
+            table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin,
+            node.end - node.begin, groups, feature, packed, limits, found,
+        )  # fmt: skip
+        if found_here != NOT_HERE:
+            return found_here != NONE
     absolute = params.criterion == ABSOLUTE_ERROR
     n_groups, n_missing = group_rows(
         table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
@@ -295,6 +335,10 @@ def _look_at_feature(table, rows, params, least_weight, node, feature, room):
                 groups, medians, n_groups, node.end - node.begin, has_missing, feature, limits,
                 found, room.bits[0], is_set,
             )  # fmt: skip
+        elif running:
+            scan_classes(
+                groups, n_groups, has_missing, feature, packed, limits, found, room.bits[0], is_set
+            )
         else:
             scan(
                 groups, room.block, n_groups, has_missing, feature, limits, rows.output_begin,
@@ -317,7 +361,7 @@ def _orders(rows, is_set):
     return i64(0), i64(n_statistics)
 
 
-@inner
+@inlined
 def part_rows(table, rows, node, bits, room):
     """Move the rows of the left child to the front, in their order; how many they are.
 
@@ -325,32 +369,40 @@ def part_rows(table, rows, node, bits, room):
     """
     n_bins = i64(table.n_bins[node.feature])
     column = table.codes[node.feature]
+    records = rows.records[node.begin : node.end]
     is_set = table.categorical[node.feature] == 1
     if is_set:
-        n_left = _move_by_category(column, rows.records, node, n_bins, bits, room.moved)
+        n_left = _move_by_category(
+            column, records, n_bins, bits, node.missing_left == 1, room.moved
+        )
     else:
-        n_left = _move_by_code(column, rows.records, node, n_bins, room.moved)
-    larger = i64(1 if 2 * n_left > node.end - node.begin else 0)
+        n_left = _move_by_code(
+            column, records, n_bins, node.last_left, node.missing_left == 1, room.moved
+        )
+    larger = i64(1 if 2 * n_left > records.size else 0)
     if node.missing_left < 0:
         node.missing_left = larger
     if is_set and larger == 1:
-        seen = room.groups.seen
-        for i in range(node.begin, node.end):
-            seen[column[rows.records[i] & LOW_32]] = 1
-        for c in range(n_bins):
-            if seen[c] == 0:
-                bits[c >> 5] |= u32(1) << u32(c & 31)
-        seen[: n_bins + 1] = 0
+        _send_unseen_left(column, records, n_bins, bits, room.groups.seen)
     return n_left
 
 
-@inlined
-def _move_by_code(column, records, node, n_bins, moved):
-    limit, missing_left = node.last_left, node.missing_left == 1
-    left, right = u64(node.begin), u64(0)
-    last = node.end - 1
-    for i in range(node.begin, node.end):
-        prefetch(column, records[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+@inner
+def _send_unseen_left(column, records, n_bins, bits, seen):
+    for i in range(records.size):
+        seen[column[records[i] & LOW_32]] = 1
+    for c in range(n_bins):
+        if seen[c] == 0:
+            bits[c >> 5] |= u32(1) << u32(c & 31)
+    seen[: n_bins + 1] = 0
+
+
+@inner
+def _move_by_code(column, records, n_bins, limit, missing_left, moved):
+    left, right = u64(0), u64(0)
+    n = u64(records.size)
+    for i in range(n):
+        prefetch(column, records[min(i + PREFETCH_DISTANCE, n - u64(1))] & LOW_32)
         record = records[i]
         code = i64(column[record & LOW_32])
         goes_left = u64(1) if code <= limit or (code == n_bins and missing_left) else u64(0)
@@ -360,14 +412,13 @@ def _move_by_code(column, records, node, n_bins, moved):
         right += u64(1) - goes_left
     for i in range(right):
         records[left + i] = moved[i]
-    return i64(left) - node.begin
+    return i64(left)
 
 
 @inner
-def _move_by_category(column, records, node, n_bins, bits, moved):
-    missing_left = node.missing_left == 1
-    left, right = u64(node.begin), u64(0)
-    for i in range(node.begin, node.end):
+def _move_by_category(column, records, n_bins, bits, missing_left, moved):
+    left, right = u64(0), u64(0)
+    for i in range(u64(records.size)):
         record = records[i]
         code = i64(column[record & LOW_32])
         goes_left = missing_left
@@ -381,4 +432,4 @@ def _move_by_category(column, records, node, n_bins, bits, moved):
             right += u64(1)
     for i in range(right):
         records[left + i] = moved[i]
-    return i64(left) - node.begin
+    return i64(left)

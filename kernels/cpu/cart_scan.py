@@ -371,7 +371,7 @@ def add_group(groups, g, is_regression, statistics):
         add_row(groups.items, groups.weights, i, is_regression, statistics)
 
 
-@inlined
+@inner
 def scan(
     groups, block, n_groups, has_missing, feature, limits, output_begin, found, best_bits, is_set
 ):

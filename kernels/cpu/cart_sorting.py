@@ -21,7 +21,7 @@ def sort_by_high_word(keys, buffer, n, n_values, counters):
     """Sort the first n of ``keys`` (high 32 bits: a value below ``n_values``; low 32: anything),
     keeping the order of equal values. Radix sort, the lowest digit first."""
     if n <= FEW_KEYS:
-        _insertion_sort(keys, n)
+        insertion_sort(keys, n)
         return
     digit_bits = u64(11 if n >= MANY_KEYS else 8)
     n_digits = i64(1) << i64(digit_bits)
@@ -38,7 +38,8 @@ def sort_by_high_word(keys, buffer, n, n_values, counters):
 
 
 @inner
-def _insertion_sort(keys, n):
+def insertion_sort(keys, n):
+    """Sort a few keys by their high words."""
     for i in range(1, n):
         key = keys[i]
         value = key >> u64(32)

@@ -21,6 +21,7 @@ from ..compilation import inlined, inner, kernel, kernel_without_allocation
 from ..frontier import UNLIMITED
 from ..scalars.rng import draw
 from .cart_absolute import Medians
+from .cart_few import FEW_ROWS
 from .cart_nodes import NODE, Room, Rows, find_split, part_rows
 from .cart_scan import BLOCK, FOUND, Block, Groups
 from .cart_sorting import N_COUNTERS
@@ -34,6 +35,8 @@ TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
 SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
+MOST_FLAGS = 256
+"""Features up to which nodes know which of them are constant."""
 TABLE_ENTRIES = 2**15
 """Entries of the table of statistics by code; larger ones leave the caches."""
 
@@ -60,6 +63,8 @@ class Work(NamedTuple):
     nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
     bits : uint32, (capacity, words) or (0, 0)
         Categories that go left.
+    constant : uint64, (capacity, words)
+        Features that are known to be constant at the node, a bit for each.
     shared : int64
         Stack of nodes for idle threads, guarded by a ticket lock.
     weight : int64, (n_trees,)
@@ -69,6 +74,7 @@ class Work(NamedTuple):
     nodes: np.ndarray
     statistics: np.ndarray
     bits: np.ndarray
+    constant: np.ndarray
     shared: np.ndarray
     weight: np.ndarray
     counts: np.ndarray
@@ -144,6 +150,8 @@ def _split_node(table, rows, params, work, x, room):
         new.end = node.begin + n_left if side == 0 else node.end
         new.key = draw(node.key, u64(1 + side))
         new.low, new.high = node.low, node.high
+        for w in range(work.constant.shape[1]):
+            work.constant[child + side, w] = work.constant[x, w]
         if direction != 0:
             if (side == 0) == (direction > 0):
                 new.high = middle
@@ -155,7 +163,10 @@ def _split_node(table, rows, params, work, x, room):
 @inlined
 def _look_at(table, rows, params, work, x, room):
     node = work.nodes[x]
-    find_split(table, rows, params, work.weight[node.tree], node, work.statistics[x], room)
+    find_split(
+        table, rows, params, work.weight[node.tree], node, work.statistics[x],
+        work.constant[x], room,
+    )  # fmt: skip
     if node.feature >= 0 and table.categorical[node.feature] == 1:
         for w in range((table.n_bins[node.feature] + 31) >> 5):
             work.bits[x, w] = room.bits[0, w]
@@ -333,7 +344,7 @@ def _rooms(
         shape = shape if isinstance(shape, tuple) else (shape,)
         return np.zeros((n_threads, *shape), dtype)
 
-    keys = n if sorts else 0
+    keys = n if sorts else FEW_ROWS
     n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // 8) * 8
     seen_words = lines(n_flags // 8, np.uint64)
     medians = n if absolute else 0
@@ -423,15 +434,18 @@ def grow_cart(
     roots["tree"], roots["depth"] = np.arange(n_trees), 0
     roots["begin"], roots["end"], roots["key"] = tree_begin, tree_end, keys
     roots["low"], roots["high"] = -np.inf, np.inf
+    n_flags = -(-table.n_bins.size // 64) if table.n_bins.size <= MOST_FLAGS else 0
     work = Work(
         nodes=nodes,
         statistics=np.empty((capacity, target.n_statistics), np.int64),
         bits=np.empty((capacity if n_words else 0, n_words), np.uint32),
+        constant=np.empty((capacity, n_flags), np.uint64),
         shared=np.empty(capacity + 1, np.int64),
         weight=_tree_weights(target.weight, records, tree_begin, tree_end),
         counts=np.zeros(6 * CACHE_LINE, np.int64),
     )
     work.counts[NODES] = n_trees
+    work.constant[:n_trees] = 0
     settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
     stacks = np.empty((n_threads, 2, int((tree_end - tree_begin).max()) + 2), np.int64)
     rows = _rows(target, records, params)

@@ -145,6 +145,16 @@ def test_parity_with_255_bins_and_missing_values(target, oracle, same):
     check_parity(target, oracle, same, {"max_depth": 4}, n=700, n_classes=2, n_trees=1)
 
 
+def test_parity_with_255_bins_and_many_classes(target, oracle, same):
+    check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
+
+
+def test_parity_of_weights_whose_squares_float64_rounds(target, oracle, same):
+    case = mixed_problem(**SMALL | {"n": 24 if target.simulated else 60, "n_classes": 3})
+    weight = np.random.default_rng(1).integers(2**27, 2**28, case.target.weight.size)
+    equal_trees(same, replace(case, target=case.target._replace(weight=weight)), target, oracle)
+
+
 def equal_trees(same, case, target, oracle, **settings):
     (grown, records), (expected, _) = (case.grow(t, **settings) for t in (target, oracle))
     for actual, wanted in zip(grown, expected, strict=True):
