@@ -1,8 +1,8 @@
 """Growth of classification and regression trees (contract: ``kernels.grow_cart``).
 
 Driven from the host for now, generation by generation, some launches for the nodes of all
-trees. ABSOLUTE_ERROR, whose scores do not follow from statistics, and codes of 32 bits are
-left to the reference, which runs on the arrays of the device.
+trees. ABSOLUTE_ERROR, whose scores do not follow from statistics, and codes of 32 bits are grown
+by the host's threads on copies of the arrays: the trees are the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..cart import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
-from ..reference import grow_cart as reference
+from ..cpu import grow_cart as host
 from ..reference.cart_nodes import drive
 from ..reference.cart_scores import score
 from ..scalars import rng, routing
@@ -31,6 +31,7 @@ from .cart_cuts import (
     find_cuts,
     upload_bins,
 )
+from .target import download, on_device
 
 draw, subkey, midpoint = (
     vectorise(formula) for formula in (rng.draw, rng.subkey, routing.midpoint)
@@ -51,9 +52,19 @@ def grow_cart(
 ) -> GrownCart:
     args = (table, target, records, tree_begin, tree_end, keys, params)
     if params.criterion == ABSOLUTE_ERROR or table.codes.dtype != np.uint8:
-        return reference.grow_cart(*args)
+        return _grow_on_host(*args)
     rows = Generation(table, target, records, params)
     return drive(rows, table, target, tree_begin, tree_end, keys, params)
+
+
+def _grow_on_host(table: CartTable, target: CartTarget, records: Any, *trees: Any) -> GrownCart:
+    table = table._replace(codes=download(table.codes))
+    arrays = (download(a) for a in (target.classes, target.values, target.weight))
+    on_host = CartTarget(*arrays, target.output_begin)
+    moved = download(records).copy()
+    grown = host.grow_cart(table, on_host, moved, *trees)
+    records[...] = on_device(moved)
+    return grown
 
 
 class Generation:
