@@ -98,18 +98,22 @@ class ForestOfTrees(CartEstimator):
             )
         multiplicity = 31 if self.bootstrap else 1
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
+        fitted = self.__dict__.copy()
         data = self._read_training(X, y, sample_weight, device, multiplicity)
-        if before is not None:
-            self._require_same_problem(before, *known, data)
-        n_rows = data.values.shape[0]
-        self._n_rows, self._n_draws = n_rows, self._draws(n_rows)
         if n_new == 0:
             warnings.warn(
                 "Warm-start fitting without increasing n_estimators does not fit new trees.",
                 stacklevel=3,
             )
-            if self.oob_score and not hasattr(self, "oob_score_"):
-                _Watch(self, data, before, device).finish()
+            if not self.oob_score or hasattr(self, "oob_score_"):
+                self.__dict__ = fitted  # the data may be of another problem
+                return
+        if before is not None:
+            self._require_same_problem(before, *known, data)
+        n_rows = data.values.shape[0]
+        self._n_rows, self._n_draws = n_rows, self._draws(n_rows)
+        if n_new == 0:
+            _Watch(self, data, before, device).finish()
             return
         for name in OOB_ATTRIBUTES:
             self.__dict__.pop(name, None)
