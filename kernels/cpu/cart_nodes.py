@@ -83,6 +83,8 @@ class Room(NamedTuple):
     bits : uint32, (2, words)
         Categories on the left of the best split, and of one at hand.
     moved : uint64, (rows,)
+    numbers : int64, (2, ...)
+        The next number of a node of the thread's own, and the end of those that it has.
     most_entries : int
         Entries of the table of statistics by code.
     """
@@ -95,6 +97,7 @@ class Room(NamedTuple):
     found: np.ndarray
     bits: np.ndarray
     moved: np.ndarray
+    numbers: np.ndarray
     most_entries: int
 
 

@@ -35,6 +35,8 @@ TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
 SHARE_ROWS = 64
 """Nodes with fewer rows are not worth handing over."""
 SPINS_BEFORE_YIELD = 200
+NUMBERS_AT_ONCE = 64
+"""Numbers of nodes that a thread takes at a time; even."""
 MOST_FLAGS = 256
 """Features up to which nodes know which of them are constant."""
 TABLE_ENTRIES = 2**15
@@ -132,13 +134,24 @@ def _take_shared(work, n_threads):
             yield_thread()
 
 
+@inner
+def _two_numbers(work, numbers):
+    """The first of two numbers of nodes; a thread takes many at a time, since threads that
+    write into the same cache line wait for each other."""
+    if numbers[0] == numbers[1]:
+        numbers[0] = atomic_add(work.counts, NODES, NUMBERS_AT_ONCE)
+        numbers[1] = numbers[0] + NUMBERS_AT_ONCE
+    numbers[0] += 2
+    return numbers[0] - 2
+
+
 @inlined
 def _split_node(table, rows, params, work, x, room):
     """Part the rows of a node and add its children; the left one's number."""
     nodes = work.nodes
     node = nodes[x]
     n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
-    child = atomic_add(work.counts, NODES, 2)
+    child = _two_numbers(work, room.numbers)
     node.child = child
     direction = i64(table.monotone[node.feature])
     middle = node.value_left * 0.5 + node.value_right * 0.5
@@ -321,6 +334,7 @@ def _room_of(thread, rooms):
         rooms.found[thread],
         rooms.bits[thread],
         rooms.moved[thread],
+        rooms.numbers[thread],
         rooms.most_entries,
     )
 
@@ -392,6 +406,7 @@ def _rooms(
         found=lines(2, FOUND),
         bits=lines((2, n_words), np.uint32),
         moved=lines(n, np.uint64),
+        numbers=lines(CACHE_LINE),
         most_entries=entries,
     )
 
@@ -426,7 +441,7 @@ def grow_cart(
 ) -> GrownCart:
     n_trees = tree_begin.size
     n_threads = max(1, min(get_threads(), int((tree_end - tree_begin).sum()) // 512))
-    capacity = _capacity(tree_begin, tree_end, params)
+    capacity = _capacity(tree_begin, tree_end, params) + n_threads * NUMBERS_AT_ONCE
     rooms = _rooms(n_threads, int((tree_end - tree_begin).max()), table, target, params)
     n_words = rooms.bits.shape[2] if bool((table.categorical == 1).any()) else 0
     nodes = np.empty(capacity, NODE)
@@ -512,10 +527,12 @@ def _emit(nodes, statistics, order, offset, grown):
 
 
 def _emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
-    n = int(work.counts[NODES])
-    order = np.empty(n, np.int64)
+    order = np.empty(int(work.counts[NODES]), np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
+    _number_nodes(work.nodes, n_trees, order, offset)
+    n = int(offset[-1])
     grown = GrownCart(
-        offset=np.empty(n_trees + 1, np.int64),
+        offset=offset,
         feature=np.empty(n, np.int32),
         threshold=np.empty(n, np.float64),
         missing_left=np.empty(n, np.uint8),
@@ -528,7 +545,6 @@ def _emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
         end=np.empty(n, np.int64),
         categories=np.empty(0, np.uint32),
     )
-    _number_nodes(work.nodes, n_trees, order, grown.offset)
     _emit(work.nodes, work.statistics, order, grown.offset, grown)
     by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
     if not by_category.size:
