@@ -42,18 +42,18 @@ lint: $(call ready,dev)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-# Both processes run, also when the first fails; their last lines are the last lines here.
-# Two processes because Numba decides on import whether CUDA is simulated.
+# Two processes, because Numba decides on import whether CUDA is simulated; both run to the end,
+# side by side, also when one fails. The simulator's output follows if it did.
 test: $(call ready,test)
-	@mkdir -p $(LOGS); failed=; \
-	run() { \
-	  log=$(LOGS)/test-$$1.log; shift; \
-	  { "$$@" 2>&1 || echo failed >$$log.failed; } | tee $$log | sed '$$d'; \
-	  if [ -e $$log.failed ]; then failed=yes; rm $$log.failed; fi; \
-	}; \
-	rm -f $(LOGS)/*.failed; \
-	run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda; \
-	run main $(PY) -m pytest --ignore=tests/cuda_sim; \
+	@mkdir -p $(LOGS); rm -f $(LOGS)/failed; failed=; \
+	NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda \
+	  >$(LOGS)/test-simulator.log 2>&1 & simulator=$$!; \
+	trap 'kill $$simulator 2>/dev/null' INT TERM; \
+	{ $(PY) -m pytest --ignore=tests/cuda_sim 2>&1 || touch $(LOGS)/failed; } \
+	  | tee $(LOGS)/test-main.log; \
+	wait $$simulator || { failed=yes; cat $(LOGS)/test-simulator.log; }; \
+	if [ -e $(LOGS)/failed ]; then failed=yes; rm $(LOGS)/failed; fi; \
+	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-simulator.log $(LOGS)/test-main.log; \
 	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
 	[ -z "$$failed" ]
