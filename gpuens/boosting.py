@@ -35,13 +35,15 @@ class BoostingResult:
     """What the loop leaves behind.
 
     ``n_iter`` counts the rounds in ``forest``, those of a warm start included; ``stopped``
-    says why the loop ended: "finished", "early stopping", "callback" or "interrupted".
+    says why the loop ended: "finished", "early stopping", "callback", "interrupted" or "error",
+    with the ``error`` of a callback.
     """
 
     forest: Forest
     n_iter: int
     evals: Evaluations
     stopped: str
+    error: Exception | None = None
 
 
 class Watch:
@@ -149,6 +151,7 @@ def boost(
     watch = Watch(evaluations, stopping, first, before)
     done = first
     stopped = "early stopping" if watch.stops else "finished"
+    error: Exception | None = None
 
     def current_model() -> Any:
         evals = copy.deepcopy(watch.evals)
@@ -161,7 +164,11 @@ def boost(
             watch.update(done + 1)
             done += 1
             state.iteration = done
-            stop = [callback.after_iteration(state) for callback in callbacks]
+            try:
+                stop = [callback.after_iteration(state) for callback in callbacks]
+            except Exception as failure:
+                stopped, error = "error", failure
+                break
             if any(stop):
                 stopped = "callback"
             elif watch.stops:
@@ -178,12 +185,15 @@ def boost(
             stacklevel=FRAMES_BELOW_FIT,
         )
     for callback in callbacks:
-        if hasattr(callback, "after_training"):
-            callback.after_training(state)
+        try:
+            if hasattr(callback, "after_training"):
+                callback.after_training(state)
+        except Exception as failure:
+            error = error or failure
     if stopping is not None and stopped in ("early stopping", "finished"):
         done = max(stopping.best_iteration, 1)
     builder.keep(done * n_outputs)
-    return BoostingResult(builder.freeze(), done, watch.evals, stopped)
+    return BoostingResult(builder.freeze(), done, watch.evals, stopped, error)
 
 
 def _distinct(rows: list[TrainingRows]) -> list[TrainingRows]:

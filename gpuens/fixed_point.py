@@ -78,8 +78,8 @@ def inner(a: Any, b: Any) -> Any:
     """
     a = a if isinstance(a, Slices) else slices(a)
     b = b if isinstance(b, Slices) else slices(b)
-    products = _products(a.parts, b.parts)
     n_used = min(a.parts.shape[0], b.parts.shape[0])
+    products = _products(a.parts[:n_used, ...], b.parts[:n_used, ...])
     total: Any = 0.0
     for depth in range(n_used - 1, -1, -1):  # small terms first
         for i in range(depth, -1, -1):

@@ -48,7 +48,8 @@ class Forest:
     category_begin : int32, shape (n_nodes,)
         The first word in ``categories`` of a split by categories; -1 elsewhere.
     value : float64, shape (n_nodes, width)
-        What a leaf adds to the raw prediction; at an inner node what it would add as a leaf.
+        What a leaf adds to the raw prediction; at an inner node what it would add as a leaf, or
+        the mean of its children for losses whose leaf values are quantiles.
     gain : float64, shape (n_nodes,)
         Boosting: improvement of the loss's second-order model by the split. Otherwise its
         decrease of the impurity, times the weight of the node's training rows. 0 at a leaf.

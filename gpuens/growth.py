@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,29 @@ import numpy as np
 from .binning import Binner
 from .devices import Device
 from .forest import ForestBuilder
+from .gradient_sampling import (
+    Sample,
+    Sampling,
+    balanced_chances,
+    draw_by_chance,
+    goss_chances,
+    mvs_chances,
+    scale_statistics,
+)
 from .kernels.add_leaf_values import add_leaf_values
 from .kernels.dtypes import Codes, Totals
 from .kernels.frontier import GrowthParams
 from .kernels.grow import GrownTrees, grow
-from .kernels.leaf_sums import add_children, fixed_point_scales, leaf_sums
 from .kernels.quantise import quantise, scales_for
-from .kernels.scalars.gain import newton_value
 from .kernels.scalars.primitives import vectorise
 from .kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey
 from .kernels.traverse_codes import traverse_codes
+from .leaf_values import LeafRows
+from .learning_rates import Schedule
+from .line_search import OutputTree, find_steps
 from .losses import Loss
 from .sampling import draw_rows
+from .weighted import whole_weights
 
 BATCH_RECORDS = 2_000_000
 """Records that the trees of one batch may have together on the CPU."""
@@ -33,7 +45,7 @@ class TrainingRows:
     """The rows of a training or validation set, on the device.
 
     codes : Codes
-    y : float64, shape (n_rows,)
+    y : float64, shape (n_rows,) or (n_targets, n_rows)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     raw : float64, shape (n_outputs, n_rows)
@@ -48,12 +60,17 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """What a round of boosting must know."""
+    """What a round of boosting must know.
+
+    With ``line_search`` the trees of a round go as far along their values as lowers the loss
+    most, times the learning rate.
+    """
 
     params: GrowthParams
-    learning_rate: float
-    subsample: float
+    learning_rate: Schedule
+    sampling: Sampling
     seed: int
+    line_search: bool = False
 
 
 class Grower:
@@ -79,44 +96,92 @@ class Grower:
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
+    @cached_property
+    def whole_weight(self) -> Any:
+        """The weights for quantiles, see ``whole_weights``."""
+        return whole_weights(self.rows.weight, self.device)
+
     def grow_round(self, index: int, forest: ForestBuilder, others: list[TrainingRows]) -> None:
         """Add one tree for every output to the forest and to all raw predictions.
 
         ``index`` counts the rounds; ``others`` are further sets, such as validation rows.
         """
-        rows, settings, loss = self.rows, self.settings, self.loss
-        n = rows.raw.shape[1]
-        sample = draw_rows(n, settings.subsample, rows.weight, settings.seed, index, self.device)
-        shift = loss.shift(rows.raw, self.device)
+        rows, settings, device = self.rows, self.settings, self.device
+        rate = settings.learning_rate(index)
+        sample = self._draw(index)
+        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
+        shared = loss.shared(rows.y, rows.raw, device)
+        searching = settings.line_search and not loss.exact_leaves
+        grown: list[OutputTree] = []
         for first in range(0, loss.n_outputs, self.batch):
             outputs = range(first, min(first + self.batch, loss.n_outputs))
-            self._grow_batch(index, outputs, sample, shift, forest, others)
+            batch = self._grow_batch(index, outputs, sample, loss, shared)
+            if searching:
+                grown += batch
+            else:
+                self._add(batch, [rate] * len(batch), forest, others)
+        if searching:
+            steps = find_steps(loss, rows.y, rows.raw, rows.weight, grown, device)
+            self._add(grown, [rate * step for step in steps], forest, others)
+
+    def _draw(self, index: int) -> Sample:
+        """The rows of a round."""
+        rows, seed, device = self.rows, self.settings.seed, self.device
+        scheme, fraction, top_rate, other_rate = self.settings.sampling
+        n = rows.raw.shape[1]
+        if scheme == "goss" and index < 1.0 / self.settings.learning_rate(0):
+            scheme, fraction = "uniform", 1.0
+        if scheme == "uniform":
+            drawn = draw_rows(n, fraction, rows.weight, seed, index, device)
+            return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+        if scheme == "balanced":
+            chance = self._balanced
+        elif scheme == "goss":
+            importance = self._over_outputs(lambda g, h: abs(g) * h, np.float32)
+            chance = goss_chances(importance, top_rate, other_rate, device)
+        else:
+            squares = self._over_outputs(lambda g, h: g.astype(np.float64) ** 2, np.float64)
+            chance = mvs_chances(squares, fraction, device)
+        return draw_by_chance(chance, rows.weight, seed, index, device)
+
+    @cached_property
+    def _balanced(self) -> Any:
+        classes = self.rows.y.astype(np.int64)
+        fraction = self.settings.sampling.fraction
+        return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
+
+    def _over_outputs(self, term: Callable[[Any, Any], Any], dtype: Any) -> Any:
+        """The sum over the outputs of a term of every row's gradient and hessian."""
+        rows, device = self.rows, self.device
+        total = device.xp.zeros(rows.raw.shape[1], dtype=dtype)
+        everything = device.xp.empty(0, dtype=np.int32)
+        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, everything, device)
+        shared = loss.shared(rows.y, rows.raw, device)
+        for k in range(loss.n_outputs):
+            target = loss.targets(rows.y, k, device)
+            g, h = self.g[0], self.h[0]
+            loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
+            total += term(g, h)
+        return total
 
     def _grow_batch(
-        self,
-        index: int,
-        outputs: range,
-        sample: Any,
-        shift: Any,
-        forest: ForestBuilder,
-        others: list[TrainingRows],
-    ) -> None:
-        rows, device, loss, seed = self.rows, self.device, self.loss, self.settings.seed
+        self, index: int, outputs: range, sample: Sample, loss: Loss, shared: Any
+    ) -> list[OutputTree]:
+        """Trees of some outputs, with the values of their nodes before any shrinkage."""
+        rows, device, seed = self.rows, self.device, self.settings.seed
         n = rows.raw.shape[1]
         totals, scales, records, keys = [], [], [], []
         for i, k in enumerate(outputs):
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
-            totals.append(loss.gradients(target, rows.raw[k], shift, rows.weight, g, h))
-            if not all(total < math.inf for total in totals[-1]):
-                raise ValueError(
-                    f"The gradients of round {index + 1} do not fit float32: divide y or "
-                    "sample_weight by a constant, or lower learning_rate."
-                )
+            totals.append(loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h))
+            loss.check_gradients(totals[-1], g, h, target, rows.raw[k], f"round {index + 1}")
+            if sample.factor.size:
+                totals[-1] = scale_statistics(g, h, sample, device)
             scales.append(scales_for(totals[-1], n))
             tree = np.uint64(index * loss.n_outputs + k)
             key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
-            records.append(quantise(g, h, sample, key, scales[-1]))
+            records.append(quantise(g, h, sample.rows, key, scales[-1]))
             keys.append(_subkey(np.uint64(seed), PURPOSE_TREE, tree))
         size = records[0].size
         begin = np.arange(len(records), dtype=np.int64) * size
@@ -131,42 +196,57 @@ class Grower:
             np.array([scale.h for scale in scales]),
             self.settings.params,
         )
-        for i, k in enumerate(outputs):
-            value, hessian = self._leaf_values(trees, i, totals[i])
-            forest.append(trees, i, value, hessian, k, self.binner)
-            if size < n:
+        return [
+            OutputTree(trees, i, k, *loss.leaf_values(self._leaf_rows(trees, i, k, totals[i]), k))
+            for i, k in enumerate(outputs)
+        ]
+
+    def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
+        rows, params = self.rows, self.settings.params
+        nodes = slice(trees.offset[i], trees.offset[i + 1])
+        return LeafRows(
+            left=trees.left[nodes],
+            right=trees.right[nodes],
+            leaf=trees.leaf[i],
+            g=self.g[i],
+            h=self.h[i],
+            totals=totals,
+            target=self.loss.targets(rows.y, k, self.device),
+            raw=rows.raw[k],
+            weight=rows.weight,
+            whole_weight=self.whole_weight,
+            l2=params.l2,
+            min_sum_hessian=params.min_sum_hessian,
+            device=self.device,
+        )
+
+    def _add(
+        self,
+        grown: list[OutputTree],
+        factors: list[float],
+        forest: ForestBuilder,
+        others: list[TrainingRows],
+    ) -> None:
+        """Add trees, their values times a factor each, to the forest and to raw predictions."""
+        rows = self.rows
+        for tree, factor in zip(grown, factors, strict=True):
+            trees, i, k = tree.trees, tree.i, tree.output
+            value = factor * tree.value
+            forest.append(trees, i, value, tree.hessian, k, self.binner)
+            if trees.n_samples[trees.offset[i]] < rows.raw.shape[1]:
                 _find_leaves(trees, i, rows.codes, trees.leaf[i])
             add_leaf_values(rows.raw[k], trees.leaf[i], value)
             for other in others:
-                leaf = device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+                leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
                 _find_leaves(trees, i, other.codes, leaf)
                 add_leaf_values(other.raw[k], leaf, value)
 
-    def _leaf_values(
-        self, trees: GrownTrees, i: int, totals: Totals
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Shrunken Newton steps from the exact sums of the unquantised statistics, and the sums
-        of hessians.
-
-        The hessian of a leaf counts at least ``min_sum_hessian``: its integer estimate passed
-        that test, and a leaf of almost certain rows must not take an endless step.
-        """
-        params = self.settings.params
-        scales = fixed_point_scales(totals, self.g.shape[1])
-        nodes = slice(trees.offset[i], trees.offset[i + 1])
-        left, right = trees.left[nodes], trees.right[nodes]
-        sums = leaf_sums(trees.leaf[i], self.g[i], self.h[i], scales, left.size)
-        add_children(left, right, sums)
-        g, h = sums[:, 0] / scales.g, sums[:, 1] / scales.h
-        step = _newton_value(g, np.maximum(h, params.min_sum_hessian), params.l2)
-        return self.settings.learning_rate * step, h
-
 
 _subkey = vectorise(subkey)
-_newton_value = vectorise(newton_value)
 
 
 def _find_leaves(trees: GrownTrees, i: int, codes: Codes, leaf: Any) -> None:
+    """Fill in the negative entries of ``leaf``."""
     nodes = slice(trees.offset[i], trees.offset[i + 1])
     traverse_codes(
         codes,

@@ -1,4 +1,4 @@
-"""The metrics that training watches: the loss, or any scorer of scikit-learn."""
+"""The metrics that training watches: the loss, any scorer of scikit-learn, or functions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import get_scorer
 
+from .custom_metrics import ArrayMetric, CustomMetric
 from .devices import Device, to_numpy
 from .growth import TrainingRows
+from .loss_arrays import rows_first
 from .losses import Loss
 
 
@@ -29,8 +31,9 @@ def metrics_for(
 
     Parameters
     ----------
-    scoring : str, callable ``(estimator, X, y) -> float``, or list of these
-        "loss" is the loss that is trained, lower is better; all else are scorers.
+    scoring : str, callable ``(estimator, X, y) -> float``, custom metric, or list of these
+        "loss" is the loss that is trained, lower is better; other names and callables are
+        scorers.
     classes : ndarray or None
         The labels of a classifier.
     """
@@ -47,11 +50,15 @@ def metrics_for(
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
         return Metric("loss", False, lambda rows: loss.mean(rows.y, rows.raw, rows.weight, device))
+    if isinstance(entry, CustomMetric):
+        return _custom(entry, loss, device)
+    if isinstance(entry, ArrayMetric):
+        return Metric(entry.label, entry.higher_is_better, lambda rows: _of_arrays(entry, rows))
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
     name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
 
     def compute(rows: TrainingRows) -> float:
-        y = to_numpy(rows.y)
+        y = to_numpy(rows.y.T)
         predictor: Any
         if classes is None:
             predictor = _Regression(loss, rows, device)
@@ -60,13 +67,37 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
             y = classes[y.astype(np.int64)]
         weight = {} if rows.weight.size == 0 else {"sample_weight": to_numpy(rows.weight)}
         try:
-            return float(scorer(predictor, y[:, None], y, **weight))
+            return float(scorer(predictor, y.reshape(len(y), -1), y, **weight))
         except TypeError:
             if not weight:
                 raise
-            return float(scorer(predictor, y[:, None], y))  # it takes no weights
+            return float(scorer(predictor, y.reshape(len(y), -1), y))  # it takes no weights
 
     return Metric(name, True, compute)
+
+
+def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
+    if loss.coupled and loss.n_outputs > 1:
+        raise ValueError(
+            f"{metric!r} sees one score a row, but loss={loss!r} has {loss.n_outputs} that depend "
+            "on each other: use an ArrayMetric."
+        )
+    formula = metric.formula
+
+    def compute(rows: TrainingRows) -> float:
+        return loss.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
+
+    return Metric(metric.label, metric.higher_is_better, compute)
+
+
+def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
+    arrays = rows_first(rows.y), rows_first(rows.raw)
+    weight = {} if rows.weight.size == 0 else {"sample_weight": rows.weight}
+    value = metric.function(*arrays, **weight)
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{metric!r} must return a number, got {value!r}.") from error
 
 
 class _Regression(RegressorMixin, BaseEstimator):

@@ -6,7 +6,6 @@ import functools
 import io
 import math
 import os
-import pickle
 import signal
 import threading
 
@@ -15,7 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_absolute_error
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, load
 from gpuens.callbacks import Checkpoint, EvaluationLog, ProgressBar
 from gpuens.early_stopping import EarlyStopping
 from gpuens.kernels.cpu import grow, team
@@ -174,8 +173,16 @@ class TestEarlyStopping:
         assert not model.fit(X, y).do_early_stopping_ and model.evals_result_ == {}
         assert model.validation_score_.size == 0
         assert model.fit(X, y, eval_set=(X, y)).do_early_stopping_
-        monkeypatch.setattr("gpuens.gradient_boosting.AUTO_EARLY_STOPPING_ROWS", 399)
+        monkeypatch.setattr("gpuens.boosting_estimator.AUTO_EARLY_STOPPING_ROWS", 399)
         assert list(model.fit(X, y).evals_result_) == ["validation"]
+
+    @pytest.mark.parametrize("cls", BOTH)
+    def test_on_the_training_rows(self, cls):
+        X, y = data_for(cls)
+        model = cls(n_estimators=500, early_stopping=True, validation_fraction=None, tol=1e-2)
+        model.fit(X, y)
+        assert model.stopped_ == "early stopping" and model.forest_.n_samples[0] == len(X)
+        assert len(model.evals_result_["training"]["loss"]) > model.n_iter_ > 10
 
     @pytest.mark.parametrize("fraction, n_train", [(0.25, 300), (40, 360)])
     def test_size_of_the_held_out_part(self, fraction, n_train):
@@ -331,7 +338,11 @@ class TestCallbacks:
         model = GradientBoostingRegressor(callbacks=[At(2, lambda state: 1 / 0)])
         with pytest.raises(ZeroDivisionError):
             model.fit(X, y)
-        assert not hasattr(model, "forest_")
+        assert model.stopped_ == "error" and model.n_iter_ == model.forest_.n_trees == 2
+        shorter = GradientBoostingRegressor(n_estimators=2).fit(X, y)
+        assert fingerprint(model) == fingerprint(shorter)
+        model.set_params(callbacks=None, warm_start=True).fit(X, y)
+        assert fingerprint(model) == fingerprint(GradientBoostingRegressor().fit(X, y))
 
     def test_progress_bar(self):
         X, y, _ = table()
@@ -376,11 +387,11 @@ class TestCheckpoint:
     @pytest.mark.parametrize("cls", BOTH)
     def test_training_goes_on_from_it(self, cls, tmp_path):
         X, y = data_for(cls)
-        path = tmp_path / "model.pickle"
+        path = tmp_path / "model.gpuens"
         whole = cls(n_estimators=10, subsample=0.8).fit(X, y)
         callbacks = [Checkpoint(path, period=3), At(8, lambda state: True)]
         cls(n_estimators=10, subsample=0.8, callbacks=callbacks).fit(X, y)
-        model = pickle.loads(path.read_bytes())
+        model = load(path)
         assert model.n_iter_ == 6 and model.stopped_ == "checkpoint"
         assert fingerprint(model) == fingerprint(cls(n_estimators=6, subsample=0.8).fit(X, y))
         model.set_params(warm_start=True).fit(X, y)
@@ -391,7 +402,7 @@ class TestCheckpoint:
         X, y, _ = table()
         callbacks = [Checkpoint(str(tmp_path / "model"), period=3)]
         GradientBoostingRegressor(n_estimators=4, callbacks=callbacks).fit(X, y)
-        assert pickle.loads((tmp_path / "model").read_bytes()).n_iter_ == 4
+        assert load(tmp_path / "model").n_iter_ == 4
         assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
     def test_the_old_one_stays_until_the_new_one_is_whole(self, tmp_path, monkeypatch):
@@ -400,8 +411,8 @@ class TestCheckpoint:
         seen = []
 
         def replace(source, target):
-            seen.append((pickle.loads(path.read_bytes()) if path.exists() else None).__class__)
-            assert pickle.loads(source.read_bytes()).n_iter_ == len(seen)
+            seen.append((load(path) if path.exists() else None).__class__)
+            assert load(source).n_iter_ == len(seen)
             rename(source, target)
 
         rename = os.replace

@@ -51,6 +51,12 @@ BALANCED = dict.fromkeys(
     WEIGHTED, "Balanced class weights count rows, whatever their weights, as in scikit-learn."
 )
 
+NEGATIVE = {
+    "check_regressor_multioutput": (
+        "Its targets are negative, although the estimator's tags say that they must not be."
+    ),
+}
+
 SMALL: dict[str, Any] = {"n_estimators": 20, "min_samples_leaf": 1}
 BOTH = (GradientBoostingRegressor, GradientBoostingClassifier)
 SETTINGS: list[tuple[tuple[type, ...], dict[str, Any], dict[str, str]]] = [
@@ -63,6 +69,15 @@ SETTINGS: list[tuple[tuple[type, ...], dict[str, Any], dict[str, str]]] = [
     (BOTH[:1], SMALL | {"colsample_bytree": 0.9, "colsample_bynode": 0.9}, {}),
     (BOTH[1:], SMALL | {"colsample_bytree": 0.9, "colsample_bynode": 0.9}, TIES),
     (BOTH[1:], SMALL | {"class_weight": "balanced"}, TIES),
+]
+SETTINGS += [
+    (BOTH[:1], SMALL | {"loss": "absolute_error", "line_search": True}, {}),
+    (BOTH[:1], SMALL | {"loss": "huber", "max_leaf_nodes": 6}, {}),
+    (BOTH[:1], SMALL | {"loss": "quantile", "quantile": 0.3}, {}),
+    (BOTH[:1], SMALL | {"loss": "poisson", "line_search": True, "n_estimators": 5}, NEGATIVE),
+    (BOTH[:1], SMALL | {"loss": "gamma"}, NEGATIVE),
+    (BOTH[1:], SMALL | {"loss": "exponential"}, {}),
+    (BOTH[1:], SMALL | {"loss": "focal"}, {}),
 ]
 SINGLE = (DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor)
 BAGGED = (RandomForestClassifier, RandomForestRegressor)

@@ -10,6 +10,7 @@ from ..compilation import inner, kernel
 from ..dtypes import SUM_CHUNK, Totals
 from ..scalars.losses import gradient
 from ..scalars.primitives import bits_of
+from .custom import compiled_for
 from .team import run, threads_for, wait
 
 
@@ -89,6 +90,6 @@ def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: A
     padded = 1 << (n_chunks - 1).bit_length()
     largest = np.zeros((n_threads, 8), np.int64)
     sums = np.zeros((2, padded))
-    run(_worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
+    run(compiled_for(_worker, loss), n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
     max_g, max_h = largest.max(axis=0)[:2].view(np.float64).tolist()
     return Totals(max_g, float(sums[0, 0]), max_h, float(sums[1, 0]))

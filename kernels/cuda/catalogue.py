@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from ..scalars.losses import LOSSES
+from ..scalars.losses import LINKS, LOSSES
 from .add_leaf_values import add_values
 from .bin_values import number_bins
 from .cart_cuts import best_cuts
@@ -20,12 +20,14 @@ from .cart_sums import add_up_bins, add_up_nodes
 from .count_draws import count_hits
 from .gradients import gradients_kernel, halve_measures
 from .histogram import MAX_WORDS, histogram_kernel
+from .leaf_quantiles import count_digits, find_shares, pick_digits, sum_weights
 from .leaf_sums import sum_in_global, sum_in_shared
 from .log_sum_exp import sum_of_exps
 from .partition import copy_back, move_apart
 from .probabilities import logistic, softmax
 from .quantile_of_leaves import find_ranks
 from .quantise import make_records
+from .row_values import row_values_kernel
 from .scatter_leaves import scatter
 from .split import best_of_features, best_of_nodes
 from .traverse import add_trees, add_vectors, find_leaves
@@ -87,11 +89,20 @@ def entries() -> Iterator[Entry]:
     for loss in LOSSES:
         arguments = (ROWS, ROWS, f64, ROWS, ROWS, *STATISTICS, array(f64, 2))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
+    for loss in (*LOSSES, *LINKS):
+        arguments = (ROWS, ROWS, f64, ROWS, ROWS)
+        yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
     yield Entry("gradients_halve", halve_measures, (array(f64, 2),), 64)
     for n_words in range(1, MAX_WORDS + 1):
         tiles = (array(i32), array(i64), array(i64))
         arguments = (array(u32, 2), array(u64), *tiles, i64, array(i32, 4))
         yield Entry(f"histogram_{n_words}", histogram_kernel(n_words), arguments, 64)
+    yield Entry("leaf_quantiles_total", sum_weights, (array(i32), array(i64), array(i64)), 32)
+    yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
+    arguments = (array(i32), array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
+    yield Entry("leaf_quantiles_count", count_digits, arguments, 48)
+    arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
+    yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
     summing = (array(i32), *STATISTICS, f64, f64, array(i64, 2))
     yield Entry("leaf_sums_shared", sum_in_shared, summing, 88)
     yield Entry("leaf_sums_global", sum_in_global, summing, 48)

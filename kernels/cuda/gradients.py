@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import SUM_CHUNK, Totals
-from ..scalars.losses import LOSSES
+from ..scalars.losses import formulas_of
 from ..scalars.primitives import mul
 from .target import block_size, blocks_for, cuda, download, kernel, launch, zeros
 
@@ -21,7 +21,7 @@ MAX_G, SUM_G, MAX_H, SUM_H = range(4)
 @functools.cache
 def gradients_kernel(loss: type) -> Any:
     """The kernel that is specialised on a class of ``scalars.losses``."""
-    gradient = LOSSES[loss].gradient
+    gradient = formulas_of(loss).gradient
 
     @kernel
     def gradients_of_chunks(y, raw, parameter, shift, weight, g, h, measures):

@@ -7,16 +7,14 @@ from typing import Any
 from array_api_compat import array_namespace, device
 
 from ..dtypes import SUM_CHUNK, Totals
-from ..scalars.losses import LOSSES
-from ..scalars.primitives import vectorise
+from .rows import gradient_of_rows
 
 
 def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
     """The formula of the loss on whole arrays, then the two measures of g and of h."""
     xp = array_namespace(raw)
     f = raw - shift if shift.shape[0] else raw
-    _, formula = LOSSES[type(loss)]
-    gradient, hessian = vectorise(formula)(y, f, loss.parameter)
+    gradient, hessian = gradient_of_rows(loss)(y, f, loss.parameter)
     if weight.shape[0]:
         gradient, hessian = weight * gradient, weight * hessian
     g[...] = xp.astype(gradient, xp.float32)

@@ -1,0 +1,68 @@
+"""Weighted sums, means and quantiles that are the same numbers on every device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .devices import Device
+from .kernels.dtypes import SUM_CHUNK
+from .kernels.leaf_quantiles import leaf_quantiles
+
+WEIGHT_BITS = 51
+"""Bits of the sum of whole-number weights."""
+
+
+def ordered_sum(values: Any, device: Device) -> float:
+    """Sum of a float64 vector in the order of ``kernels.gradients``, the same everywhere."""
+    xp = device.xp
+    size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
+    padded = xp.zeros(size, dtype=xp.float64)
+    padded[: values.shape[0]] = values
+    while size > 1:
+        size //= 2
+        padded = padded[:size] + padded[size:]
+    return float(padded[0])
+
+
+def weighted_mean(values: Any, weight: Any, device: Device) -> float:
+    """Of float64 values; ``weight`` is empty where all weights are 1."""
+    if weight.size == 0:
+        return ordered_sum(values, device) / values.shape[0]
+    return ordered_sum(values * weight, device) / ordered_sum(weight, device)
+
+
+def whole_weights(weight: Any, device: Device) -> Any:
+    """Weights as whole numbers, whose sums do not depend on the order of addition.
+
+    They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
+    that are small whole numbers keep their proportions exactly.
+
+    Parameters
+    ----------
+    weight : float64, shape (n_rows,) or (0,)
+
+    Returns
+    -------
+    int64, of the same shape
+    """
+    xp = device.xp
+    if weight.size == 0:
+        return xp.empty(0, dtype=xp.int64)
+    _, exponent = math.frexp(ordered_sum(weight, device))
+    scale = 2.0 ** max(-1000, min(1000, WEIGHT_BITS - exponent))
+    whole = xp.floor(weight * scale + 0.5).astype(xp.int64)
+    return xp.where(weight > 0, xp.maximum(whole, 1), 0)
+
+
+def weighted_quantile(values: Any, weight: Any, quantile: float, device: Device) -> float:
+    """Of float64 values, as ``kernels.leaf_quantiles`` defines it.
+
+    ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
+    """
+    leaf = device.xp.zeros(values.shape[0], dtype=np.int32)
+    if weight.size:
+        leaf[weight == 0] = -1
+    return float(leaf_quantiles(leaf, values, weight, quantile, 1)[0])
