@@ -10,9 +10,14 @@ BOOSTING = """Parameters
     loss : <losses>
     n_estimators : int, default=100
         Rounds of boosting; a round grows one tree, or one a class where there are more
-        than two.
-    learning_rate : float, default=0.1
-        Factor on every leaf value (shrinkage).
+        than two, or one a target or quantile where there are several.
+    learning_rate : float, sequence of float or callable, default=0.1
+        Factor on every leaf value (shrinkage): one for all rounds, one for each, or what a
+        function of the number of rounds before gives.
+    line_search : bool, default=False
+        Whether each round goes along its trees to where the loss is least, at most 16 times
+        their values, before ``learning_rate`` is applied (Friedman 2001, eq. 12). Losses whose
+        leaf values are exact minima are there already.
     max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits.
     max_leaf_nodes : int or None, default=31
@@ -29,6 +34,16 @@ BOOSTING = """Parameters
         Most bins of a feature, from 2 to 255; missing values have one of their own.
     subsample : float, default=1.0
         Chance of a row to take part in a round, drawn without replacement.
+    sampling : {"uniform", "goss", "mvs", "balanced"}, default="uniform"
+        How the rows of each round are drawn, without replacement. "goss": the ``top_rate`` with
+        the largest gradients, and ``other_rate`` of all rows from the others (Ke et al. 2017),
+        after ``1 / learning_rate`` rounds with all rows, as in LightGBM.
+        "mvs": chances in proportion to the size of the gradients, ``subsample`` of the rows
+        expected (Ibragimov and Gusev 2019). "balanced": as many rows of every class. All but
+        "uniform" count a row that was drawn with chance p for 1/p rows, so that sums keep their
+        expectation.
+    top_rate, other_rate : float, default=0.2 and 0.1
+        Shares of all rows for sampling="goss".
     colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1.0
         Share of the features drawn for each tree, of those for each level, and of those for
         each node.
@@ -36,15 +51,16 @@ BOOSTING = """Parameters
         Stop when the first metric on the first evaluation set (or, without one, on rows held
         out) has not improved for ``n_iter_no_change`` rounds, and drop the trees after the
         best round. "auto": with an evaluation set, or with more than 10000 rows.
-    validation_fraction : float or int, default=0.1
-        Share or number of rows to hold out.
+    validation_fraction : float, int or None, default=0.1
+        Share or number of rows to hold out. None: early stopping watches the training rows.
     n_iter_no_change : int, default=10
     tol : float, default=1e-7
         Least change of the metric that counts as improvement.
     scoring : str, callable or list of these, default="loss"
         Metrics of the evaluation sets: "loss" (lower is better), names of scikit-learn's
-        scorers, or callables ``(estimator, X, y) -> float`` (higher is better), which get a
-        stand-in that predicts the rows of ``y``, whatever it is asked about.
+        scorers, callables ``(estimator, X, y) -> float`` (higher is better), which get a
+        stand-in that predicts the rows of ``y``, whatever it is asked about, or metrics of
+        ``gpuens.custom_metrics``.
     <class_weight>warm_start : bool, default=False
         Whether ``fit`` goes on from the trees that are there, with the bins and the seed that
         they were grown with.
@@ -67,17 +83,18 @@ BOOSTING = """Parameters
     n_iter_ : int
         Rounds in the model.
     n_trees_per_iteration_ : int
-        1, or the number of classes where there are more than two.
+        1, or the number of classes where there are more than two, or of targets or quantiles.
     do_early_stopping_ : bool
         Whether early stopping was in use.
     evals_result_ : dict
         ``evals_result_[data][metric]``: one value for every round, entry 0 before the first.
         Data are "validation" (rows held out), "validation_0" … (``eval_set``), or "training"
-        with ``verbose`` and none of these.
+        with ``verbose`` or ``validation_fraction=None`` and none of these.
     validation_score_ : ndarray
         The first metric on the first of these, the loss with a minus sign; empty without.
     stopped_ : str
-        Why the training ended: "finished", "early stopping", "callback" or "interrupted".
+        Why the training ended: "finished", "early stopping", "callback", "interrupted", or
+        "error", of a callback.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.

@@ -11,8 +11,11 @@ from sklearn.metrics import get_scorer_names
 from sklearn.utils import check_random_state
 
 from .config import available_threads
+from .custom_metrics import ArrayMetric, CustomMetric
+from .gradient_sampling import SCHEMES
 from .kernels.dtypes import MAX_BINS
 from .kernels.frontier import UNLIMITED, GrowthParams
+from .learning_rates import schedule_of
 
 _SEEDS = 2**32
 
@@ -36,7 +39,6 @@ _SHARE = _Range("a number in (0, 1]", Real, lambda v: 0 < v <= 1)
 _NOT_NEGATIVE = _Range("a finite number >= 0", Real, lambda v: 0 <= v < np.inf)
 _RANGES = {
     "n_estimators": _POSITIVE_INT,
-    "learning_rate": _Range("a finite number > 0", Real, lambda v: 0 < v < np.inf),
     "max_depth": _Range("None or an integer >= 1", Integral, lambda v: v >= 1, none=True),
     "max_leaf_nodes": _Range("None or an integer >= 2", Integral, lambda v: v >= 2, none=True),
     "min_samples_leaf": _POSITIVE_INT,
@@ -45,6 +47,8 @@ _RANGES = {
     "min_gain_to_split": _NOT_NEGATIVE,
     "max_bins": _Range(f"an integer from 2 to {MAX_BINS}", Integral, lambda v: 2 <= v <= MAX_BINS),
     "subsample": _SHARE,
+    "top_rate": _Range("a number in [0, 1]", Real, lambda v: 0 <= v <= 1),
+    "other_rate": _SHARE,
     "colsample_bytree": _SHARE,
     "colsample_bylevel": _SHARE,
     "colsample_bynode": _SHARE,
@@ -54,10 +58,10 @@ _RANGES = {
 }
 
 
-def check_parameters(estimator: Any, losses: Collection[str]) -> None:
+def check_parameters(estimator: Any) -> None:
     """Check the parameters of an estimator that do not depend on data.
 
-    ``device`` is checked where it is resolved. ``losses`` are the names that ``loss`` may be.
+    ``device`` and ``loss`` are checked where they are resolved.
 
     Raises
     ------
@@ -68,14 +72,17 @@ def check_parameters(estimator: Any, losses: Collection[str]) -> None:
         value = getattr(estimator, name)
         if not (name == "verbose" and _is_bool(value)):
             allowed.check(name, value)
-    _check_choice("loss", estimator.loss, losses)
+    schedule_of(estimator.learning_rate, int(estimator.n_estimators))
+    _check_choice("sampling", estimator.sampling, SCHEMES)
+    if not _is_bool(estimator.line_search):
+        _check_choice("line_search", estimator.line_search, (True, False))
     if not _is_bool(estimator.early_stopping):
         _check_choice("early_stopping", estimator.early_stopping, (True, False, "auto"))
     if not _is_bool(estimator.warm_start):
         _check_choice("warm_start", estimator.warm_start, (True, False))
     _check_validation_fraction(estimator.validation_fraction)
     _check_scoring(estimator.scoring)
-    _check_callbacks(estimator.callbacks)
+    check_callbacks(estimator.callbacks)
     if hasattr(estimator, "class_weight"):
         _check_class_weight(estimator.class_weight)
     threads_of(estimator.n_jobs)
@@ -93,9 +100,9 @@ def _check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
 def _check_validation_fraction(value: Any) -> None:
     share = isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
     rows = isinstance(value, Integral) and not _is_bool(value) and int(value) >= 1
-    if not (share or rows):
+    if not (share or rows or value is None):
         raise ValueError(
-            "validation_fraction must be a number in (0, 1) or a number of rows >= 1, got "
+            "validation_fraction must be None, a number in (0, 1) or a number of rows >= 1, got "
             f"{value!r}."
         )
 
@@ -103,15 +110,22 @@ def _check_validation_fraction(value: Any) -> None:
 def _check_scoring(value: Any) -> None:
     entries = value if isinstance(value, (list, tuple)) else [value]
     known = {"loss", *get_scorer_names()}
-    wrong = [e for e in entries if not (callable(e) or (isinstance(e, str) and e in known))]
+    metrics = (CustomMetric, ArrayMetric)
+    wrong = [
+        e
+        for e in entries
+        if not (callable(e) or isinstance(e, metrics) or (isinstance(e, str) and e in known))
+    ]
     if wrong or not entries:
         raise ValueError(
             "scoring must be 'loss', a name from sklearn.metrics.get_scorer_names(), a callable "
-            f"(estimator, X, y) -> float, or a list of these, got {(wrong or [value])[0]!r}."
+            "(estimator, X, y) -> float, a metric of gpuens.custom_metrics, or a list of these, "
+            f"got {(wrong or [value])[0]!r}."
         )
 
 
-def _check_callbacks(value: Any) -> None:
+def check_callbacks(value: Any) -> None:
+    """Check the parameter ``callbacks``: None, or a list of objects with ``after_iteration``."""
     if value is None:
         return
     if not isinstance(value, (list, tuple)):
