@@ -20,6 +20,7 @@ from .bagging_samples import SamplingPlan, sampling_plan
 from .devices import CPU, Device, to_numpy
 from .out_of_bag import OutOfBag, left_out
 from .parameters import seed_of
+from .savable import Savable
 from .targets import read_sample_weight
 
 BAGGING = """Parameters
@@ -74,7 +75,7 @@ BAGGING = """Parameters
     <attributes>"""
 
 
-class Bagging(MetaEstimatorMixin, BaseEstimator):
+class Bagging(Savable, MetaEstimatorMixin, BaseEstimator):
     """What the classifier and the regressor share."""
 
     estimators_: list[Any]

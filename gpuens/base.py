@@ -15,9 +15,10 @@ from .devices import Device
 from .forest import Forest
 from .kernels.cpu.team import using_threads
 from .parameters import threads_of
+from .savable import Savable
 
 
-class ForestEstimator(BaseEstimator):
+class ForestEstimator(Savable, BaseEstimator):
     """An estimator that is fitted once it has a ``forest_``.
 
     Its parameters ``device`` and ``n_jobs`` say where it works.

@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 from .forest import Forest
+from .model_file import replacing
 
 Evaluations = dict[str, dict[str, list[float]]]
 """``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""
@@ -145,7 +145,7 @@ class EvaluationLog(_Printer):
 class Checkpoint:
     """Saves a fitted model every few rounds, whole or not at all.
 
-    ``pickle.load`` brings it back; after ``set_params(warm_start=True)`` its ``fit`` goes on
+    ``gpuens.load`` brings it back; after ``set_params(warm_start=True)`` its ``fit`` goes on
     from there, to the model that one uninterrupted ``fit`` gives. Callbacks are not saved.
 
     Parameters
@@ -153,20 +153,26 @@ class Checkpoint:
     path : str or path
         Replaced at every save.
     period : int, default=10
+    pickled : bool, default=False
+        Whether to pickle the model, for one that holds functions (a loss or metric of your own);
+        then ``pickle.load`` brings it back, from files that you trust.
     """
 
-    def __init__(self, path: str | os.PathLike[str], period: int = 10) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], period: int = 10, *, pickled: bool = False
+    ) -> None:
         self.path = path
         self.period = period
+        self.pickled = pickled
 
     def after_iteration(self, state: TrainingState) -> None:
         """Save when its turn has come, and after the last round."""
         if state.iteration % self.period and state.iteration != state.n_iterations:
             return
-        path = Path(self.path)
-        unfinished = path.with_name(path.name + ".part")
-        with open(unfinished, "wb") as file:
+        if not self.pickled:
+            import gpuens  # saving knows every class, training needs few
+
+            gpuens.save(state.model(), self.path)
+            return
+        with replacing(self.path) as unfinished, open(unfinished, "wb") as file:
             pickle.dump(state.model(), file, protocol=pickle.HIGHEST_PROTOCOL)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
