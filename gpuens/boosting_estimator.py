@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .arrays import read_table
 from .base import ForestEstimator
-from .binning import Binner
 from .boosting import BoostingResult, Evaluation, boost
+from .boosting_categories import fit_binner
 from .callbacks import ProgressBar
+from .categories import read_features
+from .constraints import feature_rules
 from .devices import Device, resolve_device
 from .early_stopping import EarlyStopping
 from .evaluation_sets import EvalSet, eval_sets
@@ -37,6 +38,7 @@ class BoostingEstimator(ForestEstimator):
 
     _losses: ClassVar[tuple[type[Loss], ...]]
     """What the names that ``loss`` may be stand for."""
+    _categories: Any = None
 
     def fit(
         self,
@@ -46,6 +48,7 @@ class BoostingEstimator(ForestEstimator):
         *,
         eval_set: Any = None,
         eval_sample_weight: Any = None,
+        init: Any = None,
     ) -> Any:
         """Train.
 
@@ -62,6 +65,10 @@ class BoostingEstimator(ForestEstimator):
             "validation_0", "validation_1" and so on. Early stopping watches the first.
         eval_sample_weight : array or list of arrays, default=None
             One for each entry of ``eval_set``.
+        init : fitted estimator of the same class, default=None
+            Training goes on from its trees, which stay as they are, by ``n_estimators`` further
+            rounds. The rows may be others than it was trained on, the features and classes must
+            be the same.
 
         Returns
         -------
@@ -84,7 +91,13 @@ class BoostingEstimator(ForestEstimator):
         }
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
         with self._working_on(device):
-            result = self._fit(X, y, sample_weight, further, loss, device)
+            fitted = self.__dict__.copy()
+            try:
+                result = self._fit(X, y, sample_weight, further, loss, device, init)
+            except BaseException:
+                if init is not None:
+                    self.__dict__ = fitted
+                raise
             self._finish(result)
         if result.error is not None:
             raise result.error
@@ -98,11 +111,18 @@ class BoostingEstimator(ForestEstimator):
         further: list[EvalSet],
         loss: Loss,
         device: Device,
+        init: Any,
     ) -> BoostingResult:
-        before = self._result_before()
-        if before is None:
+        before = self._result_before() if init is None else self._result_of(init)
+        if before is None or init is not None:
             self._seed = seed_of(self.random_state)
-        table = read_table(X, device, estimator=self, reset=before is None).values
+        table = read_features(
+            X,
+            device,
+            estimator=self,
+            reset=before is None,
+            categorical_features=self.categorical_features,
+        ).values
         n = table.shape[0]
         target, weight = self._read_rows(n, y, sample_weight, device, fit=True)
         evaluated = [self._read_eval_set(i, *arrays, device) for i, arrays in enumerate(further)]
@@ -120,16 +140,18 @@ class BoostingEstimator(ForestEstimator):
             )
             evaluated = [("validation", *held_out)]
             table, target, weight = rows
-        if before is None:
-            self._binner = Binner.fit(
+        if before is None or init is not None:
+            self._binner = fit_binner(
                 table,
                 weight if weight.size else None,
+                self._n_categories(table.shape[1]),
                 int(self.max_bins),
                 self._seed,
                 device,
                 threads_of(self.n_jobs),
             )
-        return self._boost(table, target, weight, evaluated, loss, before, device)
+        n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
+        return self._boost(table, target, weight, evaluated, loss, before, n_rounds, device)
 
     def _boost(
         self,
@@ -139,12 +161,15 @@ class BoostingEstimator(ForestEstimator):
         evaluated: list[tuple[str, Any, Any, Any]],
         loss: Loss,
         before: BoostingResult | None,
+        n_rounds: int,
         device: Device,
     ) -> BoostingResult:
         target = _outputs_first(target)
         base = _base_of(loss, target, weight, before, device)
         loss = loss.on_training_rows(target, weight, base, device)
-        builder = ForestBuilder(table.shape[1], base, before.forest if before else None)
+        n_categories = self._n_categories(table.shape[1])
+        forest = before.forest if before else None
+        builder = ForestBuilder(table.shape[1], base, forest, n_categories)
         start = builder.freeze()
 
         def rows_of(X: Any, y: Any, w: Any) -> TrainingRows:
@@ -154,10 +179,11 @@ class BoostingEstimator(ForestEstimator):
         rows = rows_of(table, target.T, weight)
         settings = RoundSettings(
             growth_params(self),
-            schedule_of(self.learning_rate, int(self.n_estimators)),
+            schedule_of(self.learning_rate, n_rounds),
             self._sampling(loss),
             self._seed,
             bool(self.line_search),
+            feature_rules(self, n_categories > 0, self._n_classes()),
         )
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
         watched = [(data, rows_of(*columns)) for data, *columns in evaluated]
@@ -170,7 +196,7 @@ class BoostingEstimator(ForestEstimator):
         return boost(
             Grower(rows, self._binner, loss, settings, device),
             builder,
-            int(self.n_estimators),
+            n_rounds,
             before.n_iter if before else 0,
             [Evaluation(data, m.name, r, m.compute) for data, r in watched for m in metrics],
             stopping if self.do_early_stopping_ else None,
@@ -219,6 +245,19 @@ class BoostingEstimator(ForestEstimator):
             )
         return BoostingResult(self.forest_, self.n_iter_, self.evals_result_, self.stopped_)
 
+    def _result_of(self, init: Any) -> BoostingResult:
+        """What ``init`` has learned, with its attributes taken over."""
+        if type(init) is not type(self):
+            raise TypeError(
+                f"init must be a fitted {type(self).__name__}, got {type(init).__name__}."
+            )
+        if not hasattr(init, "forest_"):
+            raise ValueError(f"init must be fitted, got {init!r} before its fit.")
+        params = self.get_params(deep=False)
+        learned = {name: value for name, value in vars(init).items() if name not in params}
+        self.__dict__ = {name: getattr(self, name) for name in params} | copy.copy(learned)
+        return BoostingResult(init.forest_, init.n_iter_, init.evals_result_, init.stopped_)
+
     def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:
         if self.early_stopping == "auto":
             return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
@@ -246,9 +285,14 @@ class BoostingEstimator(ForestEstimator):
     ) -> tuple[str, Any, Any, Any]:
         """Name, features, target and weight of an evaluation set."""
         name = f"eval_set[{i}] "
-        table = read_table(X, device, estimator=self, reset=False, name=f"{name}X").values
+        table = read_features(X, device, estimator=self, reset=False, name=f"{name}X").values
         rows = self._read_rows(table.shape[0], y, sample_weight, device, fit=False, name=name)
         return f"validation_{i}", table, *rows
+
+    def _n_categories(self, n_features: int) -> np.ndarray:
+        """Categories of each feature, 0 for a numeric one."""
+        categories = self._categories
+        return np.zeros(n_features, np.int32) if categories is None else categories.n_categories
 
     @abstractmethod
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
