@@ -14,8 +14,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .forest import Forest
+from .isolation_scores import IsolationScores
 from .leaf_targets import TargetsInLeaves
-from .model_records import RECORDS, DamagedError, loss_of_file, require
+from .model_records import RECORDS, DamagedError, loss_of_file, own_estimator, require
 
 _SCALARS = "biufUS"
 _FLOATS = {"nan", "inf", "-inf"}
@@ -64,6 +65,8 @@ class Decoder:
             require(known and entry[0] in self._makers, f"entry {number} is {entry!r:.60}")
             try:
                 self.objects.append(self._makers[entry[0]](*entry[1:]))
+            except UntrustedError:
+                raise
             except DamagedError as error:
                 raise DamagedError(f"entry {number}, {entry[0]!r}: {error}") from None
             except (TypeError, ValueError, OverflowError, AttributeError) as error:
@@ -128,11 +131,9 @@ class Decoder:
         return record.kind(**values)
 
     def _estimator(self, name: Any, params: Any, state: Any) -> Any:
-        import gpuens
-
-        require(isinstance(name, str) and name in gpuens._HOME, f"gpuens has no {name!r:.60}")
-        kind = getattr(gpuens, name)
-        require(isinstance(kind, type) and hasattr(kind, "get_params"), f"{name} is no estimator")
+        kind = own_estimator(name) if isinstance(name, str) else None
+        if kind is None:
+            raise DamagedError(f"gpuens has no estimator {name!r:.60}")
         values, attributes = self._fields(params), self._fields(state)
         unknown = sorted(set(values) - set(kind._get_param_names()))
         require(not unknown, f"{name} has no parameters {unknown}")
@@ -189,7 +190,7 @@ def _check_consistency(model: Any) -> None:
     attributes = vars(model)
     n_features = attributes.get("n_features_in_")
     found = [value for value in attributes.values() if isinstance(value, Forest)]
-    found += [value.forest for value in attributes.values() if hasattr(value, "forest")]
+    found += [v.forest for v in attributes.values() if isinstance(v, IsolationScores)]
     for forest in found:
         require(forest.n_features == n_features, "n_features_in_ is not that of its trees")
     own = attributes.get("forest_")

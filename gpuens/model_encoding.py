@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .devices import to_numpy
-from .model_records import LOSSES, NAME_OF_RECORD, RECORDS
+from .model_records import LOSSES, NAME_OF_RECORD, RECORDS, own_estimator
 
 UNSAVED = ("callbacks",)
 """Parameters that are saved as None: they act on training, and are code."""
@@ -124,7 +124,7 @@ class Encoder:
         return ["array", name]
 
     def _estimator(self, model: BaseEstimator, where: str) -> list[Any]:
-        if not is_own(type(model)):
+        if own_estimator(type(model).__name__) is not type(model):
             return ["foreign", _full_name(type(model)), self.encode(_by_skops(model, where), where)]
         params = model.get_params(deep=False)
         state = {
@@ -139,13 +139,6 @@ class Encoder:
             self._fields(params, where),
             self._fields(state, where),
         ]
-
-
-def is_own(kind: type) -> bool:
-    """Whether a class is one of this package's public estimators."""
-    import gpuens
-
-    return kind.__name__ in gpuens._HOME and getattr(gpuens, kind.__name__) is kind
 
 
 def _full_name(kind: type) -> str:

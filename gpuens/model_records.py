@@ -4,13 +4,16 @@ checked before it is used: files may be damaged, or made to do harm."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from . import loss_classes, loss_location, loss_positive
 from .bagging_samples import SamplingPlan
 from .binning import Binner
+from .boosting_categories import CategoryBinner
 from .categories import Categories
 from .forest import NODE_ARRAYS, Forest
 from .isolation_scores import IsolationScores
@@ -126,6 +129,18 @@ def _check_binner(fields: dict[str, Any]) -> None:
         require((np.diff(cuts[np.isfinite(cuts)]) > 0).all(), f"thresholds[{f}] does not ascend")
 
 
+def _check_category_binner(fields: dict[str, Any]) -> None:
+    _check_binner(fields)
+    bins = fields["bins"]
+    require(isinstance(bins, tuple), "bins is no tuple")
+    require(len(bins) == len(fields["thresholds"]), f"bins has {len(bins)} entries")
+    for f, of_feature in enumerate(bins):
+        if of_feature is not None:
+            require_array(of_feature, np.uint8, 1, f"bins[{f}]")
+            require(of_feature.size > 0, f"bins[{f}] is empty")
+            require(int(of_feature.max()) < MAX_BINS, f"bins[{f}] has bins beyond the last")
+
+
 def _check_categories(fields: dict[str, Any]) -> None:
     values = fields["values"]
     require(isinstance(values, tuple), "values is no tuple")
@@ -176,6 +191,7 @@ def _check_targets(fields: dict[str, Any]) -> None:
 
 RECORDS = {
     "Binner": Record(Binner, ("thresholds",), _check_binner),
+    "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
     "Categories": Record(Categories, ("values",), _check_categories),
     "Forest": Record(
         Forest,
@@ -202,6 +218,20 @@ RECORDS = {
     ),
 }
 NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
+
+INNER_ESTIMATORS = {"LogisticRegression": "linear_logistic", "RidgeRegression": "linear_ridge"}
+"""Estimators that only other ones make, with their modules."""
+
+
+def own_estimator(name: str) -> Any:
+    """The class of this package of a name, None without one."""
+    import gpuens
+
+    if name in INNER_ESTIMATORS:
+        return getattr(import_module(f"gpuens.{INNER_ESTIMATORS[name]}"), name)
+    found = getattr(gpuens, name) if name in gpuens._HOME else None
+    return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
+
 
 LOSSES: dict[str, type[Loss]] = {
     name: value

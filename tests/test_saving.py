@@ -17,7 +17,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import NotFittedError
 
 import gpuens
-from gpuens import BaggingClassifier, DecisionTreeClassifier, RandomForestClassifier, load
+from gpuens import (
+    BaggingClassifier,
+    DecisionTreeClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+    load,
+)
 from gpuens.model_file import ModelFileError
 from gpuens.saving import save
 
@@ -121,6 +128,26 @@ def test_what_is_shared_is_stored_once(path):
     assert load(path)._again is load(path)._categories or load(path)._again is not None
     loaded = load(path)
     assert loaded._again is loaded._categories
+
+
+def test_ensembles_of_ensembles(path):
+    pytest.importorskip("skops")
+    inner = VotingClassifier(
+        [("forest", RandomForestClassifier(3)), ("tree", DecisionTreeClassifier(max_depth=2))],
+        voting="soft",
+        weights="optimal",
+    )
+    members = [
+        ("voting", inner),
+        ("line", LogisticRegression()),
+        ("three", fitted("BaggingClassifier")),
+    ]
+    filled = np.nan_to_num(X)
+    model = StackingClassifier(members, cv=3).fit(filled, Y)
+    model.save(path)
+    loaded = load(path)
+    np.testing.assert_array_equal(loaded.predict_proba(filled), model.predict_proba(filled))
+    assert loaded.named_estimators_["voting"].estimators_[0] is not None
 
 
 class Majority(ClassifierMixin, BaseEstimator):
@@ -273,9 +300,9 @@ LIES = {
     "categories beyond the end": (set_array("category_begin", 0, 0), "category_begin at a numeric"),
     "half precision": (set_type("threshold", np.float16), "threshold is no array of float64"),
     "another class": (
-        edit_last(lambda entry: entry.__setitem__(1, "load")), "load is no estimator"),
+        edit_last(lambda entry: entry.__setitem__(1, "load")), "no estimator 'load'"),
     "an unknown class": (
-        edit_last(lambda entry: entry.__setitem__(1, "os.system")), "gpuens has no 'os.system'"),
+        edit_last(lambda entry: entry.__setitem__(1, "os.system")), "no estimator 'os.system'"),
     "an unknown parameter": (
         edit_last(lambda entry: entry[2].update(evil=1)), r"no parameters \['evil'\]"),
     "a method": (edit_last(lambda entry: entry[3].update(_predict=1)), "no attribute '_predict'"),

@@ -1,0 +1,99 @@
+"""Many models side by side: each is the one that its own fit gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV as TheirSearch
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from gpuens import (
+    GradientBoostingClassifier,
+    GridSearchCV,
+    RandomForestRegressor,
+    RandomizedSearchCV,
+    fit_many,
+)
+from gpuens.datasets import make_higgs_like
+
+X, Y = make_higgs_like(600, random_state=0)
+GRID = {"max_leaf_nodes": [3, 8], "learning_rate": [0.1, 0.3]}
+
+
+def prints(model):
+    return model.forest_.fingerprint()
+
+
+class TestFitMany:
+    @pytest.mark.parametrize("n_jobs", [1, 2, 3])
+    def test_each_model_is_its_own(self, n_jobs):
+        estimator = GradientBoostingClassifier(n_estimators=4, n_jobs=2)
+        folds = KFold(3, shuffle=True, random_state=0)
+        found = fit_many(estimator, X, Y, param_grid=GRID, folds=folds, n_jobs=n_jobs)
+        assert [len(models) for models in found] == [3, 3, 3, 3]
+        for models in found:
+            for model, (train, _) in zip(models, folds.split(X), strict=True):
+                assert prints(model) == prints(clone(model).fit(X[train], Y[train]))
+                assert model.n_jobs == 2
+        settings = {(m[0].max_leaf_nodes, m[0].learning_rate) for m in found}
+        assert settings == {(3, 0.1), (3, 0.3), (8, 0.1), (8, 0.3)}
+
+    def test_a_number_of_folds_stratifies_classes(self):
+        (models,) = fit_many(GradientBoostingClassifier(n_estimators=2), X, Y, folds=3)
+        for model, (train, _) in zip(models, StratifiedKFold(3).split(X, Y), strict=True):
+            assert prints(model) == prints(clone(model).fit(X[train], Y[train]))
+
+    def test_several_estimators_frames_and_weights(self):
+        frame = pd.DataFrame(X[:, :4], columns=list("abcd"))
+        weight = np.arange(len(X)) % 3 + 1.0
+        pair = [RandomForestRegressor(3), LogisticRegression()]
+        (forest,), (linear,) = fit_many(pair, frame, Y, sample_weight=weight)
+        alone = RandomForestRegressor(3).fit(frame, Y, weight)
+        assert prints(forest) == prints(alone)
+        np.testing.assert_array_equal(
+            linear.coef_, LogisticRegression().fit(frame, Y, weight).coef_
+        )
+        assert not hasattr(pair[0], "forest_")
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            (([],), ValueError, "estimators is empty"),
+            ((GradientBoostingClassifier,), TypeError, "Pass instances, not classes"),
+            (([RandomForestRegressor()], {"max_depth": [1]}), TypeError, "for one estimator"),
+            ((RandomForestRegressor(), None, []), ValueError, "folds is empty"),
+            ((RandomForestRegressor(), None, object()), TypeError, "folds must be"),
+            ((RandomForestRegressor(-1),), ValueError, "n_estimators"),
+        ],
+    )
+    def test_bad_input(self, arguments, error, message):
+        estimators, grid, folds = (*arguments, None, None)[:3]
+        with pytest.raises(error, match=message):
+            fit_many(estimators, X, Y, param_grid=grid, folds=folds)
+
+
+class TestSearch:
+    @pytest.mark.parametrize("n_jobs", [None, 1, 2])
+    def test_results_are_those_of_scikit_learn(self, n_jobs):
+        estimator = GradientBoostingClassifier(n_estimators=4, n_jobs=2)
+        ours = GridSearchCV(estimator, GRID, cv=3, n_jobs=n_jobs).fit(X, Y)
+        theirs = TheirSearch(estimator, GRID, cv=3).fit(X, Y)
+        assert ours.best_params_ == theirs.best_params_
+        scores = "mean_test_score"
+        np.testing.assert_array_equal(ours.cv_results_[scores], theirs.cv_results_[scores])
+        assert prints(ours.best_estimator_) == prints(theirs.best_estimator_)
+        assert ours.best_estimator_.n_jobs == 2
+        assert ours.estimator is estimator and ours.n_jobs == n_jobs
+
+    def test_random_search(self):
+        estimator = GradientBoostingClassifier(n_estimators=2)
+        search = RandomizedSearchCV(estimator, GRID, n_iter=2, cv=2, random_state=0).fit(X, Y)
+        assert len(search.cv_results_["params"]) == 2
+        assert search.predict(X).shape == Y.shape
+
+    def test_it_can_be_cloned(self):
+        search = clone(GridSearchCV(GradientBoostingClassifier(), GRID, n_jobs=3))
+        assert search.n_jobs == 3 and search.param_grid == GRID
