@@ -100,7 +100,9 @@ def _packages(estimator: Any) -> set[str]:
     return {type(part).__module__.partition(".")[0] for part in parts}
 
 
-def read_features(X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool) -> Any:
+def read_features(
+    X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool, allow_nd: bool = False
+) -> Any:
     """The features as the members get them: checked for their shape only, values of any type.
 
     Parameters
@@ -113,6 +115,8 @@ def read_features(X: Any, device: Device, *, estimator: Any, reset: bool, sparse
         True in ``fit``, False afterwards.
     sparse : bool
         Whether the members take sparse matrices.
+    allow_nd : bool
+        Whether X may have more than two dimensions.
 
     Returns
     -------
@@ -127,6 +131,7 @@ def read_features(X: Any, device: Device, *, estimator: Any, reset: bool, sparse
         accept_sparse=["csr", "csc"] if sparse else False,
         dtype=None,
         ensure_all_finite=False,
+        allow_nd=allow_nd,
     )
     return values if issparse(values) else device.asarray(values)
 
