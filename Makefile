@@ -11,6 +11,7 @@
 # PYTHON=python3.12 chooses the interpreter of .venv. PY=python3 uses an environment that has
 # everything already, and sets up nothing.
 
+SHELL := /bin/bash
 VENV := .venv
 PYTHON :=
 LOGS := .cache
@@ -42,21 +43,27 @@ lint: $(call ready,dev)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-# Two processes, because Numba decides on import whether CUDA is simulated; both run to the end,
-# side by side, also when one fails. The simulator's output follows if it did.
+# The simulator needs a process of its own, because Numba decides on import whether CUDA is
+# simulated. It runs beside the main tests, and after it what takes long: scikit-learn's own tests
+# and compilation for CUDA. All run to the end; logs of those beside follow if they failed.
+ASIDE := tests/conformance tests/cuda_compile
 test: $(call ready,test)
-	@mkdir -p $(LOGS); rm -f $(LOGS)/failed; failed=; \
-	NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda \
-	  >$(LOGS)/test-simulator.log 2>&1 & simulator=$$!; \
-	trap 'kill $$simulator 2>/dev/null' INT TERM; \
-	{ $(PY) -m pytest --ignore=tests/cuda_sim 2>&1 || touch $(LOGS)/failed; } \
+	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
+	run() { "$${@:2}" >$(LOGS)/test-$$1.log 2>&1 || touch $(LOGS)/failed $(LOGS)/test-$$1.failed; }; \
+	{ run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda; \
+	  run aside $(PY) -m pytest $(ASIDE); } & aside=$$!; \
+	trap "kill $$aside 2>/dev/null" INT TERM; \
+	{ $(PY) -m pytest --ignore=tests/cuda_sim $(ASIDE:%=--ignore=%) 2>&1 || touch $(LOGS)/failed; } \
 	  | tee $(LOGS)/test-main.log; \
-	wait $$simulator || { failed=yes; cat $(LOGS)/test-simulator.log; }; \
-	if [ -e $(LOGS)/failed ]; then failed=yes; rm $(LOGS)/failed; fi; \
-	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-simulator.log $(LOGS)/test-main.log; \
+	wait $$aside; \
+	for name in simulator aside; do \
+	  if [ -e $(LOGS)/test-$$name.failed ]; then cat $(LOGS)/test-$$name.log; fi; \
+	done; \
+	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-*.log; \
 	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
+	echo "scikit-learn's own tests, compilation for CUDA:"; tail -n 1 $(LOGS)/test-aside.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
-	[ -z "$$failed" ]
+	[ ! -e $(LOGS)/failed ]
 
 conformance: $(call ready,test)
 	@$(PY) -m tests.conformance
