@@ -8,6 +8,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdaBoostClassifier": "adaboost",
+    "AdaBoostRegressor": "adaboost_regressor",
     "BaggingClassifier": "bagging",
     "BaggingRegressor": "bagging",
     "DecisionTreeClassifier": "trees",
@@ -16,15 +18,27 @@ _HOME = {
     "ExtraTreeRegressor": "trees",
     "ExtraTreesClassifier": "forests",
     "ExtraTreesRegressor": "forests",
-    "GradientBoostingClassifier": "gradient_boosting",
-    "GradientBoostingRegressor": "gradient_boosting",
+    "GradientBoostingClassifier": "boosting_classifier",
+    "GradientBoostingRegressor": "boosting_regressor",
+    "GridSearchCV": "many_fits",
     "IsolationForest": "isolation_forest",
     "QuantileForestRegressor": "quantile_forest",
     "RandomForestClassifier": "forests",
     "RandomForestRegressor": "forests",
+    "RandomizedSearchCV": "many_fits",
+    "StackingClassifier": "stacking",
+    "StackingRegressor": "stacking",
+    "StagewiseClassifier": "stagewise_classifier",
+    "StagewiseRegressor": "stagewise_regressor",
+    "ThreeLearnerBoostingClassifier": "three_learner",
+    "VotingClassifier": "voting",
+    "VotingRegressor": "voting",
     "export_graphviz": "tree_export",
     "export_text": "tree_export",
+    "fit_many": "many_fits",
+    "load": "saving",
     "plot_tree": "tree_export",
+    "save": "saving",
     "show_config": "config",
 }
 """The module of every public name; imported when the name is first used."""

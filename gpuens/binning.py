@@ -88,6 +88,10 @@ class Binner:
             row[: len(cuts)] = cuts
         return table
 
+    def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
+        """See ``CategoryBinner``: no feature is split by categories here."""
+        raise NotImplementedError
+
     def transform(self, X: Any, device: Device) -> Codes:
         """The bins of a table (float32 or float64, on ``device``)."""
         return bin_values(X, device.asarray(round_down(self.table, X.dtype)))

@@ -75,6 +75,12 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         colsample_bytree: float = 1.0,
         colsample_bylevel: float = 1.0,
         colsample_bynode: float = 1.0,
+        categorical_features: Any = "from_dtype",
+        cat_smooth: float = 10.0,
+        cat_l2: float = 0.0,
+        max_cat_to_onehot: int = 4,
+        monotonic_cst: Any = None,
+        interaction_cst: Any = None,
         early_stopping: bool | str = False,
         validation_fraction: float | int = 0.1,
         n_iter_no_change: int = 10,
@@ -106,6 +112,12 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         self.colsample_bytree = colsample_bytree
         self.colsample_bylevel = colsample_bylevel
         self.colsample_bynode = colsample_bynode
+        self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
+        self.cat_l2 = cat_l2
+        self.max_cat_to_onehot = max_cat_to_onehot
+        self.monotonic_cst = monotonic_cst
+        self.interaction_cst = interaction_cst
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change

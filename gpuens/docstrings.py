@@ -47,6 +47,25 @@ BOOSTING = """Parameters
     colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1.0
         Share of the features drawn for each tree, of those for each level, and of those for
         each node.
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
+        Features whose values have no order: a mask, positions or names, or those whose column in
+        a data frame has a categorical type. A split sends a group of categories to either side:
+        the best cut in the order of their mean gradients. Missing values, and categories that
+        were not in the training data, go where a split learned to send what is rare or missing.
+        Of more categories than ``max_bins`` the rarest share a bin.
+    cat_smooth : float, default=10
+        Added to the sum of the second derivatives of a category where categories are ordered.
+        A category with fewer rows in a node counts as missing there.
+    cat_l2 : float, default=0
+        Added to ``l2_regularization`` where ordered categories are compared with other splits.
+    max_cat_to_onehot : int, default=4
+        A feature with at most so many categories is split into one and the others instead.
+    monotonic_cst : array-like of int, shape (n_features,), or dict, default=None
+        1: raw predictions, and so the chance of class 1, must not fall as the feature rises, -1:
+        not rise, 0: free. A dict has names of columns as keys. Not for more than two classes.
+    interaction_cst : "pairwise", "no_interactions" or list of sets, default=None
+        Which features may meet on a path from the root to a leaf: any two, none, or those of a
+        set, by position or name. Features that are in no set are one more set.
     early_stopping : bool or "auto", default=False
         Stop when the first metric on the first evaluation set (or, without one, on rows held
         out) has not improved for ``n_iter_no_change`` rounds, and drop the trees after the
@@ -96,6 +115,8 @@ BOOSTING = """Parameters
         Why the training ended: "finished", "early stopping", "callback", "interrupted", or
         "error", of a callback.
     n_features_in_ : int
+    is_categorical_ : ndarray of bool, shape (n_features,), or None
+        Which features are split by categories; None if none is.
     feature_names_in_ : ndarray of str
         Only where X had column names.
     <attributes>"""

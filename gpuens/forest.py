@@ -289,8 +289,15 @@ def _joinable(a: Forest, b: Forest) -> bool:
 class ForestBuilder:
     """Collects the trees of boosting while they are grown."""
 
-    def __init__(self, n_features: int, base: np.ndarray, before: Forest | None = None) -> None:
-        self._before = Forest.empty(n_features, base) if before is None else before
+    def __init__(
+        self,
+        n_features: int,
+        base: np.ndarray,
+        before: Forest | None = None,
+        n_categories: Any = None,
+    ) -> None:
+        empty = Forest.empty(n_features, base, n_categories=n_categories)
+        self._before = empty if before is None else before
         self._trees: list[Forest] = []
 
     def __len__(self) -> int:
@@ -319,17 +326,19 @@ class ForestBuilder:
         """
         nodes = slice(trees.offset[t], trees.offset[t + 1])
         feature, bin_ = trees.feature[nodes], trees.bin[nodes]
+        begin, categories = _category_sets(trees, nodes, binner)
         self._trees.append(
             replace(
                 self._before.slice(0, 0),
                 offset=np.array([0, feature.size], np.int64),
                 output=np.array([output], np.int32),
                 feature=feature,
-                threshold=np.where(feature >= 0, binner.table[feature, bin_], 0.0),
+                threshold=np.where(bin_ >= 0, binner.table[feature, bin_], 0.0),
                 missing_left=trees.missing_left[nodes],
                 left=trees.left[nodes],
                 right=trees.right[nodes],
-                category_begin=np.full(feature.size, -1, np.int32),
+                category_begin=begin,
+                categories=categories,
                 value=value[:, None],
                 gain=trees.gain[nodes],
                 n_samples=trees.n_samples[nodes],
@@ -347,3 +356,20 @@ class ForestBuilder:
     def freeze(self) -> Forest:
         """The forest of all trees so far."""
         return Forest.concatenate([self._before, *self._trees])
+
+
+def _category_sets(
+    trees: GrownTrees, nodes: slice, binner: Binner
+) -> tuple[np.ndarray, np.ndarray]:
+    """``category_begin`` and ``categories`` of a tree of boosting."""
+    begin = np.full(nodes.stop - nodes.start, -1, np.int32)
+    sets = [np.empty(0, np.uint32)]
+    if trees.left_codes.size:
+        feature = trees.feature[nodes]
+        end = 0
+        for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):
+            codes = trees.left_codes[nodes.start + node]
+            sets.append(binner.left_categories(int(feature[node]), codes))
+            begin[node] = end
+            end += sets[-1].size
+    return begin, np.concatenate(sets)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .binning import Binner
+from .constraints import bound_values
 from .devices import Device
 from .forest import ForestBuilder
 from .gradient_sampling import (
@@ -23,7 +24,7 @@ from .gradient_sampling import (
 )
 from .kernels.add_leaf_values import add_leaf_values
 from .kernels.dtypes import Codes, Totals
-from .kernels.frontier import GrowthParams
+from .kernels.frontier import NO_RULES, FeatureRules, GrowthParams
 from .kernels.grow import GrownTrees, grow
 from .kernels.quantise import quantise, scales_for
 from .kernels.scalars.primitives import vectorise
@@ -71,6 +72,7 @@ class RoundSettings:
     sampling: Sampling
     seed: int
     line_search: bool = False
+    rules: FeatureRules = NO_RULES
 
 
 class Grower:
@@ -195,11 +197,20 @@ class Grower:
             np.array([scale.g for scale in scales]),
             np.array([scale.h for scale in scales]),
             self.settings.params,
+            self.settings.rules,
         )
         return [
-            OutputTree(trees, i, k, *loss.leaf_values(self._leaf_rows(trees, i, k, totals[i]), k))
+            OutputTree(trees, i, k, *self._leaf_values(trees, i, k, totals[i], loss))
             for i, k in enumerate(outputs)
         ]
+
+    def _leaf_values(
+        self, trees: GrownTrees, i: int, k: int, totals: Totals, loss: Loss
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Values and hessians of the nodes of tree i of a batch, of output k."""
+        value, hessian = loss.leaf_values(self._leaf_rows(trees, i, k, totals), k)
+        monotone = self.settings.rules.monotone
+        return bound_values(trees, i, monotone, value) if monotone.any() else value, hessian
 
     def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
         rows, params = self.rows, self.settings.params
@@ -256,4 +267,5 @@ def _find_leaves(trees: GrownTrees, i: int, codes: Codes, leaf: Any) -> None:
         trees.left[nodes],
         trees.right[nodes],
         leaf,
+        trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -18,6 +18,8 @@ from .kernels.frontier import UNLIMITED, GrowthParams
 from .learning_rates import schedule_of
 
 _SEEDS = 2**32
+_MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
+"""How many features may meet on a path by the name of a constraint."""
 
 
 class _Range:
@@ -46,6 +48,9 @@ _RANGES = {
     "l2_regularization": _NOT_NEGATIVE,
     "min_gain_to_split": _NOT_NEGATIVE,
     "max_bins": _Range(f"an integer from 2 to {MAX_BINS}", Integral, lambda v: 2 <= v <= MAX_BINS),
+    "cat_smooth": _NOT_NEGATIVE,
+    "cat_l2": _NOT_NEGATIVE,
+    "max_cat_to_onehot": _POSITIVE_INT,
     "subsample": _SHARE,
     "top_rate": _Range("a number in [0, 1]", Real, lambda v: 0 <= v <= 1),
     "other_rate": _SHARE,
@@ -83,6 +88,7 @@ def check_parameters(estimator: Any) -> None:
     _check_validation_fraction(estimator.validation_fraction)
     _check_scoring(estimator.scoring)
     check_callbacks(estimator.callbacks)
+    most_path_features(estimator.interaction_cst)
     if hasattr(estimator, "class_weight"):
         _check_class_weight(estimator.class_weight)
     threads_of(estimator.n_jobs)
@@ -164,7 +170,31 @@ def growth_params(estimator: Any) -> GrowthParams:
         colsample_bytree=float(estimator.colsample_bytree),
         colsample_bylevel=float(estimator.colsample_bylevel),
         colsample_bynode=float(estimator.colsample_bynode),
+        cat_smooth=float(estimator.cat_smooth),
+        cat_l2=float(estimator.cat_l2),
+        max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
+        max_path_features=most_path_features(estimator.interaction_cst),
     )
+
+
+def most_path_features(interaction_cst: Any) -> int:
+    """How many different features a path may use, ``UNLIMITED`` unless a name limits them.
+
+    Raises
+    ------
+    ValueError
+        Of another name, or of what is no collection.
+    """
+    if isinstance(interaction_cst, str) and interaction_cst in _MOST_FEATURES:
+        return _MOST_FEATURES[interaction_cst]
+    if interaction_cst is not None and (
+        isinstance(interaction_cst, (str, Mapping)) or not isinstance(interaction_cst, Collection)
+    ):
+        raise ValueError(
+            "interaction_cst must be None, 'pairwise', 'no_interactions' or a list of sets of "
+            f"features, got {interaction_cst!r}."
+        )
+    return UNLIMITED
 
 
 def seed_of(random_state: Any) -> int:

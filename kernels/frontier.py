@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .compilation import inner
-from .dtypes import N_SLOTS
-from .scalars.gain import newton_score
+from .dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
+from .scalars.bounds import between_values, bounded_score, bounded_value
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
 NO_GAIN = -np.inf
@@ -55,6 +55,9 @@ NODE = np.dtype(
         ("left_h", _I),
         ("gain", _F),  # of that split, in the units of the loss; NO_GAIN: there is none
         ("child", _I),  # the left one, the right one follows; -1: not expanded
+        ("parent", _I),  # -1: it is a root
+        ("low", _F),  # bounds of its value, in quantised units: real value * scale_g / scale_h
+        ("high", _F),
         ("slot", _I),  # where its histogram is kept; -1: nowhere
         ("chosen", _I),  # 1: the simulation expands it
         ("leaf", _I),  # after ``finish``: number of the leaf that it is or is below
@@ -86,6 +89,31 @@ PAIR = np.dtype(
         ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
     ]
 )
+RULE = np.dtype([("monotone", _I), ("kind", _I)])
+"""What a feature may do: 1 and -1 make values rise and fall along it; kind is that of
+``CategorySplits``."""
+MEMBER = np.dtype([("group", _I), ("feature", _I)])
+"""A feature that may interact with the others of a group; those of a group stand together."""
+
+
+class FeatureRules(NamedTuple):
+    """What a batch of trees must know of the features beyond their bins (NumPy).
+
+    monotone : int8, shape (n_features,) or (0,)
+        1: values must not fall from left to right at its splits, -1: not rise, 0: free.
+    groups : tuple of tuples of int
+        A path from the root may use features only if one group holds them all; empty where all
+        may interact.
+    categorical : bool, shape (n_features,) or (0,)
+        Which features are split by categories, one for each bin.
+    """
+
+    monotone: np.ndarray = np.zeros(0, np.int8)
+    groups: tuple[tuple[int, ...], ...] = ()
+    categorical: np.ndarray = np.zeros(0, np.bool_)
+
+
+NO_RULES = FeatureRules()
 
 
 class GrowthParams(NamedTuple):
@@ -97,6 +125,15 @@ class GrowthParams(NamedTuple):
         A split needs ``gain > min_gain``, in the units of the loss.
     colsample_bylevel, colsample_bynode : float
         Fractions of the tree's features, and of those of the level.
+    max_path_features : int
+        Most different features of a path from the root; ``UNLIMITED`` where there is no limit.
+    cat_smooth : float
+        Added to the hessian of a category where categories are ordered. A category with fewer
+        rows in a node goes with its missing values.
+    cat_l2 : float
+        Added to ``l2`` where ordered categories are cut.
+    max_cat_to_onehot : int
+        A feature with at most so many bins is split into one category and the others.
     """
 
     max_leaves: int
@@ -108,6 +145,10 @@ class GrowthParams(NamedTuple):
     colsample_bytree: float
     colsample_bylevel: float
     colsample_bynode: float
+    max_path_features: int = UNLIMITED
+    cat_smooth: float = 10.0
+    cat_l2: float = 0.0
+    max_cat_to_onehot: int = 4
 
 
 class Frontier(NamedTuple):
@@ -128,6 +169,12 @@ class Frontier(NamedTuple):
         Stack of unused histogram slots.
     heap, need : int64
         Scratch of the simulation.
+    rules : RULE, shape (n_features,) or (0,)
+        Empty where no feature is special.
+    members : MEMBER
+        Groups of features that may interact; empty where all may.
+    left_codes : uint32, shape (capacity, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at nodes whose best split is by categories: ``bin`` is -1.
     state : int64
         Numbers of entries, indexed by the constants above.
     """
@@ -140,6 +187,9 @@ class Frontier(NamedTuple):
     free_slots: np.ndarray
     heap: np.ndarray
     need: np.ndarray
+    rules: np.ndarray
+    members: np.ndarray
+    left_codes: np.ndarray
     state: np.ndarray
 
 
@@ -160,7 +210,8 @@ def allocate(
     scale_g: np.ndarray,
     scale_h: np.ndarray,
     params: GrowthParams,
-    n_features: int,
+    n_bins: np.ndarray,
+    feature_rules: FeatureRules = NO_RULES,
 ) -> Frontier:
     """Tables for a batch of trees."""
     capacity = sum(node_capacity(params, int(rows)) for rows in tree_end - tree_begin)
@@ -168,15 +219,27 @@ def allocate(
     columns = (tree_begin, tree_end, keys, scale_g, scale_h)
     for name, column in zip(("begin", "end", "key", "scale_g", "scale_h"), columns, strict=True):
         trees[name] = column
+    by_categories = feature_rules.categorical.any()
+    is_ruled = by_categories or feature_rules.monotone.any()
+    rules = np.zeros(n_bins.size if is_ruled else 0, RULE)
+    if feature_rules.monotone.any():
+        rules["monotone"] = feature_rules.monotone
+    if by_categories:
+        kinds = np.where(n_bins <= params.max_cat_to_onehot, ALONE, ORDERED)
+        rules["kind"] = np.where(feature_rules.categorical, kinds, NUMERIC)
+    members = [(k, feature) for k, group in enumerate(feature_rules.groups) for feature in group]
     return Frontier(
         nodes=np.zeros(capacity, NODE),
         trees=trees,
         expand=np.zeros(capacity, EXPANSION),
         pairs=np.zeros(capacity, PAIR),
         recheck=np.zeros(capacity, np.int64),
-        free_slots=np.zeros(_n_slots(n_features, capacity), np.int64),
+        free_slots=np.zeros(_n_slots(n_bins.size, capacity), np.int64),
         heap=np.zeros(capacity, np.int64),
         need=np.zeros(capacity, np.int64),
+        rules=rules,
+        members=np.array(members, MEMBER),
+        left_codes=np.zeros((capacity if by_categories else 0, CODE_WORDS), np.uint32),
         state=np.zeros(8, np.int64),
     )
 
@@ -188,11 +251,14 @@ def _n_slots(n_features: int, capacity: int) -> int:
 
 
 @inner
-def _add_node(frontier, tree, depth, begin, end, g, h, key):
+def _add_node(frontier, parent, tree, depth, begin, end, g, h, key):
     """Append a node that has no split yet; its number."""
     x = frontier.state[N_NODES]
     frontier.state[N_NODES] = x + 1
     node = frontier.nodes[x]
+    node.parent = parent
+    node.low = -np.inf
+    node.high = np.inf
     node.tree = tree
     node.depth = depth
     node.begin = begin
@@ -219,7 +285,8 @@ def start(frontier, params):
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
         tree.expanded = 0
-        x = _add_node(frontier, t, np.int64(0), tree.begin, tree.end, tree.g, tree.h, tree.key)
+        none, top = np.int64(-1), np.int64(0)
+        x = _add_node(frontier, none, t, top, tree.begin, tree.end, tree.g, tree.h, tree.key)
         if can_split(frontier, params, x) and params.max_leaves > 1:
             _add_pair(frontier, x, np.int64(-1))
 
@@ -246,6 +313,25 @@ def least_h(frontier, params, x):
 def l2_of(frontier, params, x):
     """The L2 regularisation in quantised units."""
     return params.l2 * frontier.trees[frontier.nodes[x].tree].scale_h
+
+
+@inner
+def category_least_h(frontier, params, x):
+    """Quantised hessian below which a category goes with the missing values; its number of rows
+    is estimated as in ``least_h``."""
+    node = frontier.nodes[x]
+    share = node.h / (node.end - node.begin)
+    return max(1, int(math.ceil((params.cat_smooth - 0.5) * share)))
+
+
+@inner
+def category_smoothing(frontier, params, x):
+    return params.cat_smooth * frontier.trees[frontier.nodes[x].tree].scale_h
+
+
+@inner
+def category_l2(frontier, params, x):
+    return (params.l2 + params.cat_l2) * frontier.trees[frontier.nodes[x].tree].scale_h
 
 
 @inner
@@ -407,7 +493,7 @@ def commit(frontier, params):
             frontier.recheck[state[N_RECHECK]] = x
             state[N_RECHECK] += 1
             continue
-        left = _add_children(frontier, x, n_left)
+        left = _add_children(frontier, params, x, n_left)
         right = left + 1
         look_left = expansion.closes == 0 and can_split(frontier, params, left)
         look_right = expansion.closes == 0 and can_split(frontier, params, right)
@@ -427,18 +513,54 @@ def commit(frontier, params):
 
 
 @inner
-def _add_children(frontier, x, n_left):
+def _add_children(frontier, params, x, n_left):
     """Give the node its children; the number of the left one."""
     node = frontier.nodes[x]
     tree, depth, key = node.tree, node.depth + 1, node.key
     begin, middle, end = node.begin, node.begin + n_left, node.end
     g, h = node.left_g, node.left_h
     left_key, right_key = draw(key, np.uint64(1)), draw(key, np.uint64(2))
-    left = _add_node(frontier, tree, depth, begin, middle, g, h, left_key)
-    _add_node(frontier, tree, depth, middle, end, node.g - g, node.h - h, right_key)
+    left = _add_node(frontier, x, tree, depth, begin, middle, g, h, left_key)
+    _add_node(frontier, x, tree, depth, middle, end, node.g - g, node.h - h, right_key)
     node.child = left
+    if frontier.rules.size > 0:
+        _bound_children(frontier, params, x)
     frontier.trees[tree].expanded += 1
     return left
+
+
+@inner
+def _bound_children(frontier, params, x):
+    """Children keep the bounds of their parent. Those of a split by a constrained feature stay
+    on their own sides of the middle between their values."""
+    parent = frontier.nodes[x]
+    left, right = frontier.nodes[parent.child], frontier.nodes[parent.child + 1]
+    left.low = right.low = parent.low
+    left.high = right.high = parent.high
+    direction = frontier.rules[parent.feature].monotone
+    if direction == 0:
+        return
+    l2 = l2_of(frontier, params, x)
+    middle = between_values(
+        bounded_value(float(left.g), float(left.h), l2, parent.low, parent.high),
+        bounded_value(float(right.g), float(right.h), l2, parent.low, parent.high),
+    )
+    if direction > 0:
+        left.high = right.low = middle
+    else:
+        left.low = right.high = middle
+
+
+@inner
+def kind_of(frontier, feature):
+    """How the feature is split."""
+    return frontier.rules[feature].kind if frontier.rules.size > 0 else np.int64(NUMERIC)
+
+
+@inner
+def direction_of(frontier, feature):
+    """The monotone constraint of a feature."""
+    return frontier.rules[feature].monotone if frontier.rules.size > 0 else np.int64(0)
 
 
 @inner
@@ -461,7 +583,8 @@ def settle(frontier, params, x, score):
     """
     node = frontier.nodes[x]
     tree = frontier.trees[node.tree]
-    parent = newton_score(float(node.g), float(node.h), params.l2 * tree.scale_h)
+    l2 = params.l2 * tree.scale_h
+    parent = bounded_score(float(node.g), float(node.h), l2, node.low, node.high)
     quantised = score - parent
     gain = quantised / tree.scale_g / tree.scale_g * tree.scale_h
     noise = 4.0 * (node.end - node.begin) / node.h
@@ -511,7 +634,20 @@ def finish(frontier, params, order, tree_offset):
 
 
 @inner
-def emit(nodes, order, tree_offset, feature, bin_, missing_left, left, right, gain, n_samples):
+def emit(
+    nodes,
+    sets,
+    order,
+    tree_offset,
+    feature,
+    bin_,
+    missing_left,
+    left,
+    right,
+    gain,
+    n_samples,
+    left_codes,
+):
     """Write the final trees' arrays (see ``grow.GrownTrees``)."""
     for tree in range(tree_offset.size - 1):
         next_child = 1
@@ -527,6 +663,8 @@ def emit(nodes, order, tree_offset, feature, bin_, missing_left, left, right, ga
             bin_[i] = node.bin
             missing_left[i] = node.missing_left
             gain[i] = node.gain
+            if node.bin < 0:
+                left_codes[i] = sets[order[i]]
             left[i] = next_child  # breadth first: children are numbered in their parents' order
             right[i] = next_child + 1
             next_child += 2
@@ -570,7 +708,7 @@ def draw_features(key, fraction, features, n, scratch):
     Every feature gets a hash under the key; the smallest hashes stay, in their order.
     """
     keep = share_of(fraction, n)
-    if keep == n:
+    if keep >= n:
         return n
     for i in range(n):
         feature = np.uint64(features[i])
@@ -586,11 +724,57 @@ def draw_features(key, fraction, features, n, scratch):
 
 
 @inner
+def _allow_interactions(frontier, params, x, on_path, allowed):
+    """Mark the features that may interact with all those of the node's path: the ones of every
+    group that holds them all, or all while the path has fewer features than it may have."""
+    on_path[:] = 0
+    n_used = 0
+    x = frontier.nodes[x].parent
+    while x >= 0:
+        node = frontier.nodes[x]
+        if on_path[node.feature] == 0:
+            on_path[node.feature] = 1
+            n_used += 1
+        x = node.parent
+    if frontier.members.size == 0:
+        for f in range(allowed.size):
+            allowed[f] = 1 if n_used < params.max_path_features else on_path[f]
+        return
+    allowed[:] = 0
+    first = 0
+    while first < frontier.members.size:
+        group = frontier.members[first].group
+        end = first
+        n_held = np.uint64(0)
+        while end < frontier.members.size and frontier.members[end].group == group:
+            n_held += on_path[frontier.members[end].feature]
+            end += 1
+        if n_held == np.uint64(n_used):
+            for i in range(first, end):
+                allowed[frontier.members[i].feature] = 1
+        first = end
+
+
+@inner
+def _keep_allowed(allowed, features, n):
+    """Keep those of the first n ``features`` that are allowed, in place; how many there are."""
+    kept = 0
+    for i in range(n):
+        if allowed[features[i]] == 1:
+            features[kept] = features[i]
+            kept += 1
+    return kept
+
+
+@inner
 def allow_features(frontier, params, x, features, scratch, allowed):
-    """Mark the features that a node may use: drawn by tree, of those by level, of those by
-    node. ``features`` (int64) and ``scratch`` (uint64) have an entry a feature."""
+    """Mark the features that a node may use: drawn by tree, of those by level, of those that
+    may interact with the ones of its path by node. ``features`` (int64) and ``scratch``
+    (uint64) have an entry a feature."""
     n = allowed.size
-    if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode == 1.0:
+    all_drawn = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode == 1.0
+    all_interact = frontier.members.size == 0 and params.max_path_features == UNLIMITED
+    if all_drawn and all_interact:
         allowed[:] = 1
         return
     for f in range(n):
@@ -600,6 +784,9 @@ def allow_features(frontier, params, x, features, scratch, allowed):
     n = draw_features(tree_key, params.colsample_bytree, features, n, scratch)
     level_key = subkey(tree_key, PURPOSE_FEATURES, np.uint64(node.depth))
     n = draw_features(level_key, params.colsample_bylevel, features, n, scratch)
+    if not all_interact:
+        _allow_interactions(frontier, params, x, scratch, allowed)
+        n = _keep_allowed(allowed, features, n)
     node_key = subkey(node.key, PURPOSE_FEATURES, np.uint64(0))
     n = draw_features(node_key, params.colsample_bynode, features, n, scratch)
     allowed[:] = 0

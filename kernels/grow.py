@@ -9,8 +9,8 @@ import numpy as np
 from . import frontier as fr
 from .compilation import callable_from_python
 from .dispatch import implementation
-from .dtypes import Codes
-from .frontier import Frontier, GrowthParams
+from .dtypes import CODE_WORDS, Codes
+from .frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 
 _finish = callable_from_python(fr.finish)
 _emit = callable_from_python(fr.emit)
@@ -22,12 +22,16 @@ class GrownTrees(NamedTuple):
     offset : int64, shape (n_trees + 1,)
         Tree t owns entries ``offset[t]:offset[t + 1]`` of the arrays below.
     feature, bin, left, right : int32
-        ``code <= bin`` goes left; children are counted from the root; -1 at a leaf.
+        ``code <= bin`` goes left; children are counted from the root; -1 at a leaf, and the
+        bin of a split by categories.
     missing_left : uint8
     gain : float64
         What the split gains, in the units of the loss; 0 at a leaf.
     n_samples : int32
         Rows of the sample.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at a split by categories; 0 elsewhere. Empty where no feature has
+        categories.
     leaf : int32, shape (n_trees, n_rows), on the device of the data
         The leaf of every row, -1 for rows outside the tree's sample.
     """
@@ -40,6 +44,7 @@ class GrownTrees(NamedTuple):
     right: np.ndarray
     gain: np.ndarray
     n_samples: np.ndarray
+    left_codes: np.ndarray
     leaf: Any
 
 
@@ -53,6 +58,7 @@ def grow(
     scale_g: np.ndarray,
     scale_h: np.ndarray,
     params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     """Grow trees on the integer statistics of their rows.
 
@@ -73,6 +79,7 @@ def grow(
     scale_g, scale_h : float64, shape (n_trees,), NumPy
         The scales of ``quantise``.
     params : GrowthParams
+    rules : FeatureRules
 
     Returns
     -------
@@ -80,7 +87,7 @@ def grow(
         The same whatever the implementation and the number of threads.
     """
     return implementation("grow", records).grow(
-        codes, n_bins, records, tree_begin, tree_end, keys, scale_g, scale_h, params
+        codes, n_bins, records, tree_begin, tree_end, keys, scale_g, scale_h, params, rules
     )
 
 
@@ -100,7 +107,8 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
         right=np.empty(n_nodes, np.int32),
         gain=np.empty(n_nodes, np.float64),
         n_samples=np.empty(n_nodes, np.int32),
+        left_codes=np.zeros((n_nodes if len(frontier.left_codes) else 0, CODE_WORDS), np.uint32),
         leaf=None,
     )
-    _emit(frontier.nodes, order, *trees[:-1])
+    _emit(frontier.nodes, frontier.left_codes, order, *trees[:-1])
     return trees

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .dispatch import implementation
-from .dtypes import Codes
+from .dtypes import NO_SETS, Codes
 
 
 def partition(
-    codes: Codes, records: Any, begin: Any, end: Any, feature: Any, bin_: Any, missing_left: Any
+    codes: Codes,
+    records: Any,
+    begin: Any,
+    end: Any,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left_codes: Any = NO_SETS,
 ) -> Any:
     """Reorder each segment in place so that the rows that go left come first.
 
@@ -21,9 +28,11 @@ def partition(
     begin, end : int64, shape (n_nodes,)
         Disjoint segments.
     feature, bin_ : int32, shape (n_nodes,)
-        ``code <= bin_`` goes left.
+        ``code <= bin_`` goes left. Where the bin is -1, ``left_codes`` tells.
     missing_left : uint8, shape (n_nodes,)
         Whether ``code == MISSING`` goes left.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at splits by categories, with ``MISSING``.
 
     Returns
     -------
@@ -31,5 +40,5 @@ def partition(
         The number of rows that went left.
     """
     return implementation("partition", records).partition(
-        codes, records, begin, end, feature, bin_, missing_left
+        codes, records, begin, end, feature, bin_, missing_left, left_codes
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .dispatch import implementation
-from .dtypes import Splits
+from .dtypes import CategorySplits, NodeBounds, Splits
 
 
 def split(
@@ -17,6 +17,8 @@ def split(
     allowed: Any,
     counts: Any,
     min_samples_leaf: int,
+    bounds: NodeBounds | None = None,
+    categories: CategorySplits | None = None,
 ) -> Splits:
     """Compare all splits ``code <= bin`` of each node and return the best.
 
@@ -25,6 +27,15 @@ def split(
     is not zero, on the left; if both are zero there is nothing to learn, and missing values
     are sent to the child with the larger h (to the right when they tie).
     Ties go to the lowest feature, then the lowest bin, then missing right.
+
+    With ``bounds`` the children take the best values between the bounds of their node, the
+    score is ``bounded_score`` of these, and a split whose values break the order that its
+    feature demands is none.
+
+    With ``categories`` the codes of a feature that is not numeric are arranged for each node:
+    those with enough h in ascending order of ``category_key``, ties by code, and the others with
+    the missing values. Then they are split as if they were bins in that order. Where the kind is
+    ``ALONE``, each code is the whole left side of a candidate instead, in the order of the codes.
 
     Parameters
     ----------
@@ -43,6 +54,8 @@ def split(
     counts : int32, shape (n_nodes, n_features, 256) or (0, 0, 0)
         Exact row counts; where given, a child also needs ``min_samples_leaf`` rows.
     min_samples_leaf : int
+    bounds : NodeBounds, optional
+    categories : CategorySplits, optional
 
     Returns
     -------
@@ -50,5 +63,14 @@ def split(
         NumPy arrays on the host.
     """
     return implementation("split", histograms).split(
-        histograms, n_bins, totals, least_h, l2, allowed, counts, min_samples_leaf
+        histograms,
+        n_bins,
+        totals,
+        least_h,
+        l2,
+        allowed,
+        counts,
+        min_samples_leaf,
+        bounds,
+        categories,
     )

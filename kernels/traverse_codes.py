@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .dispatch import implementation
-from .dtypes import Codes
+from .dtypes import NO_SETS, Codes
 
 
 def traverse_codes(
-    codes: Codes, feature: Any, bin_: Any, missing_left: Any, left: Any, right: Any, leaf: Any
+    codes: Codes,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    leaf: Any,
+    left_codes: Any = NO_SETS,
 ) -> None:
     """Fill the negative entries of ``leaf`` with the leaf that each row reaches.
 
@@ -21,7 +28,9 @@ def traverse_codes(
     missing_left : uint8, shape (n_nodes,), NumPy
     leaf : int32, shape (n_rows,)
         Entries that are not negative are kept.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS), NumPy
+        The codes that go left at splits by categories, whose bin is -1.
     """
     implementation("traverse_codes", leaf).traverse_codes(
-        codes, feature, bin_, missing_left, left, right, leaf
+        codes, feature, bin_, missing_left, left, right, leaf, left_codes
     )

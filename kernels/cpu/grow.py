@@ -18,13 +18,22 @@ import numpy as np
 
 from .. import frontier as fr
 from ..compilation import inner, kernel_without_allocation
-from ..dtypes import N_SLOTS, Codes
-from ..frontier import Frontier, GrowthParams
+from ..dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED, Codes
+from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from .bundles import Layout, expand, layout
+from .category_arrangement import COUNTS, N_LINES, PLACES, SUMS, arrange, fill_left_codes
 from .derived import derived
 from .histogram import STRIDE, WORD_ENTRIES, add_rows, unpack_record
-from .partition import PIECE, RUN, partition_alone, partition_piece
+from .partition import (
+    PIECE,
+    RUN,
+    cut_of,
+    partition_alone,
+    partition_alone_by_set,
+    partition_piece,
+    partition_piece_by_set,
+)
 from .split import best_of_feature
 from .team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 
@@ -48,9 +57,17 @@ TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I)])
 PIECE_OF_ROWS = np.dtype([("pair", _I), ("begin", _I), ("end", _I), ("partial", _I)])
 """Rows to add up: a node's first piece into its slot (partial is -1), the others apart."""
 BEST = np.dtype(
-    [("score", np.float64), ("feature", _I), ("bin", _I), ("missing_left", _I), ("left", _I)]
+    [
+        ("score", np.float64),
+        ("feature", _I),
+        ("bin", _I),
+        ("missing_left", _I),
+        ("left", _I),
+        ("codes", np.uint32, (CODE_WORDS,)),
+    ]
 )
-"""The best split among some features; ``left`` is packed."""
+"""The best split among some features; ``left`` is packed, ``codes`` are those on the left of a
+split by categories, whose bin is -1."""
 
 
 class Table(NamedTuple):
@@ -100,6 +117,7 @@ class Work(NamedTuple):
     prefix: np.ndarray
     scores: np.ndarray
     row_counts: np.ndarray
+    arranged: np.ndarray
 
 
 @inner
@@ -159,17 +177,27 @@ def _partition(thread, table, frontier, work):
         source = table.records[node.depth & 1]
         target = table.records[1 - (node.depth & 1)]
         column = table.columns[node.feature]
-        routing = (node.bin, node.missing_left)
-        if task.end - task.begin == node.end - node.begin:
-            work.filled[2 * k] = partition_alone(
-                column, source, target, node.begin, node.end, routing
-            )
+        is_whole = task.end - task.begin == node.end - node.begin
+        rows, segment = (task.begin, task.end), (node.begin, node.end)
+        side = work.side[thread]
+        if node.bin >= 0:
+            cut = cut_of(node.bin, node.missing_left)
+            if is_whole:
+                n_left = partition_alone(column, source, target, node.begin, node.end, cut)
+                work.filled[2 * k] = n_left
+            else:
+                partition_piece(
+                    column, source, target, rows, segment, cut, work.filled, 2 * k, side
+                )
         else:
-            rows, segment = (task.begin, task.end), (node.begin, node.end)
-            side = work.side[thread]
-            partition_piece(
-                column, source, target, rows, segment, routing, work.filled, 2 * k, side
-            )
+            codes = frontier.left_codes[frontier.expand[k].node]
+            if is_whole:
+                n_left = partition_alone_by_set(column, source, target, node.begin, node.end, codes)
+                work.filled[2 * k] = n_left
+            else:
+                partition_piece_by_set(
+                    column, source, target, rows, segment, codes, work.filled, 2 * k, side
+                )
 
 
 @inner
@@ -254,6 +282,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     allowed = work.allowed[thread]
     fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
     no_counts = work.row_counts[thread, :0]
+    limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
@@ -266,7 +295,9 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
                 expand(bins, feature, work.expanded[thread])
                 bins = work.expanded[thread]
             found = work.found[thread]
-            _best_of_feature(thread, table, frontier, params, work, x, bins, f, no_counts, found)
+            _best_of_feature(
+                thread, table, frontier, params, work, x, limits, bins, f, no_counts, found
+            )
             if _is_better(found, best):
                 _copy_best(found, best)
 
@@ -280,22 +311,53 @@ def _is_better(found, best):
 
 
 @inner
-def _best_of_feature(thread, table, frontier, params, work, x, bins, f, row_counts, best):
-    """Best split of a node by one feature; ``row_counts`` is empty or has counts by code."""
+def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, row_counts, best):
+    """Best split of a node by one feature; ``limits`` are the node's least_h and l2,
+    ``row_counts`` is empty or has counts by code."""
     node = frontier.nodes[x]
+    n_bins = table.layout.features[f].n_bins
+    total = (node.g << i64(32)) + node.h
+    least_h, l2 = limits
+    kind = fr.kind_of(frontier, f)
+    lines = work.arranged[thread]
+    n_used = n_bins
+    if kind != NUMERIC:
+        least, smoothing = (
+            fr.category_least_h(frontier, params, x),
+            fr.category_smoothing(frontier, params, x),
+        )
+        n_used = arrange(
+            bins, n_bins, total, kind == ALONE, least, smoothing, row_counts,
+            work.scores[thread], lines,
+        )  # fmt: skip
+        bins = lines[SUMS]
+        row_counts = lines[COUNTS, : row_counts.size]
+        if kind == ORDERED:
+            l2 = fr.category_l2(frontier, params, x)
     best.feature = f
     best.score, best.bin, best.missing_left, best.left = best_of_feature(
         bins,
-        table.layout.features[f].n_bins,
-        (node.g << i64(32)) + node.h,
-        fr.least_h(frontier, params, x),
-        fr.l2_of(frontier, params, x),
+        n_used,
+        kind == ALONE,
+        total,
+        (
+            least_h,
+            l2,
+            node.low,
+            node.high,
+            fr.direction_of(frontier, f),
+        ),
         row_counts,
         node.end - node.begin,
         params.min_samples_leaf,
         work.prefix[thread],
         work.scores[thread],
     )
+    if kind != NUMERIC and best.bin >= 0:
+        fill_left_codes(
+            lines[PLACES], n_bins, best.bin, best.missing_left, kind == ALONE, best.codes
+        )
+        best.bin = -1
 
 
 @inner
@@ -305,6 +367,9 @@ def _copy_best(source, target):
     target.bin = source.bin
     target.missing_left = source.missing_left
     target.left = source.left
+    if source.bin < 0:
+        for w in range(CODE_WORDS):
+            target.codes[w] = source.codes[w]
 
 
 @inner
@@ -328,6 +393,7 @@ def _recheck(thread, table, frontier, params, work):
         x = frontier.recheck[k]
         node = frontier.nodes[x]
         records = table.records[node.depth & 1]
+        limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
         histogram = work.spare[thread]
         if node.slot >= 0:
             histogram = work.histograms[node.slot]
@@ -352,7 +418,7 @@ def _recheck(thread, table, frontier, params, work):
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
                     _best_of_feature(
-                        thread, table, frontier, params, work, x, bins, f, counts, best
+                        thread, table, frontier, params, work, x, limits, bins, f, counts, best
                     )
             f = i64(0)
             for other in range(1, n_features):
@@ -373,6 +439,9 @@ def _settle(frontier, params, x, best):
     node.missing_left = best.missing_left
     node.left_g = best.left >> i64(32)
     node.left_h = best.left & LOW
+    if best.bin < 0 and best.score > fr.NO_GAIN:
+        for w in range(CODE_WORDS):
+            frontier.left_codes[x, w] = best.codes[w]
     fr.settle(frontier, params, x, best.score)
 
 
@@ -458,9 +527,10 @@ def grow(
     scale_g: np.ndarray,
     scale_h: np.ndarray,
     params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_features, n_rows = codes.columns.shape
-    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
+    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
     table, work = _workspace(codes, n_bins, records, frontier, n_threads)
     work.counts[:] = 0
@@ -515,4 +585,5 @@ def _allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
+        arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
     )

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..compilation import inner, kernel
-from ..dtypes import Codes
+from ..dtypes import NO_SETS, Codes
+from ..scalars.routing import is_left_category
 from .team import CACHE_LINE, atomic_add, prefetch, run, threads_for
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
@@ -29,56 +30,78 @@ PREFETCH_DISTANCE = 24
 
 
 @inner
-def partition_alone(column, source, target, begin, end, routing):
-    """Partition a segment by one thread; the number of rows on the left.
-
-    ``routing`` is the split's (bin, missing_left).
-    Adding ``missing_left`` to the code in 8 bits turns the missing code 255 into 0, so one
-    comparison routes all rows.
-    """
-    shift = u8(routing[1])
-    limit = u8(routing[0] + routing[1])
-    left = u64(begin)
-    right = u64(end - 1)
-    last = end - 1
-    for i in range(begin, end):
-        prefetch(column, u64(u32(source[min(i + PREFETCH_DISTANCE, last)])))
-        record = source[i]
-        goes_left = u64(1) if u8(column[u64(u32(record))] + shift) <= limit else u64(0)
-        target[left] = record
-        target[right] = record
-        left += goes_left
-        right -= u64(1) - goes_left
-    return i64(left) - begin
+def cut_of(bin_, missing_left):
+    """What ``below_cut`` compares. Adding ``missing_left`` to the code in 8 bits turns the missing
+    code 255 into 0, so one comparison routes all rows."""
+    return u8(missing_left), u8(bin_ + missing_left)
 
 
 @inner
-def partition_piece(column, source, target, rows, segment, routing, filled, at, side):
-    """Partition a part of a segment that other threads work on too.
+def below_cut(code, cut):
+    return u8(code + cut[0]) <= cut[1]
 
-    ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]`` and
-    ``filled[at + 1]`` count the rows placed so far from its front and from its back; ``side``
-    is this thread's buffer, (2, RUN).
-    """
-    shift = u8(routing[1])
-    limit = u8(routing[0] + routing[1])
-    for start in range(rows[0], rows[1], RUN):
-        stop = min(start + RUN, rows[1])
-        n_left = u64(0)
-        n_right = u64(0)
-        for i in range(start, stop):
+
+@inner
+def in_set(code, words):
+    return is_left_category(words[code >> u8(5)], code)
+
+
+def _partition_alone(goes_left):
+    """The two ways to route rows have loops of their own; ``routing`` is a cut or a set."""
+
+    @inner
+    def partition_alone(column, source, target, begin, end, routing):
+        """Partition a segment by one thread; the number of rows on the left."""
+        left = u64(begin)
+        right = u64(end - 1)
+        last = end - 1
+        for i in range(begin, end):
+            prefetch(column, u64(u32(source[min(i + PREFETCH_DISTANCE, last)])))
             record = source[i]
-            goes_left = u64(1) if u8(column[u64(u32(record))] + shift) <= limit else u64(0)
-            side[0, n_left] = record
-            side[1, n_right] = record
-            n_left += goes_left
-            n_right += u64(1) - goes_left
-        front = segment[0] + atomic_add(filled, at, i64(n_left))
-        for i in range(n_left):
-            target[front + i] = side[0, i]
-        back = segment[1] - atomic_add(filled, at + 1, i64(n_right)) - i64(n_right)
-        for i in range(n_right):
-            target[back + i] = side[1, i]
+            is_left = u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
+            target[left] = record
+            target[right] = record
+            left += is_left
+            right -= u64(1) - is_left
+        return i64(left) - begin
+
+    return partition_alone
+
+
+def _partition_piece(goes_left):
+    @inner
+    def partition_piece(column, source, target, rows, segment, routing, filled, at, side):
+        """Partition a part of a segment that other threads work on too.
+
+        ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]``
+        and ``filled[at + 1]`` count the rows placed so far from its front and from its back;
+        ``side`` is this thread's buffer, (2, RUN).
+        """
+        for start in range(rows[0], rows[1], RUN):
+            stop = min(start + RUN, rows[1])
+            n_left = u64(0)
+            n_right = u64(0)
+            for i in range(start, stop):
+                record = source[i]
+                is_left = u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
+                side[0, n_left] = record
+                side[1, n_right] = record
+                n_left += is_left
+                n_right += u64(1) - is_left
+            front = segment[0] + atomic_add(filled, at, i64(n_left))
+            for i in range(n_left):
+                target[front + i] = side[0, i]
+            back = segment[1] - atomic_add(filled, at + 1, i64(n_right)) - i64(n_right)
+            for i in range(n_right):
+                target[back + i] = side[1, i]
+
+    return partition_piece
+
+
+partition_alone = _partition_alone(below_cut)
+partition_alone_by_set = _partition_alone(in_set)
+partition_piece = _partition_piece(below_cut)
+partition_piece_by_set = _partition_piece(in_set)
 
 
 @kernel
@@ -94,6 +117,7 @@ def _worker(
     feature,
     bin_,
     left,
+    left_codes,
     n_left,
     queue,
 ):
@@ -102,16 +126,28 @@ def _worker(
         if k >= begin.size:
             break
         column = columns[feature[k]]
-        routing = (i64(bin_[k]), i64(left[k]))
-        n_left[k] = partition_alone(column, source, target, begin[k], end[k], routing)
+        if bin_[k] >= 0:
+            cut = cut_of(i64(bin_[k]), i64(left[k]))
+            n_left[k] = partition_alone(column, source, target, begin[k], end[k], cut)
+        else:
+            codes = left_codes[k]
+            n_left[k] = partition_alone_by_set(column, source, target, begin[k], end[k], codes)
         source[begin[k] : end[k]] = target[begin[k] : end[k]]
 
 
 def partition(
-    codes: Codes, records: Any, begin: Any, end: Any, feature: Any, bin_: Any, missing_left: Any
+    codes: Codes,
+    records: Any,
+    begin: Any,
+    end: Any,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left_codes: Any = NO_SETS,
 ) -> Any:
     n_left = np.empty(len(begin), np.int64)
     threads = min(threads_for(records.size), max(1, len(begin)))
-    args = (begin, end, feature, bin_, missing_left, n_left, np.zeros(CACHE_LINE, np.int64))
+    routing = (feature, bin_, missing_left, left_codes)
+    args = (begin, end, *routing, n_left, np.zeros(CACHE_LINE, np.int64))
     run(_worker, threads, codes.columns, records, np.empty_like(records), *args)
     return n_left

@@ -7,10 +7,22 @@ from typing import Any
 import numpy as np
 
 from ..compilation import inner, kernel
-from ..dtypes import MISSING, N_SLOTS, Splits
+from ..dtypes import (
+    ALONE,
+    CODE_WORDS,
+    MISSING,
+    N_SLOTS,
+    NUMERIC,
+    ORDERED,
+    CategorySplits,
+    NodeBounds,
+    Splits,
+)
 from ..frontier import NO_GAIN
+from ..scalars.bounds import bounded_score, bounded_value, keeps_order
 from ..scalars.gain import newton_score
 from ..scalars.primitives import bits_of, float_of
+from .category_arrangement import COUNTS, N_LINES, PLACES, SUMS, arrange, fill_left_codes
 from .histogram import pack
 from .team import atomic_add, run, threads_for
 
@@ -20,7 +32,12 @@ NOWHERE = 2**31 - 1
 
 
 @inner
-def _prefix_sums(histogram, n_bins, prefix):
+def _prefix_sums(histogram, n_bins, is_alone, prefix):
+    """What is on the left of each candidate: all bins up to one, or that one alone."""
+    if is_alone:
+        for b in range(n_bins):
+            prefix[b] = histogram[b]
+        return
     total = i64(0)
     for b in range(n_bins):
         total += histogram[b]
@@ -46,14 +63,33 @@ def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
 
 
 @inner
-def _require_rows(counts, prefix, n_bins, side, total, n_rows, least, scores):
+def _bounded_scores(prefix, n_bins, extra, total, limits, scores):
+    """The same where children's values are bounded or ordered (see ``best_of_feature``)."""
+    least_h, l2, low, high, direction = limits
+    for b in range(n_bins):
+        left = prefix[b] + extra
+        right = total - left
+        left_g, left_h = float(left >> i64(32)), float(left & LOW)
+        right_g, right_h = float(right >> i64(32)), float(right & LOW)
+        scores[b] = NO_GAIN
+        if min(left_h, right_h) >= least_h:
+            left_value = bounded_value(left_g, left_h, l2, low, high)
+            right_value = bounded_value(right_g, right_h, l2, low, high)
+            if keeps_order(left_value, right_value, direction):
+                scores[b] = bounded_score(left_g, left_h, l2, low, high) + bounded_score(
+                    right_g, right_h, l2, low, high
+                )
+
+
+@inner
+def _require_rows(counts, prefix, n_bins, is_alone, side, total, n_rows, least, scores):
     """Strike out the splits that leave a child with fewer than ``least`` rows.
 
     Missing rows whose sums are zero (``side`` is -1) follow the larger hessian.
     """
     values = 0
     for b in range(n_bins):
-        values += counts[b]
+        values = counts[b] if is_alone else values + counts[b]
         missing_left = 2 * (prefix[b] & LOW) > (total & LOW) if side < 0 else side == 1
         left = values + counts[MISSING] if missing_left else values
         if left < least or n_rows - left < least:
@@ -61,9 +97,17 @@ def _require_rows(counts, prefix, n_bins, side, total, n_rows, least, scores):
 
 
 @inner
+def _largest_of_any(scores, n):
+    best = NO_GAIN
+    for b in range(n):
+        best = max(best, scores[b])
+    return best
+
+
+@inner
 def _largest(scores, n):
-    """The largest score. No score is negative but -inf, so the bits of the scores, as integers,
-    are in the order of the scores, and their maximum vectorises."""
+    """The largest score. Without bounds no score is negative but -inf, so the bits of the scores,
+    as integers, are in the order of the scores, and their maximum vectorises."""
     best = bits_of(NO_GAIN)
     for b in range(n):
         best = max(best, bits_of(scores[b]))
@@ -80,24 +124,33 @@ def _first(scores, n, value):
 
 @inner
 def best_of_feature(
-    histogram, n_bins, total, least_h, l2, counts, n_rows, least_rows, prefix, scores
+    histogram, n_bins, is_alone, total, limits, counts, n_rows, least_rows, prefix, scores
 ):
     """The best split of one feature: (score, bin, missing_left, packed left sums).
 
-    ``histogram`` and ``total`` are packed; ``counts`` is empty where rows need not be counted.
+    ``histogram`` and ``total`` are packed; ``is_alone`` tells that a bin is cut off alone, not
+    with all bins below it; ``limits`` are the node's (least_h, l2, low, high) and
+    the feature's direction; ``counts`` is empty where rows need not be counted.
     """
+    least_h, l2, low, high, direction = limits
+    bounded = direction != 0 or low > NO_GAIN or high < -NO_GAIN
     missing = histogram[MISSING]
-    _prefix_sums(histogram, n_bins, prefix)
+    _prefix_sums(histogram, n_bins, is_alone, prefix)
     best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
     for side in range(2):
         if side == 1 and missing == 0:
             break
         extra = missing if side == 1 else i64(0)
-        _scores(prefix, n_bins, extra, total, least_h, l2, scores)
+        if bounded:
+            _bounded_scores(prefix, n_bins, extra, total, limits, scores)
+        else:
+            _scores(prefix, n_bins, extra, total, least_h, l2, scores)
         if counts.size > 0:
             known = -1 if missing == 0 else side
-            _require_rows(counts, prefix, n_bins, known, total, n_rows, least_rows, scores)
-        score = _largest(scores, n_bins)
+            _require_rows(
+                counts, prefix, n_bins, is_alone, known, total, n_rows, least_rows, scores
+            )
+        score = _largest_of_any(scores, n_bins) if bounded else _largest(scores, n_bins)
         if score > NO_GAIN and score >= best:
             b = _first(scores, n_bins, score)
             if score > best or b < best_bin:
@@ -120,10 +173,13 @@ def _worker(
     allowed,
     counts,
     min_samples_leaf,
+    bounds,
+    categories,
     best,
     queue,
 ):
     prefix = np.empty(N_SLOTS, np.int64)
+    lines = np.empty((N_LINES, N_SLOTS), np.int64)
     scores = np.empty(N_SLOTS, np.float64)
     while True:
         k = atomic_add(queue, 0, 1)
@@ -138,12 +194,25 @@ def _worker(
                 continue
             row_counts = counts[k, f] if counts.size > 0 else counts.reshape(-1)
             n_rows = row_counts.sum()
+            direction = bounds.monotone[f]
+            bins = histograms[k, f]
+            n_used = i64(n_bins[f])
+            regularisation = l2[k]
+            kind = categories.kind[f]
+            if kind != NUMERIC:
+                least, smoothing = categories.least_h[k], categories.smoothing[k]
+                n_used = arrange(
+                    bins, n_used, total, kind == ALONE, least, smoothing, row_counts, scores, lines
+                )
+                bins = lines[SUMS]
+                row_counts = lines[COUNTS, : row_counts.size]
+                regularisation = categories.l2[k] if kind == ORDERED else regularisation
             score, b, missing_left, left = best_of_feature(
-                histograms[k, f],
-                n_bins[f],
+                bins,
+                n_used,
+                kind == ALONE,
                 total,
-                least_h[k],
-                l2[k],
+                (least_h[k], regularisation, bounds.low[k], bounds.high[k], direction),
                 row_counts,
                 n_rows,
                 min_samples_leaf,
@@ -157,6 +226,13 @@ def _worker(
                 best.missing_left[k] = missing_left
                 best.left_g[k] = left >> i64(32)
                 best.left_h[k] = left & LOW
+                if best.left_codes.size > 0:
+                    best.left_codes[k, :] = 0
+                if kind != NUMERIC:
+                    best.bin[k] = -1
+                    fill_left_codes(
+                        lines[PLACES], n_bins[f], b, missing_left, kind == ALONE, best.left_codes[k]
+                    )
 
 
 def split(
@@ -168,8 +244,19 @@ def split(
     allowed: Any,
     counts: Any,
     min_samples_leaf: int,
+    bounds: NodeBounds | None = None,
+    categories: CategorySplits | None = None,
 ) -> Splits:
+    n_sets = 0 if categories is None else len(totals)
+    if categories is None:
+        none = np.zeros(len(totals))
+        categories = CategorySplits(
+            np.zeros(n_bins.size, np.int32), none.astype(np.int64), none, none
+        )
     n = len(totals)
+    if bounds is None:
+        high = np.full(n, np.inf)
+        bounds = NodeBounds(np.zeros(n_bins.size, np.int8), -high, high)
     best = Splits(
         score=np.empty(n, np.float64),
         feature=np.empty(n, np.int32),
@@ -177,6 +264,7 @@ def split(
         missing_left=np.empty(n, np.uint8),
         left_g=np.empty(n, np.int64),
         left_h=np.empty(n, np.int64),
+        left_codes=np.zeros((n_sets, CODE_WORDS), np.uint32),
     )
     run(
         _worker,
@@ -187,8 +275,10 @@ def split(
         least_h,
         l2,
         allowed,
-        counts,
+        counts.astype(np.int64),
         min_samples_leaf,
+        bounds,
+        categories,
         best,
         np.zeros(8, np.int64),
     )

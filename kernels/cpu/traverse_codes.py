@@ -5,13 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from ..compilation import kernel
-from ..dtypes import Codes
-from ..scalars.routing import code_goes_left
+from ..dtypes import NO_SETS, Codes
+from ..scalars.routing import code_goes_left, is_left_category
 from .team import run, threads_for
 
 
 @kernel
-def _worker(thread, n_threads, barrier, rows, feature, bin_, missing_left, left, right, leaf):
+def _worker(
+    thread,
+    n_threads,
+    barrier,
+    rows,
+    feature,
+    bin_,
+    missing_left,
+    left,
+    right,
+    left_codes,
+    leaf,
+):
     n = leaf.size
     for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         if leaf[i] >= 0:
@@ -20,12 +32,21 @@ def _worker(thread, n_threads, barrier, rows, feature, bin_, missing_left, left,
         while feature[node] >= 0:
             code = rows[i, feature[node]]
             goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
+            if bin_[node] < 0:
+                goes_left = is_left_category(left_codes[node, code >> 5], code)
             node = left[node] if goes_left else right[node]
         leaf[i] = node
 
 
 def traverse_codes(
-    codes: Codes, feature: Any, bin_: Any, missing_left: Any, left: Any, right: Any, leaf: Any
+    codes: Codes,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    leaf: Any,
+    left_codes: Any = NO_SETS,
 ) -> None:
-    tree = (feature, bin_, missing_left, left, right)
+    tree = (feature, bin_, missing_left, left, right, left_codes)
     run(_worker, threads_for(16 * leaf.size), codes.rows, *tree, leaf)

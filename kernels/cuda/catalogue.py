@@ -17,6 +17,7 @@ from .bin_values import number_bins
 from .cart_cuts import best_cuts
 from .cart_partition import count_left, move_to_sides
 from .cart_sums import add_up_bins, add_up_nodes
+from .category_arrangement import arrange_codes, collect_left_codes
 from .count_draws import count_hits
 from .gradients import gradients_kernel, halve_measures
 from .histogram import MAX_WORDS, histogram_kernel
@@ -108,7 +109,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("leaf_sums_global", sum_in_global, summing, 48)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     moving = (array(u8, 2), array(u64), array(i32), *(array(i64),) * 4)
-    routing = (array(i32), array(i32), array(u8))
+    routing = (array(i32), array(i32), array(u8), array(u32, 2))
     arguments = (*moving, *routing, array(u64), array(i64, 2))
     yield Entry("partition_move", move_apart, arguments, 64)
     arguments = (array(u64), array(i64), array(i64), array(u64))
@@ -123,8 +124,14 @@ def entries() -> Iterator[Entry]:
     yield Entry("scatter_leaves", scatter, arguments, 32)
     nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
     results = (array(f64), array(i32), array(i64))
-    arguments = (array(i32, 4), array(i32), *nodes, array(i32, 3), i64, *results)
-    yield Entry("split_features", best_of_features, arguments, 112)
+    rules = (array(types.int8), array(f64), array(f64), array(i32), array(f64))
+    arguments = (array(i32, 4), array(i32, 2), *nodes, *rules, array(i32, 3), i64, *results)
+    yield Entry("split_features", best_of_features, arguments, 128)
+    arguments = (array(i32, 4), array(i32, 3), array(i32), array(i32), array(i64), array(f64))
+    arranged = (array(i32, 4), array(i32, 3), array(i32, 2), array(i32, 3))
+    yield Entry("split_arrange_categories", arrange_codes, (*arguments, *arranged), 104)
+    arguments = (array(f64, 2), array(i32), array(i32), array(i32, 3), array(u32, 2))
+    yield Entry("split_left_codes", collect_left_codes, arguments, 64)
     yield Entry("split_nodes", best_of_nodes, (*results, array(f64, 2)), 64)
     arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
-    yield Entry("traverse_codes", walk_codes, (*arguments, array(i32)), 32)
+    yield Entry("traverse_codes", walk_codes, (*arguments, array(u32, 2), array(i32)), 32)

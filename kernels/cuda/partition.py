@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import RECORD, Codes
-from ..scalars.routing import code_goes_left
+from ..dtypes import NO_SETS, RECORD, Codes
+from ..scalars.routing import code_goes_left, is_left_category
 from .blocks import inclusive_scan
 from .target import (
     block_size,
@@ -51,6 +51,7 @@ def move_apart(
     feature,
     bin_,
     missing_left,
+    left_codes,
     scratch,
     filled,
 ):
@@ -76,7 +77,12 @@ def move_apart(
             i = j * BLOCK + t
             if i < n:
                 row = i64(records[first + i]) & i64(0xFFFFFFFF)
-                if code_goes_left(columns[feature[k], row], bin_[k], missing_left[k]):
+                code = columns[feature[k], row]
+                if bin_[k] >= 0:
+                    is_left = code_goes_left(code, bin_[k], missing_left[k] != 0)
+                else:
+                    is_left = is_left_category(left_codes[k, code >> 5], code)
+                if is_left:
                     goes_left |= 1 << j
                     own += 1
                 else:
@@ -122,14 +128,21 @@ def copy_back(scratch, begin, end, records):
 
 
 def partition(
-    codes: Codes, records: Any, begin: Any, end: Any, feature: Any, bin_: Any, missing_left: Any
+    codes: Codes,
+    records: Any,
+    begin: Any,
+    end: Any,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left_codes: Any = NO_SETS,
 ) -> Any:
     tiles = cut(begin, end, TILE)
     if tiles.node.size == 0:
         return np.zeros(len(begin), np.int64)
     filled = zeros((len(begin), 2), np.int64)
     scratch = empty(records.shape[0], RECORD)
-    small = upload(*tiles, begin, end, feature, bin_, missing_left)
+    small = upload(*tiles, begin, end, feature, bin_, missing_left, left_codes)
     blocks = blocks_for(tiles.node.size)
     launch(move_apart, blocks, BLOCK, codes.columns, records, *small, scratch, filled)
     launch(copy_back, blocks, BLOCK, scratch, small[1], small[2], records)

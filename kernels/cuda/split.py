@@ -10,9 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import MISSING, N_SLOTS, Splits
+from ..dtypes import (
+    ALONE,
+    MISSING,
+    N_SLOTS,
+    NUMERIC,
+    ORDERED,
+    CategorySplits,
+    NodeBounds,
+    Splits,
+)
+from ..scalars.bounds import bounded_score, bounded_value, keeps_order
 from ..scalars.gain import newton_score
 from .blocks import NOWHERE, best_to_front, inclusive_scan
+from .category_arrangement import arrange, left_codes_of
 from .target import (
     block_size,
     blocks_for,
@@ -55,15 +66,51 @@ def score_of(left, total, least_h, l2):
     )
 
 
+@device_function
+def bounded_score_of(left, total, least_h, l2, ends, direction):
+    """The same where the children's values lie between ``ends`` and are ordered."""
+    low, high = ends
+    right = total - left
+    left_h = i32(left & LOW)
+    right_h = i32(right & LOW)
+    if left_h < least_h or right_h < least_h:
+        return NO_SPLIT
+    left_g = f64(i32(left >> S32))
+    right_g = f64(i32(right >> S32))
+    left_value = bounded_value(left_g, f64(left_h), l2, low, high)
+    right_value = bounded_value(right_g, f64(right_h), l2, low, high)
+    if not keeps_order(left_value, right_value, direction):
+        return NO_SPLIT
+    return bounded_score(left_g, f64(left_h), l2, low, high) + bounded_score(
+        right_g, f64(right_h), l2, low, high
+    )
+
+
 @kernel
 def best_of_features(
-    histograms, n_bins, totals, least_h, l2, allowed, counts, least_rows, score, number, left_sums
+    histograms,
+    n_bins,
+    totals,
+    least_h,
+    l2,
+    allowed,
+    monotone,
+    low,
+    high,
+    kind,
+    category_l2,
+    counts,
+    least_rows,
+    score,
+    number,
+    left_sums,
 ):
-    """One (node, feature) a block at a time: its best split, in the arrays of the last line.
+    """One (node, feature) a block at a time: its best split, in the last three arrays.
 
     A thread owns ``OWN`` neighbouring bins. It adds them up, the threads scan their sums, and
     it walks through its bins again with the sums of all bins below them. The candidate with
-    bin b and missing values on the right has number 2 b, on the left 2 b + 1.
+    bin b and missing values on the right has number 2 b, on the left 2 b + 1. Where a category
+    is cut off alone, nothing below it counts.
     """
     below = cuda.shared.array(BLOCK, np.int64)
     rows_below = cuda.shared.array(BLOCK, np.int64)
@@ -72,6 +119,7 @@ def best_of_features(
     t = cuda.threadIdx.x
     n_features = allowed.shape[1]
     counted = counts.shape[0] > 0
+    bounded = monotone.shape[0] > 0
     item = cuda.blockIdx.x
     while item < score.shape[0]:
         node = item // n_features
@@ -79,6 +127,12 @@ def best_of_features(
         best = NO_SPLIT
         best_number = NOWHERE
         best_left = i64(0)
+        alone = False
+        regularisation = l2[node]
+        if kind.shape[0] > 0:
+            alone = kind[f] == ALONE
+            if kind[f] == ORDERED:
+                regularisation = category_l2[node]
         if allowed[node, f] != 0:
             own = i64(0)
             own_rows = i64(0)
@@ -100,7 +154,10 @@ def best_of_features(
                 rows_left = rows_below[t] - own_rows
                 rows_missing = i64(counts[node, f, MISSING])
                 rows_total = rows_below[BLOCK - 1] + rows_missing
-            for b in range(t * OWN, min((t + 1) * OWN, n_bins[f])):
+            for b in range(t * OWN, min((t + 1) * OWN, n_bins[node, f])):
+                if alone:
+                    left = i64(0)
+                    rows_left = i64(0)
                 left += packed_sum(histograms, node, f, b)
                 if counted:
                     rows_left += i64(counts[node, f, b])
@@ -112,7 +169,13 @@ def best_of_features(
                 for side in range(first_side, n_sides):
                     candidate = left + side * missing
                     rows = rows_left + side * rows_missing
-                    value = score_of(candidate, total, least_h[node], l2[node])
+                    if bounded:
+                        ends = (low[node], high[node])
+                        value = bounded_score_of(
+                            candidate, total, least_h[node], regularisation, ends, monotone[f]
+                        )
+                    else:
+                        value = score_of(candidate, total, least_h[node], regularisation)
                     enough = min(rows, rows_total - rows) >= least_rows
                     if value > best and (enough or not counted):
                         best = value
@@ -179,6 +242,8 @@ def split(
     allowed: Any,
     counts: Any,
     min_samples_leaf: int,
+    bounds: NodeBounds | None = None,
+    categories: CategorySplits | None = None,
 ) -> Splits:
     n_nodes, n_features = allowed.shape
     n_items = n_nodes * n_features
@@ -186,10 +251,23 @@ def split(
     number = empty(n_items, np.int32)
     left_sums = empty(n_items, np.int64)
     out = empty((N_FIELDS, n_nodes), np.float64)
-    small = upload(n_bins, totals, least_h, l2, allowed)
-    args = (histograms, *small, counts, min_samples_leaf, score, number, left_sums)
+    bounds = NodeBounds(np.empty(0, np.int8), *np.empty((2, 0))) if bounds is None else bounds
+    kind, category_l2 = np.empty(0, np.int32), np.empty(0)
+    if categories is None:
+        (n_used,) = upload(np.broadcast_to(n_bins, allowed.shape))
+    else:
+        kind, category_l2 = categories.kind, categories.l2
+        histograms, counts, n_used, places = arrange(histograms, counts, n_bins, categories)
+    small = upload(totals, least_h, l2, allowed, *bounds, kind, category_l2)
+    args = (histograms, n_used, *small, counts, min_samples_leaf, score, number, left_sums)
     launch(best_of_features, blocks_for(n_items, 32), BLOCK, *args)
     launch(best_of_nodes, blocks_for(n_nodes), BLOCK, score, number, left_sums, out)
     fields = download(out)
     kinds = (np.float64, np.int32, np.int32, np.uint8, np.int64, np.int64)
-    return Splits(*(field.astype(kind) for field, kind in zip(fields, kinds, strict=True)))
+    splits = Splits(*(field.astype(kind) for field, kind in zip(fields, kinds, strict=True)))
+    if categories is None:
+        return splits
+    left_codes = download(left_codes_of(out, n_bins, categories.kind, places))
+    by_categories = (splits.feature >= 0) & (categories.kind[splits.feature] != NUMERIC)
+    bin_ = np.where(by_categories, np.int32(-1), splits.bin)
+    return splits._replace(bin=bin_, left_codes=left_codes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import Codes
-from ..scalars.routing import code_goes_left
+from ..dtypes import NO_SETS, Codes
+from ..scalars.routing import code_goes_left, is_left_category
 from .target import block_size, blocks_for_rows, cuda, kernel, launch, upload
 
 u32 = np.uint32
@@ -15,7 +15,7 @@ BLOCK = block_size(256)
 
 
 @kernel
-def walk_codes(rows, feature, bin_, missing_left, left, right, leaf):
+def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf):
     """One row a thread. It reads the row-major codes: a row's codes share few sectors, while
     the columns that neighbouring threads need soon differ."""
     n = u32(leaf.shape[0])
@@ -25,7 +25,11 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, leaf):
             node = u32(0)
             while feature[node] >= 0:
                 code = rows[i, u32(feature[node])]
-                if code_goes_left(code, bin_[node], missing_left[node]):
+                if bin_[node] >= 0:
+                    goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
+                else:
+                    goes_left = is_left_category(left_codes[node, u32(code >> 5)], code)
+                if goes_left:
                     node = u32(left[node])
                 else:
                     node = u32(right[node])
@@ -34,8 +38,15 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, leaf):
 
 
 def traverse_codes(
-    codes: Codes, feature: Any, bin_: Any, missing_left: Any, left: Any, right: Any, leaf: Any
+    codes: Codes,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    leaf: Any,
+    left_codes: Any = NO_SETS,
 ) -> None:
-    tree = upload(feature, bin_, missing_left, left, right)
+    tree = upload(feature, bin_, missing_left, left, right, left_codes)
     blocks = blocks_for_rows(leaf.shape[0], BLOCK)
     launch(walk_codes, blocks, BLOCK, codes.rows, *tree, leaf)

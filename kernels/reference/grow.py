@@ -13,15 +13,28 @@ from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
 from ..compilation import callable_from_python
-from ..dtypes import Codes, Splits
-from ..frontier import Frontier, GrowthParams
+from ..dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits
+from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from ..histogram import histogram
 from ..partition import partition
 from ..scatter_leaves import scatter_leaves
 from ..split import split
 
-start, choose, commit, settle, release, can_split, least_h, l2_of, allow_features = (
+(
+    start,
+    choose,
+    commit,
+    settle,
+    release,
+    can_split,
+    least_h,
+    l2_of,
+    category_least_h,
+    category_smoothing,
+    category_l2,
+    allow_features,
+) = (
     callable_from_python(function)
     for function in (
         fr.start,
@@ -32,6 +45,9 @@ start, choose, commit, settle, release, can_split, least_h, l2_of, allow_feature
         fr.can_split,
         fr.least_h,
         fr.l2_of,
+        fr.category_least_h,
+        fr.category_smoothing,
+        fr.category_l2,
         fr.allow_features,
     )
 )
@@ -47,9 +63,10 @@ def grow(
     scale_g: np.ndarray,
     scale_h: np.ndarray,
     params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    n_features, n_rows = (int(size) for size in codes.columns.shape)
-    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_features)
+    n_rows = int(codes.columns.shape[1])
+    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
     frontier.trees["g"], frontier.trees["h"] = _root_totals(records, tree_begin, tree_end)
     start(frontier, params)
     batch = _Batch(codes, n_bins, records, params, frontier)
@@ -98,6 +115,7 @@ class _Batch:
     def partition(self) -> None:
         expand = self.frontier.expand[: self.frontier.state[fr.N_EXPAND]]
         nodes = self.nodes[expand["node"]]
+        left_codes = self.frontier.left_codes
         expand["n_left"] = partition(
             self.codes,
             self.records,
@@ -106,6 +124,7 @@ class _Batch:
             nodes["feature"].astype(np.int32),
             nodes["bin"].astype(np.int32),
             nodes["missing_left"].astype(np.uint8),
+            left_codes[expand["node"]] if left_codes.size else left_codes,
         )
 
     def find_splits(self) -> None:
@@ -159,7 +178,26 @@ class _Batch:
             self.allowed(x) if allowed is None else allowed,
             counts,
             params.min_samples_leaf,
+            self.bounds(x),
+            self.categories(x),
         )
+
+    def bounds(self, x: list[int]) -> NodeBounds | None:
+        """The monotone constraints on the splits of nodes."""
+        monotone = self.frontier.rules["monotone"].astype(np.int8)
+        nodes = self.nodes[x]
+        return NodeBounds(monotone, nodes["low"], nodes["high"]) if monotone.any() else None
+
+    def categories(self, x: list[int]) -> CategorySplits | None:
+        """How nodes are split by categories."""
+        kind = self.frontier.rules["kind"].astype(np.int32)
+        if not (kind != NUMERIC).any():
+            return None
+        of_nodes = (
+            np.array([function(self.frontier, self.params, k) for k in x])
+            for function in (category_least_h, category_smoothing, category_l2)
+        )
+        return CategorySplits(kind, *of_nodes)
 
     def best_splits_counted(self, x: int) -> Splits:
         """The best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
@@ -179,6 +217,8 @@ class _Batch:
         """Write the nodes' splits into the table."""
         for name in ("feature", "bin", "missing_left", "left_g", "left_h"):
             self.nodes[name][x] = getattr(best, name)
+        if best.left_codes.size:
+            self.frontier.left_codes[x] = best.left_codes
         for k, score in zip(x, best.score, strict=True):
             settle(self.frontier, self.params, k, score)
 

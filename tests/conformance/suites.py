@@ -20,7 +20,17 @@ FORESTS = (
     "sklearn.ensemble.ExtraTreesRegressor",
 )
 BAGGING = ("sklearn.ensemble.BaggingClassifier", "sklearn.ensemble.BaggingRegressor")
+ADABOOST = ("sklearn.ensemble.AdaBoostClassifier", "sklearn.ensemble.AdaBoostRegressor")
 ISOLATION = ("sklearn.ensemble.IsolationForest",)
+HIST_TESTS = "sklearn.ensemble._hist_gradient_boosting.tests"
+HIST = (
+    "sklearn.ensemble.HistGradientBoostingClassifier",
+    "sklearn.ensemble.HistGradientBoostingRegressor",
+)
+PARTIAL_DEPENDENCE = ("sklearn.inspection.partial_dependence",)
+PERMUTATION = ("sklearn.inspection.permutation_importance",)
+VOTING = ("sklearn.ensemble.VotingClassifier", "sklearn.ensemble.VotingRegressor")
+STACKING = ("sklearn.ensemble.StackingClassifier", "sklearn.ensemble.StackingRegressor")
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,8 @@ class Suite:
     module : str
         The test module in scikit-learn.
     replaced : tuple of str
-        Full names in scikit-learn; ours have the same last part.
+        Full names in scikit-learn; ours have the same last part, functions of inspection also the
+        same module.
     least_share : float
         Of the tests, whatever the number of their parameters, so many must pass.
     """
@@ -43,6 +54,8 @@ class Suite:
     module: str
     replaced: tuple[str, ...]
     least_share: float = 0.0
+    home: str = ""
+    """Where our classes are, if not in the package."""
 
     @property
     def path(self) -> Path:
@@ -53,7 +66,14 @@ class Suite:
         last part in another package, or scikit-learn's own, to try the machinery."""
         if package == "sklearn":
             return {name: name for name in self.replaced}
-        return {name: f"{package}.{name.rpartition('.')[2]}" for name in self.replaced}
+        if self.home:
+            return {name: f"{self.home}.{name.rpartition('.')[2]}" for name in self.replaced}
+        return {
+            name: name.replace("sklearn.", f"{package}.")
+            if name.startswith("sklearn.inspection.")
+            else f"{package}.{name.rpartition('.')[2]}"
+            for name in self.replaced
+        }
 
 
 SUITES = {
@@ -63,6 +83,33 @@ SUITES = {
         Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS),
         Suite("forest", "sklearn.ensemble.tests.test_forest", TREES + FORESTS, 0.85),
         Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.90),
+        Suite(
+            "adaboost",
+            "sklearn.ensemble.tests.test_weight_boosting",
+            ADABOOST + TREES + FORESTS,
+            0.90,
+        ),
+        Suite("voting", "sklearn.ensemble.tests.test_voting", VOTING + TREES, 0.95),
+        Suite("stacking", "sklearn.ensemble.tests.test_stacking", STACKING + FORESTS, 0.90),
+        Suite(
+            "hist_gradient_boosting",
+            f"{HIST_TESTS}.test_gradient_boosting",
+            HIST,
+            0.45,
+            home="tests.conformance.hist_gradient_boosting",
+        ),
         Suite("iforest", "sklearn.ensemble.tests.test_iforest", ISOLATION, 0.90),
+        Suite(
+            "partial_dependence",
+            "sklearn.inspection.tests.test_partial_dependence",
+            PARTIAL_DEPENDENCE + TREES + FORESTS,
+            0.85,
+        ),
+        Suite(
+            "permutation",
+            "sklearn.inspection.tests.test_permutation_importance",
+            PERMUTATION + TREES + FORESTS,
+            0.90,
+        ),
     )
 }

@@ -80,11 +80,11 @@ def test_split(rng, counted):
             counts[k] if counted else None,
             20,
         )
-        assert tuple(field[k] for field in splits) == expected
+        assert tuple(field[k] for field in splits[:6]) == expected
     assert splits.feature[0] >= 0
     assert splits.feature[2] == -1
     kinds = (np.float64, np.int32, np.int32, np.uint8, np.int64, np.int64)
-    assert tuple(field.dtype for field in splits) == kinds
+    assert tuple(field.dtype for field in splits[:6]) == kinds
 
 
 def test_ties_go_to_the_lowest_feature_then_bin_then_missing_right():

@@ -1,0 +1,53 @@
+"""scikit-learn's own checks of forward stagewise modelling."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor
+
+EQUIVALENCE = (
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+)
+DRAWS = dict.fromkeys(
+    EQUIVALENCE, "Rows are drawn by their number: after repeating some others are drawn."
+)
+NEGATIVE = {
+    "check_regressor_multioutput": (
+        "Its targets are negative, although the estimator's tags say that they must not be."
+    ),
+}
+EXACT = DecisionTreeRegressor(max_depth=2)
+KINDS = [Ridge(), DecisionTreeRegressor(max_depth=2)]
+FEW = {"n_estimators": 5, "learning_rate": 0.5}
+SETTINGS = [
+    (StagewiseRegressor(n_estimators=10), {}),
+    (StagewiseRegressor(EXACT, **FEW), {}),
+    (StagewiseRegressor(LinearRegression(), **FEW), {}),
+    (StagewiseRegressor(Ridge(), n_estimators=5, loss="huber", warm_start=True), {}),
+    (StagewiseRegressor(Ridge(), **FEW, loss="absolute_error"), {}),
+    (StagewiseRegressor(EXACT, **FEW, loss="poisson"), NEGATIVE),
+    (StagewiseRegressor(KINDS, **FEW, selection="cyclic"), {}),
+    (StagewiseRegressor(KINDS, **FEW, subsample=0.7), DRAWS),
+    (StagewiseRegressor(EXACT, **FEW, early_stopping=True), DRAWS),
+    (StagewiseClassifier(n_estimators=5), {}),
+    (StagewiseClassifier(EXACT, **FEW), {}),
+    (StagewiseClassifier(Ridge(), **FEW, loss="exponential"), {}),
+    (StagewiseClassifier(KINDS, n_estimators=3, loss="focal"), {}),
+    (StagewiseClassifier(EXACT, **FEW, early_stopping=True), DRAWS),
+]
+
+
+@parametrize_with_checks(
+    [estimator for estimator, _ in SETTINGS],
+    expected_failed_checks=lambda estimator: next(r for e, r in SETTINGS if e is estimator),
+)
+def test_check(estimator, check):
+    if "array_api" in str(check) and not os.environ.get("SCIPY_ARRAY_API"):
+        pytest.skip("needs SCIPY_ARRAY_API=1 before SciPy is imported, in a process of its own")
+    check(estimator)
