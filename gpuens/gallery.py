@@ -17,9 +17,9 @@ PAGE, IMAGES = "gallery.md", "images"
 HEAD = """# Pictures of models
 
 `gpuens.plotting` has a display for each question below, in the manner of scikit-learn: a class
-method computes, `plot(ax)` draws, the numbers are attributes. Without `ax` a display makes its own
-figure. Most work with models of any library. `python -m gpuens.gallery` makes this page; drawing
-needs matplotlib (`pip install 'gpuens[viz]'`).
+method computes, `plot(ax)` draws, the numbers are attributes. `ax` are matplotlib's axes to draw
+into; without it a display makes its own figure. Most work with models of any library.
+`python -m gpuens.gallery` makes this page; drawing needs matplotlib (`pip install 'gpuens[viz]'`).
 """
 
 

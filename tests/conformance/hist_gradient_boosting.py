@@ -14,6 +14,8 @@ class _Renamed:
     min_sum_hessian = 1e-3
     min_gain_to_split = 0.0
     subsample = colsample_bytree = colsample_bylevel = 1.0
+    sampling, top_rate, other_rate = "uniform", 0.2, 0.1
+    cat_smooth, cat_l2, max_cat_to_onehot = 10.0, 0.0, 4
     n_jobs: int | None = None
     device = "cpu"
     callbacks = None
@@ -27,11 +29,6 @@ class _Renamed:
         return self.max_features
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **others: Any) -> Any:
-        for name in ("monotonic_cst", "interaction_cst"):
-            if getattr(self, name) is not None:
-                raise NotImplementedError(name)
-        if self.categorical_features not in (None, "from_dtype"):
-            raise NotImplementedError("categorical_features")
         if self.scoring is None:
             return self._with_default_scoring(X, y, sample_weight, **others)
         return super().fit(X, y, sample_weight, **others)
