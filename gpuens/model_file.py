@@ -67,7 +67,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
+        unfinished.touch()
+        usual = unfinished.stat().st_mode
         yield unfinished
+        unfinished.chmod(usual)  # safetensors keeps others from reading
         _flush(unfinished)
         os.replace(unfinished, path)
     finally:

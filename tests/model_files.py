@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import gpuens
-from gpuens.model_file import DOCUMENT, checksum
+from gpuens.model_file import DOCUMENT, FORMAT, checksum
 
 FEW = {"n_estimators": 4}
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -32,6 +32,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "QuantileForestRegressor": FEW,
     "RandomForestClassifier": FEW | {"oob_score": True, "n_estimators": 20},
     "RandomForestRegressor": FEW,
+    "StagewiseClassifier": FEW,
+    "StagewiseRegressor": FEW,
 }
 
 
@@ -41,6 +43,23 @@ def table(n: int = 150) -> tuple[np.ndarray, np.ndarray]:
     X = rng.normal(size=(n, 4)).astype(np.float32)
     X[rng.random(X.shape) < 0.05] = np.nan
     return X, np.array(["low", "middle", "high"])[np.digitize(np.nan_to_num(X[:, 1]), [-0.5, 0.5])]
+
+
+SAVED = Path(__file__).parent / "saved"
+"""Models of every format so far, which must load for ever."""
+
+
+def write_saved() -> None:
+    """Write the models of the present format, for a format that was not there before."""
+    X, _ = table()
+    folder = SAVED / f"format-{FORMAT}"
+    folder.mkdir(parents=True)
+    predictions = {}
+    for name in SETTINGS:
+        model = fitted(name)
+        model.save(folder / f"{name}.gpuens")
+        predictions[name] = np.asarray(model.predict(X))
+    np.savez_compressed(folder / "predictions.npz", **predictions)
 
 
 def fitted(name: str, **settings: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import re
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,10 +27,10 @@ from gpuens import (
     VotingClassifier,
     load,
 )
-from gpuens.model_file import ModelFileError
+from gpuens.model_file import FORMAT, ModelFileError
 from gpuens.saving import save
 
-from .model_files import SETTINGS, fitted, rewrite, table
+from .model_files import SAVED, SETTINGS, fitted, rewrite, table
 
 X, Y = table()
 
@@ -76,6 +78,46 @@ def test_a_model_comes_back_whole(name, path):
     assert not any(
         array.flags.writeable for forest in forests(loaded) for _, array in forest._arrays()
     )
+
+
+@pytest.mark.parametrize(
+    "file", sorted(SAVED.glob("*/*.gpuens")), ids=lambda p: "-".join(p.parts[-2:])
+)
+def test_files_of_every_format_load_for_ever(file):
+    with np.load(file.parent / "predictions.npz") as expected:
+        np.testing.assert_array_equal(load(file).predict(X), expected[file.stem])
+
+
+def test_every_format_has_its_files():
+    for number in range(1, FORMAT + 1):
+        assert len(list((SAVED / f"format-{number}").glob("*.gpuens"))) >= 16
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_pickles_and_copies(name, tmp_path):
+    model = fitted(name)
+    joblib.dump(model, tmp_path / "model.joblib")
+    copies = [pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")]
+    for copied in [*copies, copy.deepcopy(model), copy.copy(model)]:
+        assert prints(copied) == prints(model)
+        np.testing.assert_array_equal(copied.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "GradientBoostingRegressor"])
+def test_skops(name):
+    skops = pytest.importorskip("skops.io")
+    data = skops.dumps(fitted(name))
+    unknown = skops.get_untrusted_types(data=data)
+    assert unknown and all(kind.startswith("gpuens.") for kind in unknown)
+    copied = skops.loads(data, trusted=unknown)
+    np.testing.assert_array_equal(copied.predict(X), fitted(name).predict(X))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are other ones on Windows")
+def test_files_have_the_usual_permissions(path, tmp_path):
+    (tmp_path / "other").touch()
+    fitted("DecisionTreeClassifier").save(path)
+    assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
 def forests(model: Any) -> list[Any]:

@@ -95,7 +95,7 @@ SUITES = {
             "hist_gradient_boosting",
             f"{HIST_TESTS}.test_gradient_boosting",
             HIST,
-            0.45,
+            0.53,
             home="tests.conformance.hist_gradient_boosting",
         ),
         Suite("iforest", "sklearn.ensemble.tests.test_iforest", ISOLATION, 0.90),
