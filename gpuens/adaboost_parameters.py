@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,23 +12,15 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .kernels.dtypes import MAX_BINS
 from .parameters import check_callbacks, threads_of
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not _is_bool(value) and int(value) >= least
-
+from .value_checks import is_bool, is_count
 
 LOSSES = ("linear", "square", "exponential")
 
 _ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", lambda value: _is_count(value, 1)),
+    "n_estimators": ("an integer >= 1", lambda value: is_count(value, 1)),
     "learning_rate": (
         "a finite number > 0",
-        lambda value: isinstance(value, Real) and not _is_bool(value) and 0 < float(value) < np.inf,
+        lambda value: isinstance(value, Real) and not is_bool(value) and 0 < float(value) < np.inf,
     ),
     "loss": (
         "'linear', 'square' or 'exponential'",
@@ -36,10 +28,10 @@ _ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "max_bins": (
         f"None or an integer from 2 to {MAX_BINS}",
-        lambda value: value is None or (_is_count(value, 2) and int(value) <= MAX_BINS),
+        lambda value: value is None or (is_count(value, 2) and int(value) <= MAX_BINS),
     ),
-    "warm_start": ("True or False", _is_bool),
-    "verbose": ("a bool or an integer >= 0", lambda value: _is_bool(value) or _is_count(value, 0)),
+    "warm_start": ("True or False", is_bool),
+    "verbose": ("a bool or an integer >= 0", lambda value: is_bool(value) or is_count(value, 0)),
 }
 
 

@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not _is_bool(value) and int(value) >= 1
+from .value_checks import is_bool, is_count
 
 
 def _is_share(value: Any) -> bool:
@@ -22,23 +16,23 @@ def _is_share(value: Any) -> bool:
 
 
 def _is_jobs(value: Any) -> bool:
-    return value is None or (isinstance(value, Integral) and not _is_bool(value) and value != 0)
+    return value is None or (isinstance(value, Integral) and not is_bool(value) and value != 0)
 
 
 _ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", _is_count),
+    "n_estimators": ("an integer >= 1", is_count),
     "max_samples": (
         "None, an integer >= 1 or a float in (0, 1]",
-        lambda value: value is None or _is_count(value) or _is_share(value),
+        lambda value: value is None or is_count(value) or _is_share(value),
     ),
     "max_features": (
         "an integer >= 1 or a float in (0, 1]",
-        lambda value: _is_count(value) or _is_share(value),
+        lambda value: is_count(value) or _is_share(value),
     ),
-    "bootstrap": ("True or False", _is_bool),
-    "bootstrap_features": ("True or False", _is_bool),
-    "oob_score": ("True, False or a callable", lambda value: _is_bool(value) or callable(value)),
-    "warm_start": ("True or False", _is_bool),
+    "bootstrap": ("True or False", is_bool),
+    "bootstrap_features": ("True or False", is_bool),
+    "oob_score": ("True, False or a callable", lambda value: is_bool(value) or callable(value)),
+    "warm_start": ("True or False", is_bool),
     "n_jobs": ("None or an integer other than 0", _is_jobs),
     "verbose": (
         "a bool or an integer >= 0",

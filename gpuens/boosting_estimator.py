@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from .evaluation_sets import EvalSet, eval_sets
 from .forest import ForestBuilder
 from .gradient_sampling import Sampling
 from .growth import Grower, RoundSettings, TrainingRows
+from .kept_on_failure import kept_on_failure
 from .learning_rates import schedule_of
 from .losses import Loss, loss_of
 from .metrics import metrics_for
@@ -91,13 +93,8 @@ class BoostingEstimator(ForestEstimator):
         }
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
         with self._working_on(device):
-            fitted = self.__dict__.copy()
-            try:
+            with nullcontext() if init is None else kept_on_failure(self):
                 result = self._fit(X, y, sample_weight, further, loss, device, init)
-            except BaseException:
-                if init is not None:
-                    self.__dict__ = fitted
-                raise
             self._finish(result)
         if result.error is not None:
             raise result.error
@@ -255,7 +252,7 @@ class BoostingEstimator(ForestEstimator):
             raise ValueError(f"init must be fitted, got {init!r} before its fit.")
         params = self.get_params(deep=False)
         learned = {name: value for name, value in vars(init).items() if name not in params}
-        self.__dict__ = {name: getattr(self, name) for name in params} | copy.copy(learned)
+        self.__dict__ = {name: getattr(self, name) for name in params} | learned
         return BoostingResult(init.forest_, init.n_iter_, init.evals_result_, init.stopped_)
 
     def _stops_early(self, n_rows: int, has_eval_set: bool) -> bool:

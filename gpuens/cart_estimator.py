@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,17 +142,6 @@ class CartEstimator(ForestEstimator):
     _takes_sparse = True
     _categories: Any
     n_outputs_: int
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Training that fails leaves the estimator as it was."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     def _read_training(
         self, X: Any, y: Any, sample_weight: Any, device: Device, multiplicity: int

@@ -33,16 +33,6 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
     random_state: Any
     _seed: int
 
-    @contextmanager
-    def _kept_on_failure(self) -> Iterator[None]:
-        """A fit that fails leaves the ensemble as it was."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
-
     def _read_fit_table(self, X: Any, home: Device) -> Rows:
         """The table to learn from; sets what is known of the features."""
         X = readable(X)

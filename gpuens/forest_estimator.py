@@ -20,6 +20,7 @@ from .categories import read_features
 from .criteria import Problem
 from .devices import CPU, Device, resolve_device, to_numpy
 from .forest import Forest
+from .kept_on_failure import kept_on_failure
 from .memory import available_memory, format_bytes
 from .parameters import seed_of
 from .pruning import prune_by_complexity
@@ -81,7 +82,7 @@ class ForestOfTrees(CartEstimator):
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
-        with self._working_on(device), self._all_or_nothing():
+        with self._working_on(device), kept_on_failure(self):
             self._fit(X, y, sample_weight, device)
         return self
 

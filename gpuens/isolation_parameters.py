@@ -11,23 +11,16 @@ import numpy as np
 
 from .bagging_samples import SamplingPlan
 from .parameters import threads_of
+from .value_checks import is_bool, is_count
 
 AUTO_SAMPLES = 256
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
-
-
-def _is_count(value: Any, least: int = 1) -> bool:
-    return isinstance(value, Integral) and not _is_bool(value) and int(value) >= least
 
 
 def _is_share(value: Any, most: float = 1.0) -> bool:
     return (
         isinstance(value, Real)
         and not isinstance(value, Integral)
-        and not _is_bool(value)
+        and not is_bool(value)
         and 0 < float(value) <= most
     )
 
@@ -37,10 +30,10 @@ def _is_auto(value: Any) -> bool:
 
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", _is_count),
+    "n_estimators": ("an integer >= 1", is_count),
     "max_samples": (
         "'auto', an integer >= 1 or a float in (0, 1]",
-        lambda v: _is_auto(v) or _is_count(v) or _is_share(v),
+        lambda v: _is_auto(v) or is_count(v) or _is_share(v),
     ),
     "contamination": (
         "'auto' or a float in (0, 0.5]",
@@ -48,11 +41,11 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "max_features": (
         "an integer >= 1 or a float in (0, 1]",
-        lambda v: _is_count(v) or _is_share(v),
+        lambda v: is_count(v) or _is_share(v),
     ),
-    "bootstrap": ("True or False", _is_bool),
-    "warm_start": ("True or False", _is_bool),
-    "verbose": ("a bool or an integer >= 0", lambda v: _is_bool(v) or _is_count(v, least=0)),
+    "bootstrap": ("True or False", is_bool),
+    "warm_start": ("True or False", is_bool),
+    "verbose": ("a bool or an integer >= 0", lambda v: is_bool(v) or is_count(v, least=0)),
 }
 
 

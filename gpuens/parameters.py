@@ -16,6 +16,7 @@ from .gradient_sampling import SCHEMES
 from .kernels.dtypes import MAX_BINS
 from .kernels.frontier import UNLIMITED, GrowthParams
 from .learning_rates import schedule_of
+from .value_checks import is_bool
 
 _SEEDS = 2**32
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
@@ -31,7 +32,7 @@ class _Range:
     def check(self, name: str, value: Any) -> None:
         if value is None and self.none:
             return
-        if isinstance(value, self.kind) and not _is_bool(value) and self.test(value):
+        if isinstance(value, self.kind) and not is_bool(value) and self.test(value):
             return
         raise ValueError(f"{name} must be {self.text}, got {value!r}.")
 
@@ -75,15 +76,15 @@ def check_parameters(estimator: Any) -> None:
     """
     for name, allowed in _RANGES.items():
         value = getattr(estimator, name)
-        if not (name == "verbose" and _is_bool(value)):
+        if not (name == "verbose" and is_bool(value)):
             allowed.check(name, value)
     schedule_of(estimator.learning_rate, int(estimator.n_estimators))
     _check_choice("sampling", estimator.sampling, SCHEMES)
-    if not _is_bool(estimator.line_search):
+    if not is_bool(estimator.line_search):
         _check_choice("line_search", estimator.line_search, (True, False))
-    if not _is_bool(estimator.early_stopping):
+    if not is_bool(estimator.early_stopping):
         _check_choice("early_stopping", estimator.early_stopping, (True, False, "auto"))
-    if not _is_bool(estimator.warm_start):
+    if not is_bool(estimator.warm_start):
         _check_choice("warm_start", estimator.warm_start, (True, False))
     _check_validation_fraction(estimator.validation_fraction)
     _check_scoring(estimator.scoring)
@@ -94,10 +95,6 @@ def check_parameters(estimator: Any) -> None:
     threads_of(estimator.n_jobs)
 
 
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
-
-
 def _check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     if not (isinstance(value, str) and value in choices):
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
@@ -105,7 +102,7 @@ def _check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
 
 def _check_validation_fraction(value: Any) -> None:
     share = isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
-    rows = isinstance(value, Integral) and not _is_bool(value) and int(value) >= 1
+    rows = isinstance(value, Integral) and not is_bool(value) and int(value) >= 1
     if not (share or rows or value is None):
         raise ValueError(
             "validation_fraction must be None, a number in (0, 1) or a number of rows >= 1, got "
@@ -202,7 +199,7 @@ def seed_of(random_state: Any) -> int:
     model."""
     if random_state is None:
         return 0
-    if isinstance(random_state, Integral) and not _is_bool(random_state):
+    if isinstance(random_state, Integral) and not is_bool(random_state):
         if 0 <= int(random_state) < _SEEDS:
             return int(random_state)
     elif not isinstance(random_state, (Real, str)):
@@ -220,7 +217,7 @@ def threads_of(n_jobs: Any) -> int:
     """How many threads ``n_jobs`` stands for: None all, -1 all, -2 all but one."""
     if n_jobs is None:
         return available_threads()
-    if not isinstance(n_jobs, Integral) or _is_bool(n_jobs) or n_jobs == 0:
+    if not isinstance(n_jobs, Integral) or is_bool(n_jobs) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
     if n_jobs < 0:
         return max(1, available_threads() + 1 + int(n_jobs))

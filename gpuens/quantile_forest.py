@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from .docstrings import FOREST, FOREST_NUMBER_ATTRIBUTES, NUMBER_CRITERIA, docum
 from .forest import Forest
 from .forests import RandomForestRegressor
 from .leaf_targets import TargetsInLeaves, rows_of_trees
+from .value_checks import is_number
 
 DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", default=0.5
         What ``predict`` gives when it is not told.
@@ -216,7 +216,7 @@ class QuantileForestRegressor(RandomForestRegressor):
             The quantiles ``(1 - coverage) / 2`` and ``(1 + coverage) / 2``, in the array library
             of X.
         """
-        if not _is_number(coverage) or not 0 < coverage <= 1:
+        if not is_number(coverage) or not 0 < coverage <= 1:
             raise ValueError(f"coverage must be a number in (0, 1], got {coverage!r}.")
         return self.predict(X, [(1 - coverage) / 2, (1 + coverage) / 2])
 
@@ -226,16 +226,12 @@ class QuantileForestRegressor(RandomForestRegressor):
         return tags
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-
-
 def _read_quantiles(quantiles: Any, name: str) -> np.ndarray | None:
     """Quantiles as float64, of shape () or (n_quantiles,); None for the mean."""
     if isinstance(quantiles, str) and quantiles == "mean":
         return None
     wanted = on_host(quantiles)
-    values = [wanted] if _is_number(wanted) else wanted
+    values = [wanted] if is_number(wanted) else wanted
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
@@ -245,4 +241,4 @@ def _read_quantiles(quantiles: Any, name: str) -> np.ndarray | None:
             f"{name} must be a number in [0, 1], a list of at least one of these, or 'mean', got "
             f"{quantiles!r}."
         )
-    return array[0] if _is_number(wanted) else array
+    return array[0] if is_number(wanted) else array

@@ -17,6 +17,7 @@ from .bagging_members import input_tags
 from .combination import Combination, routing_enabled
 from .devices import Device, to_numpy
 from .homes import home_of
+from .kept_on_failure import kept_on_failure
 from .member_classes import check_width
 from .members import Rows, fit_one, in_processes, require_fitted, takes_weights
 from .parameters import seed_of
@@ -140,7 +141,7 @@ class Stacking(Combination):
         metadata = self._metadata(sample_weight, fit_params, groups=groups)
         check_stacking_parameters(self, groups)
         home = home_of(self.device, X, y=y, sample_weight=sample_weight)
-        with self._kept_on_failure(), home.active():
+        with kept_on_failure(self), home.active():
             self._seed = seed_of(self.random_state)
             rows = self._read_fit_table(X, home)
             target = self._read_y(y, rows.n, home)

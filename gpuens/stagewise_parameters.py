@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from .holdout import is_share
 from .learning_rates import schedule_of
 from .members import takes_weights
 from .parameters import check_callbacks, threads_of
+from .value_checks import is_bool, is_count, is_number
 
 STAGEWISE = """Parameters
     ----------
@@ -84,39 +84,27 @@ STAGEWISE = """Parameters
     <attributes>"""
 
 
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
-
-
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not _is_bool(value) and int(value) >= least
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not _is_bool(value)
-
-
-_SWITCH = ("True or False", _is_bool)
+_SWITCH = ("True or False", is_bool)
 _ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", lambda value: _is_count(value, 1)),
+    "n_estimators": ("an integer >= 1", lambda value: is_count(value, 1)),
     "line_search": _SWITCH,
     "selection": (
         "'best' or 'cyclic'",
         lambda value: isinstance(value, str) and value in ("best", "cyclic"),
     ),
-    "subsample": ("a number in (0, 1]", lambda value: _is_number(value) and 0 < float(value) <= 1),
+    "subsample": ("a number in (0, 1]", lambda value: is_number(value) and 0 < float(value) <= 1),
     "early_stopping": _SWITCH,
     "validation_fraction": (
         "None, a number in (0, 1) or a number of rows >= 1",
-        lambda value: value is None or is_share(value) or _is_count(value, 1),
+        lambda value: value is None or is_share(value) or is_count(value, 1),
     ),
-    "n_iter_no_change": ("an integer >= 1", lambda value: _is_count(value, 1)),
+    "n_iter_no_change": ("an integer >= 1", lambda value: is_count(value, 1)),
     "tol": (
         "a finite number >= 0",
-        lambda value: _is_number(value) and 0 <= float(value) < np.inf,
+        lambda value: is_number(value) and 0 <= float(value) < np.inf,
     ),
     "warm_start": _SWITCH,
-    "verbose": ("a bool or an integer >= 0", lambda value: _is_bool(value) or _is_count(value, 0)),
+    "verbose": ("a bool or an integer >= 0", lambda value: is_bool(value) or is_count(value, 0)),
 }
 
 

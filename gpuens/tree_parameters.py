@@ -15,18 +15,15 @@ from .kernels.cart import CartParams
 from .kernels.dtypes import MAX_BINS
 from .kernels.frontier import UNLIMITED
 from .parameters import threads_of
-
-
-def _is_bool(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))
+from .value_checks import is_bool
 
 
 def _is_int(value: Any, least: int) -> bool:
-    return isinstance(value, Integral) and not _is_bool(value) and int(value) >= least
+    return isinstance(value, Integral) and not is_bool(value) and int(value) >= least
 
 
 def _is_real(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, Integral) and not _is_bool(value)
+    return isinstance(value, Real) and not isinstance(value, Integral) and not is_bool(value)
 
 
 def _is_share(value: Any) -> bool:
@@ -48,7 +45,7 @@ _RULES: dict[str, _Rule] = {
     ),
     "min_weight_fraction_leaf": (
         "a number in [0, 0.5]",
-        lambda v: isinstance(v, Real) and not _is_bool(v) and 0 <= float(v) <= 0.5,
+        lambda v: isinstance(v, Real) and not is_bool(v) and 0 <= float(v) <= 0.5,
     ),
     "max_features": (
         "None, 'sqrt', 'log2', an integer >= 1 or a float in (0, 1]",
@@ -61,11 +58,11 @@ _RULES: dict[str, _Rule] = {
     ),
     "min_impurity_decrease": (
         "a finite number >= 0",
-        lambda v: isinstance(v, Real) and not _is_bool(v) and 0 <= float(v) < math.inf,
+        lambda v: isinstance(v, Real) and not is_bool(v) and 0 <= float(v) < math.inf,
     ),
     "ccp_alpha": (
         "a finite number >= 0",
-        lambda v: isinstance(v, Real) and not _is_bool(v) and 0 <= float(v) < math.inf,
+        lambda v: isinstance(v, Real) and not is_bool(v) and 0 <= float(v) < math.inf,
     ),
     "max_bins": (
         f"None or an integer from 2 to {MAX_BINS}",
@@ -76,10 +73,10 @@ _RULES: dict[str, _Rule] = {
         "None, an integer >= 1 or a finite float > 0",
         lambda v: v is None or _is_int(v, 1) or (_is_real(v) and 0 < float(v) < math.inf),
     ),
-    "bootstrap": ("True or False", _is_bool),
-    "oob_score": ("True, False or a callable", lambda v: _is_bool(v) or callable(v)),
-    "warm_start": ("True or False", _is_bool),
-    "verbose": ("a bool or an integer >= 0", lambda v: _is_bool(v) or _is_int(v, 0)),
+    "bootstrap": ("True or False", is_bool),
+    "oob_score": ("True, False or a callable", lambda v: is_bool(v) or callable(v)),
+    "warm_start": ("True or False", is_bool),
+    "verbose": ("a bool or an integer >= 0", lambda v: is_bool(v) or _is_int(v, 0)),
 }
 
 

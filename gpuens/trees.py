@@ -31,6 +31,7 @@ from .docstrings import (
     documented,
 )
 from .forest import Forest
+from .kept_on_failure import kept_on_failure
 from .parameters import seed_of
 from .pruning import (
     cost_complexity_path,
@@ -71,7 +72,7 @@ class _Tree(CartEstimator):
         """
         check_tree_parameters(self)
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
-        with self._working_on(device), self._all_or_nothing():
+        with self._working_on(device), kept_on_failure(self):
             data = self._read_training(X, y, sample_weight, device, 1)
             records = all_rows(data.values.shape[0], device)
             if data.used is not None:

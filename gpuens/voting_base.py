@@ -15,6 +15,7 @@ from .combination import Combination
 from .devices import Device, to_numpy
 from .holdout import holdout_rows
 from .homes import home_of
+from .kept_on_failure import kept_on_failure
 from .members import Rows, readable, require_fitted
 from .parameters import seed_of
 from .targets import read_sample_weight
@@ -124,7 +125,7 @@ class Voting(Combination):
         check_voting_parameters(self, self._kind)
         check_eval_set(eval_set, self.weights)
         home = home_of(self.device, X, y=y, sample_weight=sample_weight)
-        with self._kept_on_failure(), home.active():
+        with kept_on_failure(self), home.active():
             self._seed = seed_of(self.random_state)
             rows = self._read_fit_table(X, home)
             target = self._read_y(y, rows.n, home)
