@@ -25,6 +25,7 @@ from .callbacks import ProgressBar
 from .categories import read_features
 from .devices import Device, to_numpy
 from .forest import Forest
+from .kept_on_failure import kept_on_failure
 from .kernels.cpu.team import using_threads
 from .parameters import seed_of, threads_of
 from .savable import Savable
@@ -126,13 +127,8 @@ class AdaBoost(Savable, MetaEstimatorMixin, BaseEstimator):
         base = self._base_estimator()
         self._check_base(base)
         device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
-        before = vars(self).copy()
-        try:
-            with self._working_on(device):
-                return self._fit(X, y, sample_weight, base, device)
-        except BaseException:  # leaves the model as it was
-            self.__dict__ = before
-            raise
+        with kept_on_failure(self), self._working_on(device):
+            return self._fit(X, y, sample_weight, base, device)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
         grows = are_trees(base)

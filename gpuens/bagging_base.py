@@ -18,6 +18,7 @@ from .bagging_members import device_for, fit_members, in_order, input_tags, jobs
 from .bagging_parameters import check_bagging_parameters, check_columns
 from .bagging_samples import SamplingPlan, sampling_plan
 from .devices import CPU, Device, to_numpy
+from .kept_on_failure import kept_on_failure
 from .out_of_bag import OutOfBag, left_out
 from .parameters import seed_of
 from .savable import Savable
@@ -104,13 +105,8 @@ class Bagging(Savable, MetaEstimatorMixin, BaseEstimator):
         check_bagging_parameters(self)
         base = self._base_estimator()
         device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
-        before = vars(self).copy()
-        try:
-            with device.active():
-                return self._fit(X, y, sample_weight, base, device)
-        except BaseException:  # leaves the bag as it was
-            self.__dict__ = before
-            raise
+        with kept_on_failure(self), device.active():
+            return self._fit(X, y, sample_weight, base, device)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
         members, plans, features = self._before()

@@ -21,6 +21,7 @@ from .forest import Forest
 from .isolation_parameters import check_isolation_parameters, isolation_plan
 from .isolation_scores import IsolationScores
 from .isolation_trees import depth_limit, grow_isolation_trees, local_features
+from .kept_on_failure import kept_on_failure
 from .parameters import seed_of
 from .targets import read_sample_weight
 from .tree_growth import tree_key
@@ -152,17 +153,11 @@ class IsolationForest(OutlierMixin, ForestEstimator):
         """
         check_isolation_parameters(self)
         device = resolve_device(self.device, X, sample_weight=sample_weight)
-        before = self.__dict__.copy()
-        try:
-            with self._working_on(device):
-                values = self._read(X, device, reset=True)
-                self._fit(values, sample_weight, device)
-                self._scores = IsolationScores(self.forest_, self.max_samples_)
-                self.offset_ = self._offset(values, device)
-        except BaseException:  # training that fails leaves the estimator as it was
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+        with kept_on_failure(self), self._working_on(device):
+            values = self._read(X, device, reset=True)
+            self._fit(values, sample_weight, device)
+            self._scores = IsolationScores(self.forest_, self.max_samples_)
+            self.offset_ = self._offset(values, device)
         return self
 
     def _offset(self, values: Any, device: Device) -> float:

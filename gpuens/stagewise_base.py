@@ -21,6 +21,7 @@ from .devices import Device, on_host, resolve_device, to_numpy
 from .early_stopping import EarlyStopping
 from .holdout import holdout_rows
 from .homes import home_of
+from .kept_on_failure import kept_on_failure
 from .kernels.cpu.team import using_threads
 from .learning_rates import schedule_of
 from .losses import ArrayLoss, Loss, loss_of
@@ -75,13 +76,8 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
             check_weighted(kinds)
         loss = self._read_loss()
         device = self._device_for(kinds, X, y=y, sample_weight=sample_weight)
-        before = vars(self).copy()
-        try:
-            with self._working_on(device):
-                return self._fit(X, y, sample_weight, kinds, loss, device)
-        except BaseException:  # leaves the model as it was
-            self.__dict__ = before
-            raise
+        with kept_on_failure(self), self._working_on(device):
+            return self._fit(X, y, sample_weight, kinds, loss, device)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, kinds: list[Any], loss: Loss, device: Device

@@ -19,6 +19,7 @@ from .arrays import to_input_library
 from .bagging_members import device_for, input_tags
 from .bootstrap import subset
 from .devices import CPU, Device, to_numpy
+from .kept_on_failure import kept_on_failure
 from .parameters import seed_of
 from .savable import Savable
 from .targets import read_labels
@@ -126,13 +127,8 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         check_base_estimator(self.estimator)
         check_not_regressor(base, "BaggingRegressor")
         device = device_for(base, self.device, X, y=y)
-        before = vars(self).copy()
-        try:
-            with device.active():
-                return self._fit(X, y, base, device)
-        except BaseException:  # leaves the model as it was
-            self.__dict__ = before
-            raise
+        with kept_on_failure(self), device.active():
+            return self._fit(X, y, base, device)
 
     def _fit(self, X: Any, y: Any, base: Any, device: Device) -> Any:
         values = read_any(X, device, estimator=self, base=base, reset=True)
