@@ -14,7 +14,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba import config, cuda
+from numba import config
+from numba import cuda as numba_cuda
 from numba.extending import overload
 
 from ..scalars import primitives
@@ -50,6 +51,14 @@ def is_simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
+if is_simulated():
+    from .simulator import install
+
+    cuda: Any = install()
+else:
+    cuda = numba_cuda
+
+
 def kernel(function: Callable[..., None]) -> Any:
     """Decorator of every kernel. Without a signature: a signature would compile at import,
     which needs a GPU."""
@@ -58,7 +67,7 @@ def kernel(function: Callable[..., None]) -> Any:
 
 def device_function(function: Callable[..., Any]) -> Any:
     """Decorator of the functions that kernels call and that use ``cuda`` themselves."""
-    return cuda.jit(device=True)(function)
+    return function if is_simulated() else cuda.jit(device=True)(function)
 
 
 def _register_overloads() -> None:

@@ -26,8 +26,8 @@ settings.register_profile(
 settings.load_profile("kernels")
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
-SIMULATED_ROWS = 300
-"""A simulated thread costs half a millisecond."""
+SIMULATED_ROWS = 3000
+"""The simulator runs Python."""
 
 
 @dataclass(frozen=True)

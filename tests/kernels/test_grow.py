@@ -75,9 +75,7 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
 )
 def test_parity(target, oracle, same, pack, settings):
     rng = np.random.default_rng(1)
-    n = target.rows(500, simulated=60)
-    if target.simulated and "max_depth" not in settings:
-        settings = {**settings, "max_leaves": min(settings.get("max_leaves", 6), 8)}
+    n = target.rows(500)
     codes = columns(n, rng)
     rows = records(codes, rng, pack)
     actual, expected = (grow_on(t, codes, rows, **settings) for t in (target, oracle))
@@ -87,7 +85,7 @@ def test_parity(target, oracle, same, pack, settings):
 
 def test_rows_outside_the_sample_have_no_leaf(target, oracle, same, pack):
     rng = np.random.default_rng(2)
-    codes = columns(target.rows(300, simulated=80), rng)
+    codes = columns(target.rows(300), rng)
     rows = records(codes, rng, pack)[::3]
     *_, leaf = grow_on(target, codes, rows)
     same(leaf, grow_on(oracle, codes, rows)[-1])
@@ -98,9 +96,9 @@ def test_rows_outside_the_sample_have_no_leaf(target, oracle, same, pack):
 def test_few_histograms_grow_the_same_trees(target, oracle, same, pack, monkeypatch, slots):
     """Histograms that were given up are built again."""
     rng = np.random.default_rng(3)
-    codes = columns(target.rows(400, simulated=50), rng)
+    codes = columns(target.rows(400), rng)
     rows = records(codes, rng, pack)
-    settings = {"max_leaves": UNLIMITED, "max_depth": 3 if target.simulated else 4}
+    settings = {"max_leaves": UNLIMITED, "max_depth": 4}
     expected = grow_on(oracle, codes, rows, **settings)
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
     actual = grow_on(target, codes, rows, **settings)

@@ -84,9 +84,11 @@ def expected_trees(oracle: Any, monotone: Any, arguments: Any, settings: Any) ->
 
 def check_parity(target, oracle, same, settings, monotone=(), **arguments):
     """Equal trees, and equal records behind them."""
-    if target.simulated or target.xp.__name__ == "array_api_strict":  # the slow ones
+    slow = target.xp.__name__ == "array_api_strict"
+    if target.simulated or slow:
         arguments |= SMALL
         monotone = tuple(monotone[f] for f in SMALL["features"] if monotone)
+    if slow:
         settings = settings | {"max_depth": 2}
         settings["max_leaves"] = min(settings.get("max_leaves", UNLIMITED), 3)
     key = monotone, tuple(arguments.items())
@@ -189,7 +191,7 @@ def test_features_without_splits(target, oracle, same):
 
 
 def test_trees_of_a_batch_are_those_grown_alone(target, same):
-    together = mixed_problem(20 if target.simulated else 60, 3, n_trees=2, features=[0, 4])
+    together = mixed_problem(60, 3, n_trees=2, features=[0, 4])
     settings = {"max_depth": 2, "max_features": 1, "shuffle": 1}
     grown, _ = together.grow(target, **settings)
     first = slice(int(together.tree_begin[0]), int(together.tree_end[0]))
@@ -207,7 +209,7 @@ def test_trees_of_a_batch_are_those_grown_alone(target, same):
 def test_codes_of_either_width_grow_the_same_trees(target, same):
     """Where every value has a bin."""
     rng = np.random.default_rng(0)
-    X = rng.integers(0, 9, (20 if target.simulated else 80, 2)).astype(float)
+    X = rng.integers(0, 9, (80, 2)).astype(float)
     labels = classes_target(rng.integers(0, 2, X.shape[0]))
     narrow, wide = (
         problem(X, labels, categorical=(1,), dtype=dtype).grow(target, max_depth=2)[0]

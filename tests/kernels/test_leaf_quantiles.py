@@ -49,17 +49,17 @@ def expected(leaf, values, weight, quantile, n_nodes):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n, n_nodes", [(1, 1), (2, 3), (257, 1), (5000, 9)])
 def test_parity_and_definition(target, same, n, n_nodes, weighted):
-    leaf, values, weight = table(target.rows(n, simulated=120), n_nodes)
+    leaf, values, weight = table(target.rows(n), n_nodes)
     if n == 1:
         leaf[:] = 0
-    for quantile in QUANTILES[: 2 if target.simulated else None]:
+    for quantile in QUANTILES:
         actual = run(target, leaf, values, weight if weighted else NONE, quantile, n_nodes)
         ones = np.ones(leaf.size, np.int64)
         same(actual, expected(leaf, values, weight if weighted else ones, quantile, n_nodes))
 
 
 def test_without_weights_it_is_numpys(target):
-    leaf, values, _ = table(target.rows(400, simulated=60), 4)
+    leaf, values, _ = table(target.rows(400), 4)
     for quantile in (0.25, 0.5):
         actual = run(target, leaf, values, NONE, quantile, 4)
         for node in (0, 1, 3):
@@ -69,7 +69,7 @@ def test_without_weights_it_is_numpys(target):
 
 
 def test_a_weight_of_two_is_two_rows(target, same):
-    leaf, values, weight = table(target.rows(300, simulated=50), 3)
+    leaf, values, weight = table(target.rows(300), 3)
     weight = weight % 4 + 1
     repeated = np.repeat(np.arange(leaf.size), weight)
     for quantile in (0.5, 0.8):

@@ -79,16 +79,14 @@ def check(same, target, oracle, case):
 @pytest.mark.parametrize("n_bins", [(1,), (255,), (2, 17, 255, 1, 0, 64, 3, 3, 254)], ids=str)
 def test_parity(target, oracle, same, n_bins, missing):
     rng = np.random.default_rng(len(n_bins))
-    check(same, target, oracle, case_of(rng, n_bins, target.rows(3, simulated=2), missing=missing))
+    check(same, target, oracle, case_of(rng, n_bins, target.rows(3), missing=missing))
 
 
 @pytest.mark.parametrize("largest", [1, 2, 20])
 def test_parity_on_ties(target, oracle, same, largest):
     """Few rows with coarse statistics: bins, features and sides tie all the time."""
     rng = np.random.default_rng(largest)
-    case = case_of(
-        rng, (12, 12, 5), n_nodes=target.rows(40, simulated=4), n_rows=7, largest=largest
-    )
+    case = case_of(rng, (12, 12, 5), n_nodes=target.rows(40), n_rows=7, largest=largest)
     case.histograms[:, :, 1] = case.histograms[:, :, 0]
     check(same, target, oracle, case)
 

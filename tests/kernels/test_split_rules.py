@@ -102,7 +102,7 @@ def categories_of(rng, case: Case) -> CategorySplits:
 @pytest.mark.parametrize("which", ["bounds", "categories", "both"])
 def test_parity(target, oracle, same, which, largest, counted):
     rng = np.random.default_rng(largest)
-    case = case_of(rng, target.rows(8, simulated=2), 300, largest)
+    case = case_of(rng, target.rows(8), 300, largest)
     bounds = None if which == "categories" else bounds_of(rng, case)
     categories = None if which == "bounds" else categories_of(rng, case)
     settings = (case, bounds, categories, 12, counted)
@@ -214,7 +214,7 @@ def random_set(rng) -> np.ndarray:
 
 def test_partition_by_sets(target, pack):
     rng = np.random.default_rng(3)
-    n = target.rows(900, simulated=120)
+    n = target.rows(900)
     codes = rng.integers(0, 256, (2, n)).astype(np.uint8)
     records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
     begin, end = np.array([0, n // 3, n // 2]), np.array([n // 3, n // 2, n])
@@ -240,7 +240,7 @@ def test_partition_by_sets(target, pack):
 
 def test_leaves_by_sets(target):
     rng = np.random.default_rng(4)
-    n = target.rows(500, simulated=60)
+    n = target.rows(500)
     codes = rng.integers(0, 256, (2, n)).astype(np.uint8)
     sets = np.zeros((5, CODE_WORDS), np.uint32)
     sets[0], sets[2] = random_set(rng), random_set(rng)
@@ -263,7 +263,7 @@ def test_leaves_by_sets(target):
 @pytest.mark.parametrize("settings", [{}, {"min_samples_leaf": 12}, {"max_depth": 3}], ids=str)
 def test_growth_parity(target, oracle, same, pack, settings):
     rng = np.random.default_rng(5)
-    n = target.rows(500, simulated=70)
+    n = target.rows(500)
     n_bins = np.array([30, 3, 90, 12], np.int32)
     codes = np.stack([rng.integers(0, k, n) for k in n_bins]).astype(np.uint8)
     codes[0, rng.random(n) < 0.1] = MISSING
