@@ -1,171 +1,171 @@
-"""Log loss and RMSE on real tables, beside the other libraries.
+"""Errors on real data beside the other libraries, over several splits.
 
-Three comparisons, each over several 75/25 splits, stratified for classes:
+gradient boosting
+    Log loss and RMSE beside LightGBM, XGBoost, HistGradientBoosting and CatBoost: at LightGBM's
+    settings, at XGBoost's, and with every library's own defaults.
+estimators
+    Every estimator beside scikit-learn's at the same settings, as one table: means over the
+    splits with their standard errors, and their ratio. Isolation forests learn from all rows and
+    are asked which of them are outliers; their runs differ by the seed alone.
 
-same settings as LightGBM
-    31 leaves, at least 20 rows and a hessian of 1e-3 a leaf, lambda = 0, rate 0.1, 100 trees.
-same settings as XGBoost
-    Leaf-wise to 31 leaves, lambda = 1, hessian of 1 a leaf, no least number of rows, rate 0.1,
-    100 trees, 255 bins. With K > 2 classes XGBoost's hessian is 2 p (1 - p), that of gpuens (and
-    LightGBM) K / (K - 1) p (1 - p). The least hessian, lambda and the rate of gpuens are therefore
-    multiplied by K / (K - 1) / 2, which makes the two models the same in exact arithmetic.
-defaults
-    100 trees, everything else as each library has it; no early stopping anywhere.
-
-A table's ratio divides the means over the splits; below 1 gpuens is better.
+Splits are 75/25, stratified for classes. A ratio divides means over the splits; below 1 gpuens is
+better. Its standard error pairs the runs of a split; since splits share rows, it tells how much
+the ratio depends on them, not how it would turn out on other data. Published values stem from
+splits of their authors' own. A table that is missing, and a library that is missing or fails, is
+named and left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss, root_mean_squared_error
-from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
-from . import drawing, peers
-from .machine import ROOT
+from . import accuracy_boosting, drawing, peers
+from .accuracy_estimators import ESTIMATORS, PUBLISHED, Setup
+from .accuracy_tables import TASKS, Table, load, parts_of
+from .counterparts import DATA, OURS, THEIRS, GapError, say_skipped
+from .markdown import table as markdown_table
+from .markdown import with_error
 from .records import Record, options_of, positive
 
-TASKS: dict[str, peers.Task] = {
-    "spambase": "binary",
-    "adult": "binary",
-    "higgs_lightgbm": "binary",
-    "covtype_first20k": "multiclass",
-    "california_housing": "regression",
-    "bike": "regression",
-}
-"""The tables; categories are used as numbers."""
+LIBRARIES = (OURS, THEIRS)
+COMPARISONS = "comparisons of boosting"
 
-Fit = tuple[str, peers.Settings]
+Runs = dict[str, list[float]]
 
 
-@dataclass(frozen=True)
-class Table:
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    task: peers.Task
-
-    @property
-    def n_classes(self) -> int:
-        return 0 if self.task == "regression" else int(np.unique(self.y).size)
+def standard_error(runs: Sequence[float]) -> float | None:
+    """Of the mean; None of a single run."""
+    return float(np.std(runs, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else None
 
 
-def load(folder: Path, name: str, max_rows: int | None) -> Table:
-    """One ``.npz`` file with the arrays X and y."""
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
-        X, y = file["X"], file["y"]
-    if max_rows is not None:
-        rows = np.random.default_rng(0).permutation(len(y))[:max_rows]
-        X, y = X[rows], y[rows]
-    if TASKS[name] == "regression":
-        return Table(name, X, y.astype(np.float64), TASKS[name])
-    return Table(name, X, np.unique(y, return_inverse=True)[1], TASKS[name])
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float | None]:
+    """The ratio of two means and its standard error by linearisation (Cochran 1977, 6.4): that of
+    the mean of ``ours - ratio * theirs``, divided by the mean of theirs."""
+    mean = float(np.mean(theirs))
+    if mean == 0.0:
+        return {"ratio": None, "ratio_standard_error": None}
+    ratio = float(np.mean(ours)) / mean
+    error = standard_error([a - ratio * b for a, b in zip(ours, theirs, strict=True)])
+    return {"ratio": ratio, "ratio_standard_error": None if error is None else error / mean}
 
 
-def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str, dict[str, Fit]]:
-    """Who is trained with which settings, for each comparison."""
-    k = table.n_classes
-    lgb = peers.Settings(n_trees, 31, threads=threads, seed=seed)
-    xgb = replace(lgb, min_samples_leaf=1, min_sum_hessian=1.0, l2=1.0)
-    half = k / (k - 1) / 2 if k > 2 else 1.0
-    ours = replace(xgb, min_sum_hessian=half, l2=half, learning_rate=0.1 * half)
-    own = replace(peers.defaults(threads, seed), n_trees=n_trees)
-    everyone = (peers.OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
-    return {
-        "same as LightGBM": {peers.OURS: (peers.OURS, lgb), "LightGBM": ("LightGBM", lgb)},
-        "same as XGBoost": {peers.OURS: (peers.OURS, ours), "XGBoost": ("XGBoost", xgb)},
-        "defaults": {library: (library, own) for library in everyone},
-    }
+def outliers(table: Table) -> Table:
+    """The same rows with y = 1 where they count as outliers: the smaller of two classes, the three
+    smallest of more."""
+    counts = np.bincount(table.y)
+    smallest = np.argsort(counts, kind="stable")[: 1 if counts.size == 2 else 3]
+    return Table(table.name, table.X, np.isin(table.y, smallest).astype(np.int64), "binary")
 
 
-def loss_of(table: Table, fit: Fit, seed: int) -> float:
-    """Log loss or RMSE on the held-out quarter."""
-    stratify = None if table.task == "regression" else table.y
-    parts = train_test_split(table.X, table.y, test_size=0.25, random_state=seed, stratify=stratify)
-    X, X_test, y, y_test = parts
-    model = peers.estimator(fit[0], table.task, fit[1]).fit(X, y)
-    if table.task == "regression":
-        return float(root_mean_squared_error(y_test, model.predict(X_test)))
-    p = peers.probabilities(model, X_test)
-    return float(log_loss(y_test, p, labels=np.arange(table.n_classes)))
+def loss_of(name: str, library: str, table: Table, seed: int, options: argparse.Namespace) -> float:
+    """The metric of one fit."""
+    kind = ESTIMATORS[name]
+    model = kind.make(
+        library, Setup(table.task, options.trees, options.threads, seed, table.n_classes)
+    )
+    metric = kind.metric(table.task)[1]
+    if name == "isolation forest":
+        known = outliers(table)
+        return metric(model.fit(table.X), known.X, known.y)
+    X, X_test, y, y_test = parts_of(table, seed)
+    return metric(model.fit(X, y), X_test, y_test)
 
 
-def measure(table: Table, options: argparse.Namespace, libraries: Sequence[str]) -> dict[str, Any]:
-    """All losses on one table: comparison, library, one value for each seed."""
-    losses: dict[str, dict[str, list[float]]] = {}
-    for seed in range(options.seeds):
-        plan = comparisons(table, options.trees, options.threads, seed)
-        for comparison, fits in plan.items():
-            for name, fit in fits.items():
-                if name in libraries:
-                    runs = losses.setdefault(comparison, {}).setdefault(name, [])
-                    runs.append(loss_of(table, fit, seed))
-    return losses
+def measure(name: str, table: Table, options: argparse.Namespace) -> dict[str, Any]:
+    """Both libraries on all splits of one table."""
+    losses: Runs = {}
+    gaps = []
+    for library in LIBRARIES:
+        try:
+            losses[library] = [
+                loss_of(name, library, table, seed, options) for seed in range(options.seeds)
+            ]
+        except Exception as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            gaps.append(say_skipped(GapError(f"{name} of {library} on {table.name}: {first}")))
+    entry: dict[str, Any] = {"metric": ESTIMATORS[name].metric(table.task)[0], "losses": losses}
+    if len(losses) == len(LIBRARIES):
+        entry |= paired_ratio(losses[OURS], losses[THEIRS])
+    if (name, table.name) in PUBLISHED:
+        value, source = PUBLISHED[name, table.name]
+        entry["published"] = {"value": value, "source": source}
+    return {**entry, "gaps": gaps} if gaps else entry
 
 
-def summary(losses: dict[str, dict[str, dict[str, list[float]]]]) -> dict[str, Any]:
-    """For each comparison and peer: our loss by its, table by table, and taken together."""
-    together: dict[str, Any] = {}
-    for table, by_comparison in losses.items():
-        for comparison, runs in by_comparison.items():
-            for peer in [name for name in runs if name != peers.OURS]:
-                ratio = float(np.mean(runs[peers.OURS]) / np.mean(runs[peer]))
-                entry = together.setdefault(comparison, {}).setdefault(peer, {"ratios": {}})
-                entry["ratios"][table] = ratio
-    for by_peer in together.values():
-        for entry in by_peer.values():
-            ratios = list(entry["ratios"].values())
-            entry["geometric_mean"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            entry["worst"] = max(ratios)
-    return together
+def measure_estimators(options: argparse.Namespace) -> dict[str, Any]:
+    """Every estimator on every table of its own."""
+    tables: dict[str, Table] = {}
+    results: dict[str, Any] = {}
+    for name in [name for name in ESTIMATORS if name in options.estimators]:
+        for of in [of for of in ESTIMATORS[name].tables if of in options.only]:
+            try:
+                tables.setdefault(of, load(options.data, of, options.rows))
+            except GapError as gap:
+                if str(gap) not in results.setdefault("gaps", []):
+                    results["gaps"].append(say_skipped(gap))
+                continue
+            results.setdefault(name, {})[of] = entry = measure(name, tables[of], options)
+            print(f"  {name:<18}{' '.join(row_of(of, entry)[:-1])}", flush=True)
+    return results
 
 
-def show(results: dict[str, Any]) -> None:
-    for comparison, by_peer in results["summary"].items():
-        print(comparison)
-        for peer, entry in by_peer.items():
-            tables = "  ".join(f"{name} {ratio:.4f}" for name, ratio in entry["ratios"].items())
-            print(
-                f"  gpuens ÷ {peer:<10} geometric mean {entry['geometric_mean']:.4f}  "
-                f"worst {entry['worst']:.4f}  ({tables})"
-            )
+def row_of(table: str, entry: dict[str, Any]) -> list[str]:
+    """Cells of one line: table and metric, ours, theirs, ratio, published."""
+    cells = [f"{table}, {entry['metric']}"]
+    for library in LIBRARIES:
+        runs = entry["losses"].get(library)
+        cells.append(with_error(float(np.mean(runs)), standard_error(runs)) if runs else "")
+    ratio = entry.get("ratio")
+    cells.append("" if ratio is None else with_error(ratio, entry["ratio_standard_error"]))
+    published = entry.get("published")
+    return [*cells, f"{published['value']:g} ({published['source']})" if published else ""]
+
+
+def estimators_table(results: dict[str, Any]) -> str:
+    """All estimators as Markdown."""
+    rows = []
+    for name, by_table in results.items():
+        for table, entry in by_table.items() if name != "gaps" else ():
+            first, *cells = row_of(table, entry)
+            rows.append([f"{name}: {first}", *cells])
+    return markdown_table(["mean ± standard error", *LIBRARIES, "ratio", "published"], rows)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = options_of("accuracy", __doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--data",
-        type=Path,
-        default=ROOT.parent / "shared" / "data",
+        "--data", default=DATA, type=type(DATA),
         help="folder of the tables, NAME.npz with X and y (default: ../shared/data)",
-    )
+    )  # fmt: skip
     parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), help="tables")
+    parser.add_argument("--estimators", nargs="+", choices=[COMPARISONS, *ESTIMATORS],
+                        default=[COMPARISONS, *ESTIMATORS], help="lines of the table")  # fmt: skip
     parser.add_argument("--seeds", type=positive, default=5, help="number of splits (5)")
     parser.add_argument("--trees", type=positive, default=100, help="rounds of boosting (100)")
     parser.add_argument("--threads", type=positive, default=2, help="threads (2)")
     parser.add_argument("--rows", type=positive, help="use only so many rows of each table")
     options = parser.parse_args(argv)
     there = [name for name in options.only if (options.data / f"{name}.npz").is_file()]
-    for name in sorted(set(options.only) - set(there)):
-        print(f"skipped: {name}.npz is not in {options.data}")
     if not there:
+        for name in options.only:
+            print(f"skipped: {name}.npz is not in {options.data}")
         return 0
     peers.silence()
     record = Record("accuracy", options)
-    libraries = peers.installed([peers.OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost"])
-    losses = {}
-    for name in there:
-        print(name, flush=True)
-        losses[name] = measure(load(options.data, name, options.rows), options, libraries)
-    results = {"losses": losses, "summary": summary(losses)}
-    show(results)
-    drawing.draw(drawing.accuracy, record.write(results), record.path.with_suffix(".png"))
+    results: dict[str, Any] = {}
+    with threadpool_limits(options.threads):
+        if COMPARISONS in options.estimators:
+            results = accuracy_boosting.measure_all(options)
+            accuracy_boosting.show(results)
+        results["estimators"] = measure_estimators(options)
+    print(estimators_table(results["estimators"]))
+    content = record.write(results)
+    if results.get("summary"):
+        drawing.draw(drawing.accuracy, content, record.path.with_suffix(".png"))
     return 0

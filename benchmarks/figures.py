@@ -2,96 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from .figures_base import Figure, measured_parts, our_error
+from .figures_boosting import accuracy, fit, many_fits, memory, predict, startup
+from .figures_gpu import NOT_RUN, gpu
+from .figures_variants import adaboost, categories, inspection, losses, scaling, stacking
+
+__all__ = ["FIGURES", "NOT_RUN", "Figure", "forests", "gpu", "published"]
+
 Record = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One line of the table: what, at most how much, and what was measured."""
-
-    what: str
-    at_most: float
-    measured: float
-    unit: str = ""
-
-    @property
-    def reached(self) -> bool:
-        return self.measured <= self.at_most
-
-
-FIT = {
-    "1m": {"LightGBM": 0.50, "LightGBM quantised": 0.75, "XGBoost": 0.60, "HistGB": 0.50},
-    "covtype": {"LightGBM": 0.80},
-}
-FIT_AGAINST_BEST = {"100k": 0.60, "10k": 0.60}
-BEST_OF = ("LightGBM", "XGBoost", "HistGB")
-
-
-def fit(record: Record) -> Iterator[Figure]:
-    for key, workload in record["results"].items():
-        libraries = workload["libraries"]
-        for peer, limit in FIT.get(key, {}).items():
-            if peer in libraries:
-                what = f"train {workload['title']} ÷ {peer}"
-                yield Figure(what, limit, libraries[peer]["ratio"])
-        if key in FIT_AGAINST_BEST:
-            ratios = {name: libraries[name]["ratio"] for name in BEST_OF if name in libraries}
-            best = max(ratios, key=lambda name: ratios[name])
-            what = f"train {workload['title']} ÷ the fastest ({best})"
-            yield Figure(what, FIT_AGAINST_BEST[key], ratios[best])
-
-
-def predict(record: Record) -> Iterator[Figure]:
-    calls = {
-        "XGBoost": "XGBoost",
-        "XGBoost inplace_predict": "XGBoost's `inplace_predict`",
-    }
-    for part, limit in (("table", 0.20), ("row", 1.0)):
-        shape = record["results"][part]
-        rows = "one row" if part == "row" else f"{shape['n_rows']:,} rows"
-        for call, text in calls.items():
-            if call in shape["libraries"]:
-                what = f"predict {rows}, {shape['n_trees']} trees ÷ {text}"
-                yield Figure(what, limit, shape["libraries"][call]["ratio"])
-
-
-def accuracy(record: Record) -> Iterator[Figure]:
-    summary = record["results"]["summary"]
-    for peer in ("LightGBM", "XGBoost"):
-        entry = summary.get(f"same as {peer}", {}).get(peer)
-        if entry:
-            what = f"loss ÷ {peer}, same settings"
-            yield Figure(f"{what}: geometric mean", 1.003, entry["geometric_mean"])
-            yield Figure(f"{what}: worst table", 1.03, entry["worst"])
-    own = summary.get("defaults", {})
-    if own:
-        best = max(own, key=lambda peer: own[peer]["geometric_mean"])
-        what = f"loss ÷ the best library ({best}), every library's defaults: geometric mean"
-        yield Figure(what, 1.0, own[best]["geometric_mean"])
-
-
-def startup(record: Record) -> Iterator[Figure]:
-    medians = record["results"]["medians"]
-    settings = record["settings"]
-    task = f"first fit, {settings['rows']:,} × 20, {settings['trees']} trees"
-    warm, cold = medians.get("gpuens, warm cache"), medians.get("gpuens, cold cache")
-    if warm:
-        what = f"new process, kernels cached: import + {task}"
-        yield Figure(what, 1.5, warm["import + first fit"], "s")
-    if cold:
-        yield Figure(f"new process, nothing cached: {task}", 12.0, cold["first fit"], "s")
-
-
-def memory(record: Record) -> Iterator[Figure]:
-    rows = record["settings"]["rows"]
-    what = f"peak memory beyond the input ÷ the input as float32, {rows:,} × 28"
-    yield Figure(what, 1.0, record["results"]["gpuens"]["relative"])
-
 
 FOREST_TIMES = {"depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0}
 FOREST_WORK = {
@@ -140,22 +61,20 @@ def published(record: Record) -> Iterator[Figure]:
         yield Figure(f"{table}: out-of-bag error beside test error, difference", 1.0, gap, "points")
 
 
-def measured_parts(part: dict[str, Any]) -> dict[str, Any]:
-    """Without what was missing."""
-    return {name: row for name, row in part.items() if name != "gaps" and "gaps" not in row}
-
-
-def our_error(row: dict[str, Any]) -> float:
-    """Our mean error."""
-    return fmean(row["errors"]["gpuens"])
-
-
-FIGURES = {
+FIGURES: dict[str, Callable[[Record], Iterator[Figure]]] = {
     "fit": fit,
     "predict": predict,
-    "accuracy": accuracy,
+    "many_fits": many_fits,
     "startup": startup,
     "memory": memory,
+    "accuracy": accuracy,
     "forests": forests,
     "published": published,
+    "adaboost": adaboost,
+    "losses": losses,
+    "categories": categories,
+    "stacking": stacking,
+    "inspection": inspection,
+    "scaling": scaling,
 }
+"""By the program that measures them. Those of GPUs stand in ``figures_gpu``."""

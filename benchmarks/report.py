@@ -1,169 +1,204 @@
-"""Write the results into README.md, between its two markers, and draw their picture.
+"""Write the results into README.md, between its two markers, and draw their pictures.
 
-Everything comes from the newest JSON file of each program; the same files give the same text.
+Everything comes from the newest JSON file of each program; the same files give the same text. A
+result that is missing, damaged or lacks what is shown of it is named in the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
-from . import drawing
-from .counterparts import OURS, THEIRS
-from .figures import FIGURES, measured_parts
+from . import conformance_results, drawing
+from . import report_tables as tables
+from .accuracy import estimators_table
+from .figures import FIGURES
 from .machine import ROOT
-from .records import newest, options_of
+from .markdown import details, gaps_of
+from .records import RecordError, options_of, read_record
+from .report_text import (
+    DAMAGED,
+    Record,
+    Records,
+    Report,
+    count_line,
+    figures_table,
+    identity_line,
+    kernels_text,
+    measured_on,
+)
 
 START, END = "<!-- results -->", "<!-- /results -->"
-FORESTS = ("forests", "published")
-"""Programs with a part of the text of their own."""
-PEERS = ("lightgbm", "xgboost", "xgboost-cpu", "scikit-learn", "catboost")
-NAMES = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
-         "catboost": "CatBoost"}  # fmt: skip
-
-LIBRARIES = (OURS, THEIRS)
-Records = dict[str, dict[str, Any]]
+PROGRAMS = ("identity", *FIGURES, "kernels", "gpu")
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; numbers stand on the right."""
-    rule = ["---", *["---:"] * (len(head) - 1)]
-    lines = [" | ".join(cells) for cells in (head, rule, *rows)]
-    return "\n".join(f"| {line} |" for line in lines)
+def boosting_part(report: Report, pictures: dict[str, str]) -> None:
+    """Speed beside the peers: what a visitor looks for first."""
+    picture = f"![Time to train relative to gpuens]({pictures['fit']})" if "fit" in pictures else ""
+    report.section(
+        "Time to train and to predict", picture,
+        report.show("fit", tables.fit_table),
+        report.show("predict", tables.predict_table),
+        more=[report.figures_table("fit", "predict", "many_fits")],
+        summary="What is asked of these times",
+    )  # fmt: skip
+    report.section(
+        "Accuracy",
+        report.show("accuracy", tables.comparisons_table),
+        report.show("accuracy", lambda r: tables.estimators_summary(r)
+                    if "estimators" in r["results"] else ""),
+        more=[report.figures_table("accuracy"),
+              report.show("accuracy", lambda r: estimators_table(r["results"]["estimators"])
+                          if "estimators" in r["results"] else "")],
+        summary="Table by table, with standard errors and published values",
+    )  # fmt: skip
 
 
-def measured_on(record: dict[str, Any]) -> str:
-    """Machine, versions and day of a result."""
-    machine, versions = record["machine"], record["versions"]
-    peers = [f"{NAMES.get(p, p)} {versions[p]}" for p in PEERS if p in versions]
-    gpus = "".join(f", {gpu}" for gpu in dict.fromkeys(machine["gpus"]))
-    return (
-        f"{machine['cpu']}, {machine['cores']} cores, {machine['ram_gib']:.0f} GiB{gpus}; "
-        f"gpuens {versions['gpuens']}, Python {versions['python']}, {', '.join(peers)}; "
-        f"{record['date'][:10]}"
-    )
+def ensembles_part(report: Report) -> None:
+    """Forests, variants of boosting, combinations."""
+    report.section(
+        "Trees, bagging and forests beside scikit-learn's",
+        report.figures_table("forests"),
+        more=[report.figures_table("published"),
+              report.show("published", tables.published_table)],
+        summary="Error rates beside published ones",
+    )  # fmt: skip
+    report.section(
+        "AdaBoost, losses, categories",
+        report.figures_table("adaboost", "losses", "categories"),
+        more=[report.show("adaboost", tables.adaboost_table),
+              report.show("losses", tables.losses_table),
+              report.show("categories", tables.categories_table)],
+        summary="Beside the other libraries at the same settings",
+    )  # fmt: skip
+    report.section(
+        "Stacks, votes, inspection", report.figures_table("stacking", "inspection"),
+        more=[report.show("stacking", tables.stacking_table),
+              report.show("inspection", tables.inspection_table)],
+        summary="Members and combinations one by one",
+    )  # fmt: skip
 
 
-def number(value: float, unit: str = "") -> str:
-    """Three digits, and not fewer than are before the point."""
-    text = f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
-    if 0.9 < value < 1.1:
-        text = f"{value:.4f}"
-    return f"{text} {unit}".strip()
+def machine_part(report: Report, pictures: dict[str, str]) -> None:
+    """What training costs beside time, and how both grow."""
+    picture = f"![Time and memory by rows]({pictures['scaling']})" if "scaling" in pictures else ""
+    report.section(
+        "Growth with the data", picture, report.figures_table("scaling"),
+        more=[report.show("scaling", tables.scaling_tables)], summary="Every size",
+    )  # fmt: skip
+    report.section(
+        "Memory and new processes", report.figures_table("startup", "memory"),
+        more=[report.show("startup", tables.startup_table),
+              report.show("memory", tables.memory_table)],
+        summary="Beside the other libraries",
+    )  # fmt: skip
 
 
-def asked(value: float, unit: str) -> str:
-    return f"{value:g} {unit}".strip()
+def proofs_part(report: Report) -> None:
+    """GPUs, kernels, identity, scikit-learn's own tests."""
+    report.section("On a GPU", figures_table(report.on_gpu),
+                   more=[report.show("gpu", tables.gpu_tables)],
+                   summary="Times by number of rows")  # fmt: skip
+    report.section("The same model everywhere", report.show("identity", identity_line), summary="")
+    report.section("scikit-learn's own tests", report.show("conformance", conformance_results.line),
+                   more=[report.show("conformance", conformance_results.text)],
+                   summary="Share of the tests that pass, and why the others do not")  # fmt: skip
+    report.section("Operations beside their floors", more=[report.show("kernels", kernels_text)],
+                   summary="Time, bytes and additions of every operation")  # fmt: skip
 
 
-def fit_table(record: dict[str, Any]) -> str:
-    """Seconds to train, by workload and library."""
-    workloads = record["results"].values()
-    libraries = list(dict.fromkeys(name for w in workloads for name in w["libraries"]))
-    rows = []
-    for workload in workloads:
-        times = workload["libraries"]
-        cells = [drawing.seconds(times[n]["median"]) if n in times else "" for n in libraries]
-        rows.append([workload["title"], *cells])
-    return table(["median time to train", *libraries], rows)
-
-
-def figures_table(records: Records, names: Iterable[str]) -> str:
-    """Every figure asked for, and what was measured."""
-    rows = []
-    for name in names:
-        if name in records:
-            for figure in FIGURES[name](records[name]):
-                value = number(figure.measured, figure.unit)
-                reached = "yes" if figure.reached else "**no**"
-                rows.append([figure.what, asked(figure.at_most, figure.unit), value, reached])
-    return table(["figure", "at most", "measured", "reached"], rows)
-
-
-def identity_line(record: dict[str, Any]) -> str:
-    """What was found to be identical."""
-    different = [
-        f"{kind}: {case}"
-        for kind, cases in record["results"]["equal"].items()
-        for case, same in cases.items()
-        if not same
-    ]
-    kinds = ", ".join(record["results"]["equal"])
-    if different:
-        return f"**Different fingerprints**: {'; '.join(different)} (compared: {kinds})."
-    return f"Identical fingerprints (compared: {kinds})."
-
-
-def published_table(record: dict[str, Any]) -> str:
-    """Error rates beside published ones."""
-    rows = []
-    for part in map(measured_parts, record["results"].values()):
-        for name, entry in part.items():
-            for kind, row in {"": entry}.items() if "errors" in entry else entry.items():
-                values = row.get("published", ())
-                values = values if isinstance(values, list | tuple) else [values]
-                errors = row["errors"]
-                means = [f"{fmean(errors[n]):.2f}" if n in errors else "" for n in LIBRARIES]
-                text = ", ".join(filter(None, (name, kind)))
-                rows.append([text, " / ".join(f"{value:g}" for value in values), *means])
-    return table(["error in %", "published / re-run", *LIBRARIES], rows)
-
-
-def gaps_of(results: Any) -> Iterator[str]:
-    """All that was missing, at any depth of the results."""
-    for name, part in results.items() if isinstance(results, dict) else ():
-        yield from part if name == "gaps" else gaps_of(part)
-
-
-def forests_part(records: Records) -> Iterator[str]:
-    """Trees, bagging and forests."""
-    yield "Trees, bagging and forests beside scikit-learn's:"
-    yield figures_table(records, FORESTS)
-    if "published" in records:
-        yield published_table(records["published"])
-    gaps = [gap for name in FORESTS if name in records for gap in gaps_of(records[name]["results"])]
-    if gaps:
-        yield f"Not measured: {'; '.join(dict.fromkeys(gaps))}."
-
-
-def gpu_part(record: dict[str, Any]) -> Iterator[str]:
-    """Times on a GPU."""
-    parts = record["results"]["fit"]
-    libraries = list(dict.fromkeys(name for part in parts for name in part["libraries"]))
-    rows = []
-    for part in parts:
-        times = part["libraries"]
-        cells = [drawing.seconds(times[n]["median"]) if n in times else "" for n in libraries]
-        shape = f"{part['n_rows']:,} × {part['n_features']}, {part['n_trees']} trees"
-        rows.append([shape, *cells])
-    yield table(["median time to train on the GPU", *libraries], rows)
-    yield f"Measured on: {measured_on(record)}."
-
-
-def section(records: Records, picture: str | None) -> str:
-    """All of it as Markdown."""
-    paragraphs = []
-    if picture:
-        paragraphs.append(f"![Time to train relative to gpuens]({picture})")
-    if "fit" in records:
-        paragraphs.append(fit_table(records["fit"]))
-    boosting = [name for name in FIGURES if name not in FORESTS]
-    paragraphs.append(figures_table(records, boosting))
-    if "identity" in records:
-        paragraphs.append(identity_line(records["identity"]))
-    if not records.keys().isdisjoint(FORESTS):
-        paragraphs += forests_part(records)
+def provenance(report: Report) -> None:
+    """Machines and versions, and all that is missing."""
     places: dict[str, list[str]] = {}
-    for name, record in records.items():
-        if name != "gpu":
-            places.setdefault(measured_on(record), []).append(name)
-    for place, names in places.items():
-        paragraphs.append(f"Measured ({', '.join(names)}) on: {place}.")
-    if "gpu" in records:
-        paragraphs += gpu_part(records["gpu"])
-    return "\n\n".join(paragraphs)
+    for name, record in report.records.items():
+        place = report.show(name, measured_on) if "machine" in record else ""
+        if place:
+            places.setdefault(place, []).append(name)
+    lines = [f"Measured ({', '.join(names)}) on: {place}." for place, names in places.items()]
+    gaps = [gap for record in report.records.values() for gap in gaps_of(record["results"])]
+    unknown = [name for name in PROGRAMS if name not in report.records and name != "gpu"]
+    missing = [f"`python -m benchmarks {name}` has no result" for name in unknown]
+    if "conformance" not in report.records:
+        missing.append("`python -m tests.conformance --json` has no result")
+    gaps = [*dict.fromkeys([*gaps, *missing, *report.problems])]
+    if gaps:
+        lines.append("Not measured:\n\n" + "\n".join(f"- {gap}" for gap in gaps))
+    if lines:
+        report.add(details("Machines, versions, and what is missing", lines))
+
+
+def section(
+    records: Records, pictures: dict[str, str] | None = None, problems: Iterable[str] = ()
+) -> str:
+    """All of it as Markdown.
+
+    Parameters
+    ----------
+    records : dict of str to record
+        By program; ``conformance`` and ``gpu`` among them.
+    pictures : dict of str to str, optional
+        Paths from the README, by program.
+    problems : iterable of str
+        Result files that could not be read.
+    """
+    report, pictures = Report(records, problems), pictures or {}
+    everything = [figure for found in report.figures.values() for figure in found]
+    report.add(count_line([*everything, *report.on_gpu]))
+    missed = [figure for figure in everything if figure.reached is False]
+    if missed:
+        report.add(details("What is not reached", [figures_table(missed)]))
+    boosting_part(report, pictures)
+    ensembles_part(report)
+    machine_part(report, pictures)
+    proofs_part(report)
+    provenance(report)
+    return "\n\n".join(report.paragraphs)
+
+
+def is_shown(record: Record) -> bool:
+    """Of ``scaling`` the ladder of rows of gradient boosting."""
+    if record["benchmark"] != "scaling":
+        return True
+    usual = record["settings"].get("estimator", "gradient_boosting") == "gradient_boosting"
+    return usual and "rows" in record["results"].get("axes", {})
+
+
+def read_all(folder: Path) -> tuple[Records, list[str]]:
+    """The newest result of every program, and the files that could not be read."""
+    records: Records = {}
+    problems: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            if path.name.startswith("conformance"):
+                record = conformance_results.read(path)
+            else:
+                record = read_record(path)
+        except RecordError as error:
+            problems.append(str(error).replace(str(path), path.name))
+            continue
+        name = record["benchmark"]
+        if is_shown(record) and record["date"] >= records.get(name, {"date": ""})["date"]:
+            records[name] = record
+    order = [*PROGRAMS, "conformance"]
+    known = {name: records[name] for name in order if name in records}
+    return known, problems
+
+
+def draw_pictures(records: Records, readme: Path) -> dict[str, str]:
+    """Pictures beside the README; returns their paths from it."""
+    from .drawing_scaling import growth  # it imports this module's table
+
+    made = {}
+    for name, picture in (("fit", drawing.fit_times), ("scaling", growth)):
+        if name in records:
+            path = f"docs/images/{name}.png"
+            try:
+                drawing.draw(picture, records[name], readme.parent / path)
+            except DAMAGED as error:
+                print(f"skipped: no picture of {name}: {type(error).__name__} {error}")
+                continue
+            made[name] = path
+    return made
 
 
 def put_between_markers(text: str, new: str, path: Path) -> str:
@@ -178,20 +213,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = options_of("report", __doc__)
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file to rewrite")
     options = parser.parse_args(argv)
-    names = ("identity", *FIGURES, "gpu")
-    found = {name: newest(name, options.output) for name in names}
-    records = {name: record for name, record in found.items() if record is not None}
+    records, problems = read_all(options.output)
+    for problem in problems:
+        print(f"skipped: {problem}")
     if not records:
         print(f"skipped: no results in {options.output}; python -m benchmarks makes them")
         return 0
-    picture = None
-    if "fit" in records:
-        picture = "docs/images/fit.png"
-        drawing.draw(drawing.fit_times, records["fit"], options.readme.parent / picture)
     if not options.readme.is_file():
         raise SystemExit(f"{options.readme} is missing; it must hold {START} and {END}.")
     text = options.readme.read_text(encoding="utf-8")
-    new = put_between_markers(text, section(records, picture), options.readme)
+    put_between_markers(text, "", options.readme)
+    pictures = draw_pictures(records, options.readme)
+    new = put_between_markers(text, section(records, pictures, problems), options.readme)
     options.readme.write_text(new, encoding="utf-8")
     print(f"wrote {options.readme}")
     return 0
