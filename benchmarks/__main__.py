@@ -10,8 +10,10 @@ from importlib import import_module
 PROGRAMS = {
     "identity": "the same model with any number of threads and in every implementation",
     "fit": "time to train, beside LightGBM, XGBoost and scikit-learn",
+    "many_fits": "time of fifty small fits at once, beside LightGBM and XGBoost one by one",
     "predict": "time to predict a table and a single row",
-    "accuracy": "log loss and RMSE on real data, beside the same libraries and CatBoost",
+    "accuracy": "errors of all estimators on real data, beside the other libraries",
+    "kernels": "time of every operation beside its floor on this machine",
     "categories": "log loss with categorical features, beside LightGBM and scikit-learn",
     "forests": "time to train and use trees and forests, beside scikit-learn",
     "adaboost": "time to train AdaBoost and its test errors, beside scikit-learn",
@@ -21,18 +23,20 @@ PROGRAMS = {
     "stacking": "log loss of stacks and votes, beside their members and scikit-learn's stack",
     "startup": "a new process: import, first fit, first prediction",
     "memory": "peak memory of training",
+    "scaling": "time and memory against rows, features, depth, trees and threads",
+    "compare": "what became slower between two result files",
     "report": "the results in README.md, and their picture",
     "gpu_check": "tests and times on this machine's NVIDIA GPU",
 }
-STANDARD = [name for name in PROGRAMS if name != "gpu_check"]
+STANDARD = [name for name in PROGRAMS if name not in ("compare", "gpu_check", "scaling")]
 
 
 def main(argv: list[str] | None = None) -> int:
     listing = "\n".join(f"  {name:<11}{text}" for name, text in PROGRAMS.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure gpuens. Without NAME: everything but gpu_check, each in a process "
-        "of its own.",
+        description="Measure gpuens. Without NAME: everything but compare, gpu_check and scaling, "
+        "each in a process of its own.",
         epilog=f"programs:\n{listing}\n\n`python -m benchmarks NAME --help` lists the options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -17,7 +17,8 @@ from gpuens import show_config
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = (
     "gpuens", "lightgbm", "xgboost", "xgboost-cpu", "scikit-learn", "catboost", "numpy", "numba",
-    "numba-cuda", "cupy-cuda12x", "cupy-cuda13x",
+    "numba-cuda", "cupy-cuda12x", "cupy-cuda13x", "py-boost", "cuml-cu12", "cuml-cu13",
+    "nvforest-cu12", "nvforest-cu13",
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class Settings:
     l2: float | None = 0.0
     threads: int = 2
     seed: int = 0
+    max_depth: int | None = None
 
 
 def defaults(threads: int, seed: int) -> Settings:
@@ -52,6 +53,7 @@ def _gpuens(task: Task, s: Settings, **more: Any) -> Any:
         min_samples_leaf=s.min_samples_leaf,
         min_sum_hessian=s.min_sum_hessian,
         l2_regularization=s.l2,
+        max_depth=s.max_depth,
     )
     fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
     return cls(**{"device": "cpu", **fixed, **parameters, **more})
@@ -68,6 +70,7 @@ def _lightgbm(task: Task, s: Settings, **more: Any) -> Any:
         min_child_samples=s.min_samples_leaf,
         min_child_weight=s.min_sum_hessian,
         reg_lambda=s.l2,
+        max_depth=s.max_depth,
     )
     fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
     return cls(verbose=-1, **fixed, **parameters, **more)
@@ -83,13 +86,14 @@ def _xgboost(task: Task, s: Settings, **more: Any) -> Any:
     from xgboost import XGBClassifier, XGBRegressor
 
     cls = XGBRegressor if task == "regression" else XGBClassifier
-    growth = {"grow_policy": "lossguide", "max_leaves": s.max_leaf_nodes, "max_depth": 0}
+    leaf_wise = {"grow_policy": "lossguide", "max_leaves": s.max_leaf_nodes, "max_depth": 0}
+    depth = {"max_depth": s.max_depth} if s.max_depth else {}
     parameters = _given(
         learning_rate=s.learning_rate,
         max_bin=s.max_bins,
         min_child_weight=s.min_sum_hessian,
         reg_lambda=s.l2,
-        **(growth if s.max_leaf_nodes else {}),
+        **({**leaf_wise, **depth} if s.max_leaf_nodes else depth),
     )
     fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
     return cls(tree_method="hist", verbosity=0, **fixed, **parameters, **more)
@@ -107,6 +111,7 @@ def _hist_gradient_boosting(task: Task, s: Settings, **more: Any) -> Any:
         max_bins=s.max_bins,
         min_samples_leaf=s.min_samples_leaf,
         l2_regularization=s.l2,
+        max_depth=s.max_depth,
     )
     fixed = {"max_iter": s.n_trees, "early_stopping": False, "random_state": s.seed}
     return cls(**fixed, **parameters, **more)
