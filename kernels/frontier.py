@@ -1,7 +1,8 @@
 """Which nodes a growing batch of trees expands next, and what becomes of their children.
 
 This is the whole control of growth, shared by every implementation: the CPU calls it inside
-its parallel region, the host between CUDA launches. It sees numbers of nodes, never rows.
+its parallel region, CUDA in kernels of one block between those over the rows. It sees numbers of
+nodes, never rows.
 
 Best-first growth opens one leaf at a time, which leaves threads and GPUs idle. Here each
 round *simulates* the best-first order over the nodes whose split is known; the nodes that the
@@ -25,6 +26,7 @@ import numpy as np
 from .compilation import inner
 from .dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
 from .scalars.bounds import between_values, bounded_score, bounded_value
+from .scalars.primitives import mul
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
 
 NO_GAIN = -np.inf
@@ -38,7 +40,8 @@ HISTOGRAM_BYTES = 2**29
 N_NODES, N_EXPAND, N_PAIRS, N_RECHECK, N_FREE_SLOTS = range(5)
 
 # One table of records instead of many arrays, and one integer type: a compiled function costs
-# compile time for every array that it takes and for every combination of types.
+# compile time for every array that it takes and for every combination of types. Aligned, or a GPU
+# would read the fields byte by byte.
 _I, _F = np.int64, np.float64
 NODE = np.dtype(
     [
@@ -62,7 +65,8 @@ NODE = np.dtype(
         ("chosen", _I),  # 1: the simulation expands it
         ("leaf", _I),  # after ``finish``: number of the leaf that it is or is below
         ("key", np.uint64),  # for the sampling of features
-    ]
+    ],
+    align=True,
 )
 TREE = np.dtype(
     [
@@ -74,25 +78,28 @@ TREE = np.dtype(
         ("scale_h", _F),
         ("expanded", _I),  # number of nodes
         ("key", np.uint64),
-    ]
+    ],
+    align=True,
 )
 EXPANSION = np.dtype(
     [
         ("node", _I),
         ("n_left", _I),  # rows that went left, filled by the partition
         ("closes", _I),  # 1: the tree is complete with this split
-    ]
+    ],
+    align=True,
 )
 PAIR = np.dtype(
     [
         ("build", _I),  # the histogram of this node is added up from its rows
         ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
-    ]
+    ],
+    align=True,
 )
-RULE = np.dtype([("monotone", _I), ("kind", _I)])
+RULE = np.dtype([("monotone", _I), ("kind", _I)], align=True)
 """What a feature may do: 1 and -1 make values rise and fall along it; kind is that of
 ``CategorySplits``."""
-MEMBER = np.dtype([("group", _I), ("feature", _I)])
+MEMBER = np.dtype([("group", _I), ("feature", _I)], align=True)
 """A feature that may interact with the others of a group; those of a group stand together."""
 
 
@@ -301,24 +308,22 @@ def smallest_h(frontier, params, tree):
 def least_h(frontier, params, x):
     """Quantised hessian below which a child of the node is too small.
 
-    The number of rows of a child is estimated from its share of the node's hessian.
+    It says nothing about rows: in a node of nearly certain rows many weigh less than one that
+    is not. A child with too few rows is found out when its rows are counted (``recheck``).
     """
-    node = frontier.nodes[x]
-    share = node.h / (node.end - node.begin)
-    from_rows = int(math.ceil((params.min_samples_leaf - 0.5) * share))
-    return max(smallest_h(frontier, params, node.tree), from_rows)
+    return smallest_h(frontier, params, frontier.nodes[x].tree)
 
 
 @inner
 def l2_of(frontier, params, x):
     """The L2 regularisation in quantised units."""
-    return params.l2 * frontier.trees[frontier.nodes[x].tree].scale_h
+    return mul(params.l2, frontier.trees[frontier.nodes[x].tree].scale_h)
 
 
 @inner
 def category_least_h(frontier, params, x):
     """Quantised hessian below which a category goes with the missing values; its number of rows
-    is estimated as in ``least_h``."""
+    is estimated from its share of the hessian."""
     node = frontier.nodes[x]
     share = node.h / (node.end - node.begin)
     return max(1, int(math.ceil((params.cat_smooth - 0.5) * share)))
@@ -326,12 +331,12 @@ def category_least_h(frontier, params, x):
 
 @inner
 def category_smoothing(frontier, params, x):
-    return params.cat_smooth * frontier.trees[frontier.nodes[x].tree].scale_h
+    return mul(params.cat_smooth, frontier.trees[frontier.nodes[x].tree].scale_h)
 
 
 @inner
 def category_l2(frontier, params, x):
-    return (params.l2 + params.cat_l2) * frontier.trees[frontier.nodes[x].tree].scale_h
+    return mul(params.l2 + params.cat_l2, frontier.trees[frontier.nodes[x].tree].scale_h)
 
 
 @inner
@@ -583,7 +588,7 @@ def settle(frontier, params, x, score):
     """
     node = frontier.nodes[x]
     tree = frontier.trees[node.tree]
-    l2 = params.l2 * tree.scale_h
+    l2 = l2_of(frontier, params, x)
     parent = bounded_score(float(node.g), float(node.h), l2, node.low, node.high)
     quantised = score - parent
     gain = quantised / tree.scale_g / tree.scale_g * tree.scale_h
@@ -673,7 +678,7 @@ def emit(
 @inner
 def share_of(fraction, n):
     """How many of n features a fraction stands for, at least one."""
-    return max(1, min(n, int(math.floor(fraction * n + 0.5))))
+    return max(1, min(n, int(math.floor(mul(fraction, float(n)) + 0.5))))
 
 
 @inner

@@ -71,7 +71,7 @@ def grow(
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
     records : uint64, shape (m,)
-        The records of all trees, one segment after the other; reordered.
+        The records of all trees, one segment after the other; may be reordered.
     tree_begin, tree_end : int64, shape (n_trees,), NumPy
         Each tree's segment.
     keys : uint64, shape (n_trees,), NumPy
@@ -97,6 +97,11 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
     order = np.empty(capacity, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
     _finish(frontier, params, order, offset)
+    return emitted(frontier, order, offset, None)
+
+
+def emitted(frontier: Frontier, order: np.ndarray, offset: np.ndarray, leaf: Any) -> GrownTrees:
+    """The trees in the order that ``frontier.finish`` has found, with the given ``leaf``."""
     n_nodes = int(offset[-1])
     trees = GrownTrees(
         offset=offset,
@@ -108,7 +113,7 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
         gain=np.empty(n_nodes, np.float64),
         n_samples=np.empty(n_nodes, np.int32),
         left_codes=np.zeros((n_nodes if len(frontier.left_codes) else 0, CODE_WORDS), np.uint32),
-        leaf=None,
+        leaf=leaf,
     )
     _emit(frontier.nodes, frontier.left_codes, order, *trees[:-1])
     return trees

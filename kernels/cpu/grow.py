@@ -18,12 +18,12 @@ import numpy as np
 
 from .. import frontier as fr
 from ..compilation import inner, kernel_without_allocation
+from ..derived import derived
 from ..dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED, Codes
 from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
-from ..grow import GrownTrees, finished
+from ..grow import GrownTrees, emitted
 from .bundles import Layout, expand, layout
 from .category_arrangement import COUNTS, N_LINES, PLACES, SUMS, arrange, fill_left_codes
-from .derived import derived
 from .histogram import STRIDE, WORD_ENTRIES, add_rows, unpack_record
 from .partition import (
     PIECE,
@@ -35,7 +35,8 @@ from .partition import (
     partition_piece_by_set,
 )
 from .split import best_of_feature
-from .team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
+from .split_plain import LARGEST_L2, N_CANDIDATES, best_of_plain
+from .team import CACHE_LINE, atomic_add, get_threads, run, wait
 
 u64, i64 = np.uint64, np.int64
 LOW = i64(0xFFFFFFFF)
@@ -116,6 +117,7 @@ class Work(NamedTuple):
     expanded: np.ndarray
     prefix: np.ndarray
     scores: np.ndarray
+    approximate: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
 
@@ -283,6 +285,8 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
     no_counts = work.row_counts[thread, :0]
     limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
+    is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+    total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
@@ -294,12 +298,32 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
             if feature.stride != 0:
                 expand(bins, feature, work.expanded[thread])
                 bins = work.expanded[thread]
+            if is_plain:
+                _best_of_plain(
+                    bins, feature.n_bins, f, total, limits,
+                    work.prefix[thread], work.approximate[thread], best,
+                )  # fmt: skip
+                continue
             found = work.found[thread]
             _best_of_feature(
                 thread, table, frontier, params, work, x, limits, bins, f, no_counts, found
             )
             if _is_better(found, best):
                 _copy_best(found, best)
+
+
+@inner
+def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
+    """Make a feature's best split ``best`` if it is better, or as good and of a lower feature."""
+    score, bin_, missing_left, left = best_of_plain(
+        bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
+    )
+    if score > best.score or (score == best.score and score > fr.NO_GAIN and f < best.feature):
+        best.score = score
+        best.feature = f
+        best.bin = bin_
+        best.missing_left = missing_left
+        best.left = left
 
 
 @inner
@@ -394,6 +418,8 @@ def _recheck(thread, table, frontier, params, work):
         node = frontier.nodes[x]
         records = table.records[node.depth & 1]
         limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
+        is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+        total = (node.g << i64(32)) + node.h
         histogram = work.spare[thread]
         if node.slot >= 0:
             histogram = work.histograms[node.slot]
@@ -417,6 +443,12 @@ def _recheck(thread, table, frontier, params, work):
                         bins = work.expanded[thread]
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
+                    if is_plain and not counting:
+                        _best_of_plain(
+                            bins, feature.n_bins, f, total, limits,
+                            work.prefix[thread], work.approximate[thread], best,
+                        )  # fmt: skip
+                        continue
                     _best_of_feature(
                         thread, table, frontier, params, work, x, limits, bins, f, counts, best
                     )
@@ -483,7 +515,9 @@ def _scatter_leaves(table, frontier, work, leaf):
 
 
 @kernel_without_allocation
-def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
+def _grow_worker(
+    thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
+):
     _sum_roots(table, frontier, work)
     wait(barrier, n_threads)
     if thread == 0:
@@ -510,10 +544,9 @@ def _grow_worker(thread, n_threads, barrier, table, frontier, params, work):
             for k in range(frontier.state[fr.N_EXPAND]):
                 frontier.expand[k].n_left = work.filled[2 * k]
             fr.commit(frontier, params)
-
-
-@kernel_without_allocation
-def _leaf_worker(thread, n_threads, barrier, table, frontier, work, leaf):
+    if thread == 0:
+        fr.finish(frontier, params, order, tree_offset)
+    wait(barrier, n_threads)
     _scatter_leaves(table, frontier, work, leaf)
 
 
@@ -530,16 +563,42 @@ def grow(
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_features, n_rows = codes.columns.shape
-    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
+    frontier = _frontier(codes, tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
     table, work = _workspace(codes, n_bins, records, frontier, n_threads)
     work.counts[:] = 0
     work.filled[:] = 0
-    run(_grow_worker, n_threads, table, frontier, params, work)
-    trees = finished(frontier, params)
     leaf = np.full((tree_begin.size, n_rows), -1, np.int32)
-    run(_leaf_worker, min(n_threads, threads_for(leaf.size)), table, frontier, work, leaf)
-    return trees._replace(leaf=leaf)
+    order = np.empty(frontier.nodes.size, np.int64)
+    offset = np.empty(tree_begin.size + 1, np.int64)
+    run(_grow_worker, n_threads, table, frontier, params, work, order, offset, leaf)
+    return emitted(frontier, order, offset, leaf)
+
+
+def _frontier(
+    codes: Codes,
+    tree_begin: np.ndarray,
+    tree_end: np.ndarray,
+    keys: np.ndarray,
+    scale_g: np.ndarray,
+    scale_h: np.ndarray,
+    params: GrowthParams,
+    n_bins: np.ndarray,
+    rules: FeatureRules,
+) -> Frontier:
+    """The tables of the trees, kept from round to round while all but the statistics lasts."""
+    kept = derived(codes.rows, "frontier", dict)
+    n_records = (tree_end - tree_begin).tobytes()
+    if not (
+        kept.get("params") == params and kept["rules"] is rules and kept["n_records"] == n_records
+    ):
+        tables = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
+        kept.update(params=params, rules=rules, n_records=n_records, tables=tables)
+    trees = kept["tables"].trees
+    columns = (tree_begin, tree_end, keys, scale_g, scale_h)
+    for name, column in zip(("begin", "end", "key", "scale_g", "scale_h"), columns, strict=True):
+        trees[name] = column
+    return kept["tables"]
 
 
 def _workspace(
@@ -584,6 +643,7 @@ def _allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads
         expanded=np.empty((n_threads, N_SLOTS), np.int64),
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
+        approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
     )

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..compilation import inlined, kernel_without_allocation
+from ..derived import derived
 from ..scalars.routing import is_left_category, names_category, value_goes_left
 from ..traverse import Trees
 from . import traverse_blocks, traverse_deep
-from .derived import derived
 from .team import run, threads_for
 from .traverse_nodes import nodes_of
 from .traverse_table import table_of

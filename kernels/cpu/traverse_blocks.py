@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compilation import inner, kernel
+from ..derived import derived
 from ..dtypes import MISSING, N_SLOTS
 from .bin_values import code_column
-from .derived import derived
 from .team import CACHE_LINE, atomic_add, run, threads_for
 from .traverse_table import Table, cell
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compilation import inner, kernel_without_allocation
-from .derived import derived
+from ..derived import derived
 from .team import CACHE_LINE, atomic_add, run, threads_for
 
 i64, u32, u64 = np.int64, np.uint32, np.uint64

@@ -15,11 +15,11 @@ from .target import (
     is_simulated,
     kernel,
     launch,
-    multiprocessors,
     upload,
+    upload_records,
     zeros,
 )
-from .tiles import cut
+from .tiles import as_records, cut
 
 i32, i64, u32 = np.int32, np.int64, np.uint32
 
@@ -41,11 +41,12 @@ def histogram_kernel(n_words: int) -> Any:
     n_entries = 2 * plane
 
     @kernel
-    def add_tiles(words, records, node, begin, end, n_features, out):
+    def add_tiles(words, records, spare, tiles, n_tiles, n_features, out):
         """One tile a block at a time; ``blockIdx.y`` is the feature group.
 
-        ``words`` is ``Codes.rows`` as uint32. The sums of a tile are kept in shared memory as
-        ``[plane][feature of the group][bin]`` and added to ``out``, the result, at its end.
+        ``words`` is ``Codes.rows`` as uint32; ``records`` and ``spare`` are the two buffers.
+        The sums of a tile are kept in shared memory as ``[plane][feature of the group][bin]``
+        and added to its entry of ``out``, the result, at its end.
         The planes are apart because a bank holds 4 bytes: g and h side by side would use
         every other bank for each. All words of a row are loaded before the first addition,
         which the compiler would not let them overtake.
@@ -58,13 +59,15 @@ def histogram_kernel(n_words: int) -> Any:
         first = first_word * WORD
         n_own = min(n_group, n_features - first)
         tile = cuda.blockIdx.x
-        while tile < node.shape[0]:
+        while tile < n_tiles[0]:
             for entry in range(t, n_entries, BLOCK):
                 sums[u32(entry)] = 0
             cuda.syncthreads()
-            i = begin[tile] + t
-            while i < end[tile]:
-                record = i64(records[i])
+            source = records if tiles[tile].buffer == 0 else spare
+            i = tiles[tile].begin + t
+            end = tiles[tile].end
+            while i < end:
+                record = i64(source[i])
                 row = record & i64(0xFFFFFFFF)
                 g = i32(record >> i64(48))
                 h = i32((record >> i64(32)) & i64(0xFFFF))
@@ -84,7 +87,7 @@ def histogram_kernel(n_words: int) -> Any:
                     of_plane = entry // plane
                     rest = entry - of_plane * plane
                     feature = first + rest // N_SLOTS
-                    at = (i64(node[tile]), of_plane, feature, rest % N_SLOTS)
+                    at = (tiles[tile].of, of_plane, feature, rest % N_SLOTS)
                     cuda.atomic.add(out, at, total)
             cuda.syncthreads()
             tile += cuda.gridDim.x
@@ -98,12 +101,27 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
     work = int((end - begin).sum())
     if work == 0:
         return out
+    tiles = cut(begin, end, max(LEAST_TILE, -(-work // most_blocks())))
+    tables = upload_records(as_records(tiles)), *upload(np.array([tiles.node.size]))
+    add_histograms(codes, records, records, *tables, out)
+    return out
+
+
+def most_blocks() -> int:
+    """How many blocks share the rows of a launch."""
+    return blocks_for(2**31, BLOCKS_PER_MULTIPROCESSOR)
+
+
+def add_histograms(
+    codes: Codes, records: Any, spare: Any, tiles: Any, n_tiles: Any, out: Any
+) -> None:
+    """Add the rows of tiles to the entries of ``out``, int32 of shape (n, 2, n_features, 256).
+
+    ``tiles`` (TILE) and ``n_tiles`` (int64, one entry) may be written on the device.
+    """
+    n_features = codes.columns.shape[0]
     total_words = -(-n_features // WORD)
     n_groups = -(-total_words // MAX_WORDS)
     n_words = -(-total_words // n_groups)
-    fair = -(-work // (BLOCKS_PER_MULTIPROCESSOR * multiprocessors()))
-    tiles = cut(begin, end, max(LEAST_TILE, fair))
-    blocks = (blocks_for(tiles.node.size, BLOCKS_PER_MULTIPROCESSOR), n_groups)
-    args = (codes.rows.view(np.uint32), records, *upload(*tiles), n_features, out)
-    launch(histogram_kernel(n_words), blocks, BLOCK, *args)
-    return out
+    args = (codes.rows.view(np.uint32), records, spare, tiles, n_tiles, n_features, out)
+    launch(histogram_kernel(n_words), (most_blocks(), n_groups), BLOCK, *args)

@@ -29,6 +29,34 @@ def scatter(records, begin, tree, leaf, out):
         i = u32(i + cuda.gridsize(1))
 
 
+@kernel
+def forget_leaves(out):
+    """Set the leaf of every row to -1."""
+    n_rows = out.shape[1]
+    i = cuda.grid(1)
+    while i < n_rows:
+        for tree in range(out.shape[0]):
+            out[tree, i] = -1
+        i += cuda.gridsize(1)
+
+
+@kernel
+def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
+    """One tile a block at a time; its rows belong to a node ``of[tile.of]`` that was not opened."""
+    tile = cuda.blockIdx.x
+    while tile < n_tiles[0]:
+        node = nodes[of[tiles[tile].of]]
+        source = records if tiles[tile].buffer == 0 else spare
+        tree = node.tree
+        leaf = node.leaf
+        i = tiles[tile].begin + cuda.threadIdx.x
+        end = tiles[tile].end
+        while i < end:
+            out[tree, u32(source[i])] = leaf
+            i += BLOCK
+        tile += cuda.gridDim.x
+
+
 def scatter_leaves(
     records: Any,
     begin: np.ndarray,
@@ -44,3 +72,12 @@ def scatter_leaves(
     segments = upload(begin[filled], tree[filled], leaf[filled])
     launch(scatter, blocks_for_rows(n, BLOCK), BLOCK, records, *segments, out)
     return out
+
+
+def scatter_tiles(
+    records: Any, spare: Any, nodes: Any, of: Any, tiles: Any, n_tiles: Any, out: Any
+) -> None:
+    """The same from the tiles of grown trees, tables on the device; rows without a tile get -1."""
+    launch(forget_leaves, blocks_for_rows(out.shape[1], BLOCK), BLOCK, out)
+    blocks = blocks_for_rows(records.shape[0], BLOCK)
+    launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)

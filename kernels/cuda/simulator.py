@@ -176,3 +176,8 @@ def install() -> SimulatedCuda:
     launching.BlockManager = Block
     kernelapi.FakeCUDAShared.array = _shared_array
     return SimulatedCuda()
+
+
+def unwrapped(array: Any) -> np.ndarray:
+    """The NumPy array behind an argument of a simulated kernel."""
+    return array._item._ary

@@ -1,4 +1,4 @@
-"""The door to CUDA: the only module that imports ``numba.cuda``.
+"""The door to CUDA: beside its ``launching`` and ``simulator`` the only importer of ``numba.cuda``.
 
 It gives the kernels their ``cuda`` module and decorators, the CUDA versions of the primitives
 whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy owns
@@ -8,8 +8,10 @@ they are needed, so that importing succeeds on a machine without a GPU.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -19,11 +21,14 @@ from numba import cuda as numba_cuda
 from numba.extending import overload
 
 from ..scalars import primitives
+from . import launching
+from .kernel_cache import kept_on_disk
 
 __all__ = [
     "block_size",
     "blocks_for",
     "cuda",
+    "cupy_stream",
     "current_stream",
     "device_function",
     "download",
@@ -33,7 +38,11 @@ __all__ = [
     "launch",
     "multiprocessors",
     "on_device",
+    "recording",
+    "records_in",
     "upload",
+    "upload_records",
+    "write",
     "zeros",
 ]
 
@@ -61,8 +70,8 @@ else:
 
 def kernel(function: Callable[..., None]) -> Any:
     """Decorator of every kernel. Without a signature: a signature would compile at import,
-    which needs a GPU."""
-    return cuda.jit(function)
+    which needs a GPU. Compiled kernels are kept on disk."""
+    return cuda.jit(function) if is_simulated() else kept_on_disk(cuda.jit(function))
 
 
 def device_function(function: Callable[..., Any]) -> Any:
@@ -99,10 +108,14 @@ def block_size(on_hardware: int) -> int:
     return SIMULATED_BLOCK if is_simulated() else on_hardware
 
 
-@functools.cache
 def multiprocessors() -> int:
-    """Streaming multiprocessors of the current device."""
-    return 1 if is_simulated() else cuda.get_current_device().MULTIPROCESSOR_COUNT
+    """Streaming multiprocessors of CuPy's current device."""
+    return 1 if is_simulated() else _multiprocessors_of(_arrays().cuda.runtime.getDevice())
+
+
+@functools.cache
+def _multiprocessors_of(device: int) -> int:
+    return int(cuda.gpus[device].MULTIPROCESSOR_COUNT)
 
 
 def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
@@ -117,10 +130,30 @@ def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int
     return blocks_for(-(-n_rows // block), per_multiprocessor)
 
 
+_recorded = threading.local()
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[list[tuple[Any, ...]]]:
+    """In the simulator, collect launches instead of starting them."""
+    _recorded.launches = launches = []
+    try:
+        yield launches
+    finally:
+        del _recorded.launches
+
+
 def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
     """Start a kernel on the current stream."""
+    if hasattr(_recorded, "launches"):
+        _recorded.launches.append((function, blocks, threads, *args))
+        return
     if not is_simulated():
-        function[blocks, threads, current_stream()](*args)
+        stream = current_stream()
+        if launching.is_direct():
+            launching.start(function, blocks, threads, stream, args)
+        else:
+            function[blocks, threads, stream](*args)
         return
     passed = [_for_simulator(argument) for argument in args]
     function[blocks, threads](*passed)
@@ -138,11 +171,15 @@ def _for_simulator(argument: Any) -> Any:
     return argument if takes else argument.copy()
 
 
+def cupy_stream() -> Any:
+    """CuPy's current stream."""
+    return _arrays().cuda.get_current_stream()
+
+
 def current_stream() -> Any:
-    """CuPy's current stream as Numba launches on it."""
-    runtime = _arrays().cuda
-    pointer = runtime.get_current_stream().ptr or LEGACY_STREAM
-    return _wrapped_stream(runtime.runtime.getDevice(), pointer)
+    """The same as Numba launches on it."""
+    pointer = cupy_stream().ptr or LEGACY_STREAM
+    return _wrapped_stream(_arrays().cuda.runtime.getDevice(), pointer)
 
 
 @functools.cache
@@ -178,6 +215,21 @@ def on_device(array: Any) -> Any:
     return _arrays().asarray(array)
 
 
+def records_in(memory: Any, offset: int, dtype: np.dtype, n: int) -> Any:
+    """A view of ``n`` records in a uint8 array of the device; CuPy's arrays have none of them."""
+    part = memory if is_simulated() else cuda.as_cuda_array(memory, sync=False)
+    return part[offset : offset + n * dtype.itemsize].view(dtype)
+
+
+def write(array: Any, values: np.ndarray) -> None:
+    """Bring host values to the beginning of a device array."""
+    part = array[: values.size]
+    if is_simulated():
+        part[...] = values
+    else:
+        part.set(values)
+
+
 def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
     """Copies of small host arrays on the device, brought over by one transfer."""
     offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
@@ -190,6 +242,12 @@ def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
         device[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
         for array, offset in zip(arrays, offsets[:-1], strict=True)
     )
+
+
+def upload_records(table: np.ndarray) -> Any:
+    """A copy on the device of an array of records."""
+    (memory,) = upload(table.view(np.uint8).reshape(-1))
+    return records_in(memory, 0, table.dtype, table.size)
 
 
 def download(array: Any) -> np.ndarray:

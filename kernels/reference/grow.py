@@ -1,7 +1,7 @@
 """Growth driven from the host, one operation after the other.
 
-Serves the reference and CUDA: the operations dispatch on the arrays, and the control, shared
-with the CPU's compiled loop, is ``frontier``.
+The operations dispatch on the arrays, and the control, shared with the CPU's compiled loop and the
+device's, is ``frontier``.
 """
 
 from __future__ import annotations

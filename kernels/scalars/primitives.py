@@ -90,6 +90,26 @@ def float_of(typingctx: Any, bits: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
+@intrinsic
+def bits_of_float32(typingctx: Any, x: Any) -> Any:
+    """The 32 bits of a float32 as an int32."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), codegen
+
+
+@intrinsic
+def float32_of(typingctx: Any, bits: Any) -> Any:
+    """The float32 with the given 32 bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), codegen
+
+
 @overload(mul)
 def _mul_cpu(x, y):
     return lambda x, y: x * y

@@ -169,3 +169,26 @@ def test_a_smaller_budget_keeps_the_best_splits(oracle, pack):
     ]
     for fewer, more in zip(gains[:-1], gains[1:], strict=True):
         assert set(fewer) <= set(more)
+
+
+def test_min_samples_leaf_counts_rows_not_hessians(oracle, pack):
+    """The best split with enough rows, found by trying all. Left of it stand nearly certain rows
+    only, which have a thousandth of the hessian: fewer than ``min_samples_leaf`` average ones."""
+    n, least = 400, 30
+    codes = (np.arange(n) // 4).astype(np.uint8)[None, :]
+    g = np.where(np.arange(n) < 60, 8, -3)
+    h = np.where(np.arange(n) < 60, 2, 2000)
+    g[-8:] = 900  # the best split of all has too few rows on its right
+    trees = grow_on(
+        oracle, codes, pack(g, h, np.arange(n)), n_bins=np.array([100], np.int32),
+        max_leaves=2, min_samples_leaf=least, min_sum_hessian=0.0,
+    )  # fmt: skip
+    left_g, left_h, rows = (np.cumsum(a)[3::4][:-1] for a in (g, h, np.ones(n)))
+    score = left_g**2 / left_h + (g.sum() - left_g) ** 2 / (h.sum() - left_h)
+    unlimited = int(np.argmax(score))
+    assert min(rows[unlimited], n - rows[unlimited]) < least
+    score[np.minimum(rows, n - rows) < least] = -np.inf
+    best = int(np.argmax(score))
+    assert trees[2][0] == best
+    assert trees[7].tolist() == [n, int(rows[best]), n - int(rows[best])]
+    assert left_h[best] < least * h.mean()

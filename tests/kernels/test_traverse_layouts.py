@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.kernels.cpu import derived, team
+from gpuens.kernels import derived
+from gpuens.kernels.cpu import team
 from gpuens.kernels.cpu import traverse_deep as deep
 from gpuens.kernels.cpu import traverse_nodes as nodes
 from gpuens.kernels.dispatch import Implementation, using

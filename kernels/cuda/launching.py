@@ -1,0 +1,116 @@
+"""How compiled kernels are started on hardware.
+
+Numba's launcher looks at every argument anew, some hundred microseconds a launch. Here the words
+of the arguments are written down as the compiled kernel expects them and handed to ``cuda.core``: a
+few microseconds. Numba compiles the kernel at its first launch and starts it that time.
+
+``GPUENS_CUDA_LAUNCHER=direct`` turns this on. It is off until it has been measured on a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any
+
+import numpy as np
+
+WORD_OF = {
+    np.dtype(kind): word
+    for kind, word in (
+        (np.int32, ctypes.c_int32),
+        (np.int64, ctypes.c_int64),
+        (np.uint32, ctypes.c_uint32),
+        (np.uint64, ctypes.c_uint64),
+        (np.float32, ctypes.c_float),
+        (np.float64, ctypes.c_double),
+    )
+}
+
+NUMBERS = (int, float, np.generic)
+
+
+@functools.cache
+def is_direct() -> bool:
+    """Whether kernels are started directly, as the environment said at the first launch."""
+    return os.environ.get("GPUENS_CUDA_LAUNCHER", "stock") == "direct"
+
+
+def kind_of(argument: Any) -> Any:
+    """What the specialisation of a kernel depends on."""
+    if isinstance(argument, NUMBERS):
+        return type(argument)
+    return argument.dtype, len(argument.shape), _order(argument)
+
+
+def words_of(argument: Any) -> list[Any]:
+    """An argument as Numba's calling convention passes it to a kernel.
+
+    An array is two null pointers (its owner, on the host), the number of its entries, the size of
+    one, the address, the shape and the strides in bytes.
+    """
+    if isinstance(argument, np.generic):
+        return [WORD_OF[argument.dtype](argument.item())]
+    if isinstance(argument, float):
+        return [ctypes.c_double(argument)]
+    if isinstance(argument, int):
+        return [ctypes.c_int64(argument)]
+    words = [0, 0, argument.size, argument.dtype.itemsize, address_of(argument)]
+    return [*words, *argument.shape, *argument.strides]
+
+
+def address_of(array: Any) -> int:
+    """Where a device array begins."""
+    return int(array.__cuda_array_interface__["data"][0])
+
+
+def _order(array: Any) -> str:
+    """``C``, ``F`` or ``A``, as Numba names memory layouts."""
+    expected = [array.dtype.itemsize]
+    for length in reversed(array.shape[1:]):
+        expected.insert(0, expected[0] * length)
+    if tuple(expected) == tuple(array.strides) or array.size == 0:
+        return "C"
+    expected = [array.dtype.itemsize]
+    for length in array.shape[:-1]:
+        expected.append(expected[-1] * length)
+    return "F" if tuple(expected) == tuple(array.strides) else "A"
+
+
+_started: dict[tuple[Any, ...], Any] = {}
+
+
+def start(
+    function: Any, blocks: int | tuple[int, int], threads: int, stream: Any, args: tuple[Any, ...]
+) -> None:
+    """Launch a kernel on a stream; the first time by Numba, which compiles it."""
+    device = stream.device_id if hasattr(stream, "device_id") else 0
+    key = (function, device, *map(kind_of, args))
+    kernel = _started.get(key)
+    if kernel is None:
+        function[blocks, threads, stream](*args)
+        _started[key] = _compiled(function, args)
+        return
+    from cuda.core import launch
+    from numba.cuda.cudadrv import driver
+
+    words = [word for argument in args for word in words_of(argument)]
+    launch(driver._to_core_stream(stream), _configuration(blocks, threads), kernel, *words)
+
+
+def _compiled(function: Any, args: tuple[Any, ...]) -> Any:
+    """The kernel of ``cuda.core`` that Numba has just started with these arguments."""
+    from numba import cuda, typeof
+
+    types = tuple(
+        typeof(a if isinstance(a, NUMBERS) else cuda.as_cuda_array(a, sync=False)) for a in args
+    )
+    return function.overloads[types]._codelibrary.get_cufunc().kernel
+
+
+@functools.cache
+def _configuration(blocks: int | tuple[int, int], threads: int) -> Any:
+    from cuda.core import LaunchConfig
+
+    return LaunchConfig(grid=blocks, block=threads)

@@ -1,0 +1,128 @@
+"""Compiled CUDA kernels on disk, without a GPU: a stand-in says what the device is, and what
+would load the kernel on it links it instead."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from numba import config, njit
+
+if config.ENABLE_CUDASIM:
+    pytest.skip("compiling needs a process without the simulator", allow_module_level=True)
+pytest.importorskip("numba_cuda")
+pytest.importorskip("cuda.bindings.nvjitlink")
+
+from gpuens.kernels.cuda import catalogue, kernel_cache, target
+from gpuens.kernels.cuda.gradients import gradients_kernel
+from gpuens.kernels.cuda.predict_deep import kernels, walker
+from gpuens.kernels.scalars.losses import LOSSES
+
+NAMES = ["count_draws", "predict_deep_float32_tile", "predict_deep_float64_tile"]
+NAMES += [f"gradients_{next(iter(LOSSES)).__name__}", "histogram_2", "histogram_3"]
+
+PROCESS = """
+import json, sys
+from types import SimpleNamespace
+from numba import types
+from numba.cuda import codegen, dispatcher
+
+capability = tuple(json.loads(sys.argv[2]))
+device = SimpleNamespace(compute_capability=capability, id=0)
+dispatcher.get_current_device = lambda: device
+dispatcher._Kernel.bind = lambda self: self._codelibrary.get_cubin(capability)
+codegen.CUDACodeLibrary._ensure_cc = lambda self, cc: capability
+codegen.JITCUDACodegen.magic_tuple = lambda self: ((13, 0), capability)
+from gpuens.kernels import compilation
+if sys.argv[3]:
+    stamp = compilation._stamp_of_sources
+    compilation._stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
+from gpuens.kernels.cuda import catalogue
+
+entries = {entry.name: entry for entry in catalogue.entries()}
+loaded = {}
+for name in json.loads(sys.argv[1]):
+    kernel = entries[name].kernel
+    catalogue.compile_ahead(entries[name])
+    loaded[name] = [sum(kernel._cache_hits.values()), sum(kernel._cache_misses.values())]
+print(json.dumps(loaded))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernels")
+
+
+def hits_and_misses(folder, capability=(9, 0), change="", names=NAMES):
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESS, json.dumps(names), json.dumps(capability), change],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_second_process_loads_what_the_first_compiled(folder):
+    assert hits_and_misses(folder) == {name: [0, 1] for name in NAMES}
+    assert hits_and_misses(folder) == {name: [1, 0] for name in NAMES}
+
+
+@pytest.mark.parametrize("other", [{"capability": (8, 0)}, {"change": "a file was edited"}])
+def test_another_architecture_and_other_sources_are_compiled(folder, other):
+    """An edit of any file that a kernel is made of changes the stamp."""
+    names = [NAMES[1], NAMES[3]]
+    assert hits_and_misses(folder, names=names, **other) == {name: [0, 1] for name in names}
+
+
+def test_kernels_are_stamped_with_the_functions_that_they_are_made_of():
+    from pathlib import Path
+
+    from gpuens.kernels.compilation import _imported
+
+    own = Path(kernels(False, True).add_values.py_func.__code__.co_filename)
+    names = {f"{path.parent.name}/{path.name}" for path in _imported({own}, own)}
+    assert {"scalars/routing.py", "cuda/predict_nodes.py", "scalars/primitives.py"} <= names
+
+
+def test_every_kernel_is_kept():
+    for entry in catalogue.entries():
+        assert entry.kernel._cache.cache_path is not None, entry.name
+
+
+def test_closures_are_told_apart():
+    described = {kernel_cache.describe(walker(wide)) for wide in (False, True)}
+    described |= {kernel_cache.describe(gradients_kernel(loss)) for loss in LOSSES}
+    assert len(described) == 2 + len(LOSSES)
+
+
+def test_functions_from_elsewhere_are_not_kept():
+    def users_own(x):
+        return x
+
+    for function in (users_own, njit(users_own)):
+        with pytest.raises(LookupError, match=f"users_own is of {__name__}"):
+            kernel_cache.describe(function)
+
+    def users_kernel(x):
+        x[0] = users_own(x[0])
+
+    assert target.kernel(users_kernel)._cache.cache_path is None
+    with pytest.raises(LookupError, match="no constant"):
+        kernel_cache.describe((1, [1]))
+
+
+def test_no_folder_to_write_to(monkeypatch):
+    class Compiled:
+        py_func = staticmethod(lambda x: x)
+
+        def enable_caching(self):
+            raise RuntimeError("cannot cache function: no locator available")
+
+    compiled = Compiled()
+    assert kernel_cache.kept_on_disk(compiled) is compiled
