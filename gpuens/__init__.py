@@ -37,9 +37,11 @@ _HOME = {
     "export_text": "tree_export",
     "fit_many": "many_fits",
     "load": "saving",
+    "memory_plan": "memory_plans",
     "plot_tree": "tree_export",
     "save": "saving",
     "show_config": "config",
+    "warmup": "warming_up",
 }
 """The module of every public name; imported when the name is first used."""
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
 
+from .gpu_problems import card_problem, gpu_problem
 from .kernels import dispatch
 from .kernels.dispatch import Implementation
-
-OLDEST_DRIVER = 12
-"""Major version of CUDA that the driver must support."""
+from .memory import available_memory
 
 
 @dataclass(frozen=True)
@@ -72,6 +67,18 @@ class Device:
         """Whether this is a GPU and the array is in the memory of one."""
         return self.kind == "cuda" and gpu_of(array) is not None
 
+    def memory(self) -> tuple[int | None, int | None]:
+        """Bytes that are free here and, of a GPU, that it has in all; None where nobody says.
+
+        What CuPy holds back for further arrays is free.
+        """
+        if self.kind != "cuda":
+            return available_memory(), None
+        cupy = self.xp
+        with cupy.cuda.Device(self.index):
+            free, capacity = cupy.cuda.runtime.memGetInfo()
+            return free + cupy.get_default_memory_pool().free_bytes(), capacity
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Run the operations inside the block on this device.
@@ -101,12 +108,24 @@ def to_numpy(array: Any) -> np.ndarray:
         return array.get()
     if is_torch_array(array):
         return _standard_tensor(array).cpu().numpy()
+    if is_of_the_standard(array):
+        with suppress(AttributeError, BufferError, RuntimeError, TypeError):
+            return np.from_dlpack(array)
     return np.asarray(array)
 
 
 def on_host(array: Any) -> Any:
-    """Tensors and arrays on a GPU as NumPy arrays; anything else untouched."""
-    return to_numpy(array) if is_torch_array(array) or is_cupy_array(array) else array
+    """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays; anything
+    else untouched."""
+    foreign = is_torch_array(array) or is_cupy_array(array) or is_of_the_standard(array)
+    return to_numpy(array) if foreign else array
+
+
+def is_of_the_standard(array: Any) -> bool:
+    """Whether an array follows the Array API standard, and its library is none of those that are
+    known by name."""
+    known = isinstance(array, (np.ndarray, np.generic)) or is_cupy_array(array)
+    return not known and hasattr(array, "__array_namespace__")
 
 
 def module_of(array: Any) -> ModuleType:
@@ -162,7 +181,8 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
              if (gpu := gpu_of(array)) is not None}  # fmt: skip
     if simulated():
         return _resolve_simulated(device, homes)
-    if device == "auto" and not homes and gpu_problem() is not None:
+    is_free = device == "auto" and not homes
+    if is_free and (gpu_problem() or card_problem(_current_gpu())) is not None:
         return CPU
     _require_gpu(device, homes)
     if wanted is not None and wanted.index >= 0:
@@ -170,7 +190,10 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
     if len(set(homes.values())) > 1:
         places = ", ".join(f"{name} on cuda:{gpu}" for name, gpu in homes.items())
         raise ValueError(f"All arrays must be on one GPU, got {places}. Copy them to the same one.")
-    return Device("cuda", next(iter(homes.values())) if homes else _current_gpu())
+    index = next(iter(homes.values())) if homes else _current_gpu()
+    if (problem := card_problem(index)) is not None:
+        raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
+    return Device("cuda", index)
 
 
 def simulated() -> bool:
@@ -178,58 +201,6 @@ def simulated() -> bool:
     from numba.core import config
 
     return bool(getattr(config, "ENABLE_CUDASIM", False))
-
-
-@functools.cache
-def gpu_problem() -> str | None:
-    """What keeps the GPUs of this machine from being used, None if nothing does.
-
-    Asked once a process.
-    """
-    driver = driver_version()
-    if driver is None:
-        return (
-            "no NVIDIA driver was found. Install the driver of the GPU, or use device='cpu' "
-            "on a machine without one"
-        )
-    if driver[0] < OLDEST_DRIVER:
-        return (
-            f"the NVIDIA driver supports CUDA {driver[0]}.{driver[1]}, at least "
-            f"{OLDEST_DRIVER}.0 is needed. Update the driver"
-        )
-    for package, module in (("CuPy", "cupy"), ("numba-cuda", "numba_cuda")):
-        if find_spec(module) is None:
-            extra = "cuda12" if driver[0] == 12 else "cuda13"
-            return f"the package {package} is not installed. Run: pip install 'gpuens[{extra}]'"
-    return _device_problem()
-
-
-def driver_version() -> tuple[int, int] | None:
-    """The CUDA version that the driver supports, None without a driver."""
-    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-    try:
-        driver = ctypes.CDLL(library)
-    except OSError:
-        return None
-    version = ctypes.c_int()
-    if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
-        return None
-    return version.value // 1000, version.value % 1000 // 10
-
-
-def _device_problem() -> str | None:
-    try:
-        import cupy
-
-        if cupy.cuda.runtime.getDeviceCount() == 0:
-            raise RuntimeError("it lists no device")
-        cupy.zeros(1)
-    except Exception as error:  # whatever a broken installation raises, it is no GPU
-        return (
-            f"CuPy finds no device that works ({type(error).__name__}: {error}). Compare with "
-            "the output of nvidia-smi and with CUDA_VISIBLE_DEVICES"
-        )
-    return None
 
 
 def _parse(device: str) -> Device | None:
@@ -257,12 +228,18 @@ def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:
 def _require_gpu(device: str, homes: dict[str, int]) -> None:
     problem = gpu_problem()
     if problem is not None:
-        places = [f"{name} is on cuda:{gpu}" for name, gpu in homes.items()]
-        asking = places[0] if device == "auto" else f"device={device!r} asks for a GPU"
-        raise RuntimeError(f"{asking}, but {problem}.")
+        raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
     wanted = int(device[5:]) if device.startswith("cuda:") else 0
     if wanted and wanted >= (count := _count_gpus()):
         raise RuntimeError(f"device={device!r}, but this machine has only {count} GPU(s).")
+
+
+def _asking(device: str, homes: dict[str, int]) -> str:
+    """Why a GPU should be used."""
+    if device != "auto" or not homes:
+        return f"device={device!r} asks for a GPU"
+    name, gpu = next(iter(homes.items()))
+    return f"{name} is on cuda:{gpu}"
 
 
 def _current_gpu() -> int:

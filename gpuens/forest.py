@@ -275,6 +275,7 @@ NODE_ARRAYS: dict[str, Any] = {
     "cover": np.float64,
 }
 """The fields with one entry a node."""
+NOTHING = np.empty(0)
 
 
 def _joinable(a: Forest, b: Forest) -> bool:
@@ -298,7 +299,7 @@ class ForestBuilder:
     ) -> None:
         empty = Forest.empty(n_features, base, n_categories=n_categories)
         self._before = empty if before is None else before
-        self._trees: list[Forest] = []
+        self._trees: list[dict[str, np.ndarray]] = []
 
     def __len__(self) -> int:
         return self._before.n_trees + len(self._trees)
@@ -328,22 +329,21 @@ class ForestBuilder:
         feature, bin_ = trees.feature[nodes], trees.bin[nodes]
         begin, categories = _category_sets(trees, nodes, binner)
         self._trees.append(
-            replace(
-                self._before.slice(0, 0),
-                offset=np.array([0, feature.size], np.int64),
-                output=np.array([output], np.int32),
-                feature=feature,
-                threshold=np.where(bin_ >= 0, binner.table[feature, bin_], 0.0),
-                missing_left=trees.missing_left[nodes],
-                left=trees.left[nodes],
-                right=trees.right[nodes],
-                category_begin=begin,
-                categories=categories,
-                value=value[:, None],
-                gain=trees.gain[nodes],
-                n_samples=trees.n_samples[nodes],
-                cover=cover,
-            )
+            {
+                "output": np.array([output], np.int32),
+                "feature": feature,
+                "threshold": np.where(bin_ >= 0, binner.table[feature, bin_], 0.0),
+                "missing_left": trees.missing_left[nodes],
+                "left": trees.left[nodes],
+                "right": trees.right[nodes],
+                "category_begin": begin,
+                "categories": categories,
+                "value": value[:, None],
+                "gain": trees.gain[nodes],
+                "impurity": NOTHING,
+                "n_samples": trees.n_samples[nodes],
+                "cover": cover,
+            }
         )
 
     def keep(self, n: int) -> None:
@@ -355,7 +355,19 @@ class ForestBuilder:
 
     def freeze(self) -> Forest:
         """The forest of all trees so far."""
-        return Forest.concatenate([self._before, *self._trees])
+        if not self._trees:
+            return Forest.concatenate([self._before])
+        arrays: dict[str, Any] = {
+            name: np.concatenate([tree[name] for tree in self._trees]) for name in self._trees[0]
+        }
+        sizes = [tree["feature"].size for tree in self._trees]
+        words = np.cumsum([0] + [tree["categories"].size for tree in self._trees])
+        if words[-1]:
+            begin = arrays["category_begin"]
+            begin += np.repeat(words[:-1], sizes).astype(np.int32) * (begin >= 0)
+        offset = np.cumsum([0, *sizes], dtype=np.int64)
+        added = replace(self._before.slice(0, 0), offset=offset, **arrays)
+        return Forest.concatenate([self._before, added])
 
 
 def _category_sets(
@@ -364,12 +376,13 @@ def _category_sets(
     """``category_begin`` and ``categories`` of a tree of boosting."""
     begin = np.full(nodes.stop - nodes.start, -1, np.int32)
     sets = [np.empty(0, np.uint32)]
-    if trees.left_codes.size:
-        feature = trees.feature[nodes]
-        end = 0
-        for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):
-            codes = trees.left_codes[nodes.start + node]
-            sets.append(binner.left_categories(int(feature[node]), codes))
-            begin[node] = end
-            end += sets[-1].size
+    if trees.left_codes.size == 0:
+        return begin, sets[0]
+    feature = trees.feature[nodes]
+    end = 0
+    for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):
+        codes = trees.left_codes[nodes.start + node]
+        sets.append(binner.left_categories(int(feature[node]), codes))
+        begin[node] = end
+        end += sets[-1].size
     return begin, np.concatenate(sets)

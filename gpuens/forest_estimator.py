@@ -25,6 +25,7 @@ from .memory import available_memory, format_bytes
 from .parameters import seed_of
 from .pruning import prune_by_complexity
 from .targets import read_sample_weight
+from .training_memory import cart_plan
 from .tree_growth import all_rows, grow_forest, tree_key
 from .tree_parameters import cart_params, check_tree_parameters
 from .tree_view import decision_path, tree_importances
@@ -120,7 +121,13 @@ class ForestOfTrees(CartEstimator):
             self.__dict__.pop(name, None)
         watch = _Watch(self, data, before, device)
         watch.require_memory(data.problem, n_new)
-        grown = self._grow(data, first, n_new, watch, device)
+        shape, itemsize = data.values.shape, data.values.itemsize
+        plan = cart_plan(
+            self, shape, itemsize, device, width=data.problem.width, is_there=True, held=True
+        )
+        plan.require()
+        with plan.explaining():
+            grown = self._grow(data, first, n_new, watch, device)
         if self.ccp_alpha:
             pruned = [prune_by_complexity(tree, self.ccp_alpha) for tree in _trees_of(grown)]
             grown = Forest.concatenate(pruned)

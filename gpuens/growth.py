@@ -23,7 +23,8 @@ from .gradient_sampling import (
     scale_statistics,
 )
 from .kernels.add_leaf_values import add_leaf_values
-from .kernels.dtypes import Codes, Totals
+from .kernels.dtypes import Codes, Scales, Totals
+from .kernels.each import each
 from .kernels.frontier import NO_RULES, FeatureRules, GrowthParams
 from .kernels.grow import GrownTrees, grow
 from .kernels.quantise import quantise, scales_for
@@ -172,19 +173,24 @@ class Grower:
         """Trees of some outputs, with the values of their nodes before any shrinkage."""
         rows, device, seed = self.rows, self.device, self.settings.seed
         n = rows.raw.shape[1]
-        totals, scales, records, keys = [], [], [], []
-        for i, k in enumerate(outputs):
+
+        def statistics(i: int) -> tuple[Totals, Scales, Any, int]:
+            """Of output i of the batch: totals, scales, records and the tree's key."""
+            k = outputs[i]
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
-            totals.append(loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h))
-            loss.check_gradients(totals[-1], g, h, target, rows.raw[k], f"round {index + 1}")
+            totals = loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
+            loss.check_gradients(totals, g, h, target, rows.raw[k], f"round {index + 1}")
             if sample.factor.size:
-                totals[-1] = scale_statistics(g, h, sample, device)
-            scales.append(scales_for(totals[-1], n))
+                totals = scale_statistics(g, h, sample, device)
+            scales = scales_for(totals, n)
             tree = np.uint64(index * loss.n_outputs + k)
             key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
-            records.append(quantise(g, h, sample.rows, key, scales[-1]))
-            keys.append(_subkey(np.uint64(seed), PURPOSE_TREE, tree))
+            records = quantise(g, h, sample.rows, key, scales)
+            return totals, scales, records, _subkey(np.uint64(seed), PURPOSE_TREE, tree)
+
+        found = each(statistics, range(len(outputs)), self.g[0])
+        totals, scales, records, keys = zip(*found, strict=True)
         size = records[0].size
         begin = np.arange(len(records), dtype=np.int64) * size
         trees = grow(
@@ -199,10 +205,12 @@ class Grower:
             self.settings.params,
             self.settings.rules,
         )
-        return [
-            OutputTree(trees, i, k, *self._leaf_values(trees, i, k, totals[i], loss))
-            for i, k in enumerate(outputs)
-        ]
+
+        def tree(i: int) -> OutputTree:
+            k = outputs[i]
+            return OutputTree(trees, i, k, *self._leaf_values(trees, i, k, totals[i], loss))
+
+        return each(tree, range(len(outputs)), self.g[0])
 
     def _leaf_values(
         self, trees: GrownTrees, i: int, k: int, totals: Totals, loss: Loss
@@ -240,10 +248,11 @@ class Grower:
     ) -> None:
         """Add trees, their values times a factor each, to the forest and to raw predictions."""
         rows = self.rows
-        for tree, factor in zip(grown, factors, strict=True):
-            trees, i, k = tree.trees, tree.i, tree.output
-            value = factor * tree.value
-            forest.append(trees, i, value, tree.hessian, k, self.binner)
+
+        def add(at: int) -> np.ndarray:
+            """Add a tree to raw predictions; its values."""
+            trees, i, k = grown[at].trees, grown[at].i, grown[at].output
+            value = factors[at] * grown[at].value
             if trees.n_samples[trees.offset[i]] < rows.raw.shape[1]:
                 _find_leaves(trees, i, rows.codes, trees.leaf[i])
             add_leaf_values(rows.raw[k], trees.leaf[i], value)
@@ -251,6 +260,11 @@ class Grower:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
                 _find_leaves(trees, i, other.codes, leaf)
                 add_leaf_values(other.raw[k], leaf, value)
+            return value
+
+        values = each(add, range(len(grown)), rows.raw[0])
+        for tree, value in zip(grown, values, strict=True):
+            forest.append(tree.trees, tree.i, value, tree.hessian, tree.output, self.binner)
 
 
 _subkey = vectorise(subkey)

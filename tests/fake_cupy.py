@@ -50,10 +50,12 @@ def install(monkeypatch, gpus=2):
     cupy.__getattr__ = lambda name: getattr(np, name)
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
     cupy.zeros = lambda shape: asarray(np.zeros(shape))
+    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
     cupy.cuda = SimpleNamespace(
         Device=device,
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=SimpleNamespace(
+            runtimeGetVersion=lambda: 13000,
             getDeviceCount=lambda: gpus,
             getDevice=lambda: current[0],
             memGetInfo=lambda: (2**30, 2**34),
@@ -63,6 +65,7 @@ def install(monkeypatch, gpus=2):
         ),
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    devices.card_problem.cache_clear()
     monkeypatch.setattr(devices, "gpu_problem", lambda: None)
     monkeypatch.setattr(devices, "simulated", lambda: False)
     return cupy

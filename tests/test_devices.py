@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens import devices
+from gpuens import devices, gpu_problems
 from gpuens.devices import CPU, SIMULATOR, Device, gpu_problem, resolve_device
 from gpuens.kernels.dispatch import Implementation, implementation_for
 from tests import fake_cupy
 
 HOST = np.zeros((3, 2))
+PACKAGES = [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")]
 
 
 @pytest.fixture
@@ -27,8 +28,9 @@ def no_gpu(monkeypatch):
 @pytest.fixture
 def probe(monkeypatch):
     """``gpu_problem`` as on a machine with a driver and all packages."""
-    monkeypatch.setattr(devices, "driver_version", lambda: (13, 0))
-    monkeypatch.setattr(devices, "find_spec", lambda name: object())
+    monkeypatch.setattr(gpu_problems, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
+    monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
     gpu_problem.cache_clear()
     yield gpu_problem
     gpu_problem.cache_clear()
@@ -116,18 +118,18 @@ class TestWhatIsMissing:
         assert probe() is None
 
     def test_driver(self, probe, monkeypatch):
-        monkeypatch.setattr(devices, "driver_version", lambda: None)
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: None)
         assert "no NVIDIA driver was found" in probe()
 
     def test_driver_too_old(self, probe, monkeypatch):
-        monkeypatch.setattr(devices, "driver_version", lambda: (11, 8))
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (11, 8))
         assert "supports CUDA 11.8, at least 12.0" in probe()
 
-    @pytest.mark.parametrize("module, package", [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")])
+    @pytest.mark.parametrize("module, package", PACKAGES)
     @pytest.mark.parametrize("driver", [12, 13])
     def test_package(self, probe, monkeypatch, module, package, driver):
-        monkeypatch.setattr(devices, "driver_version", lambda: (driver, 2))
-        monkeypatch.setattr(devices, "find_spec", lambda name: None if name == module else 1)
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (driver, 2))
+        monkeypatch.setattr(gpu_problems, "find_spec", lambda name: None if name == module else 1)
         assert f"package {package} is not installed" in probe()
         assert f"pip install 'gpuens[cuda{driver}]'" in probe()
 
@@ -135,17 +137,103 @@ class TestWhatIsMissing:
         fake_cupy.install(monkeypatch, gpus=0)
         assert "finds no device that works (RuntimeError: it lists no device)" in probe()
 
-    def test_broken_installation(self, probe, cupy):
+    def test_package_inside_of_a_package_that_is_not_there(self, probe, monkeypatch):
+        def find(name):
+            if name == "cuda.bindings":
+                raise ModuleNotFoundError("No module named 'cuda'")
+            return object()
+
+        monkeypatch.setattr(gpu_problems, "find_spec", find)
+        assert "package cuda-bindings is not installed. Run: pip install" in probe()
+
+    @pytest.mark.parametrize("module, package", PACKAGES)
+    def test_package_of_the_next_cuda(self, cupy, probe, monkeypatch, module, package):
+        """CuPy and numba-cuda are installed for a version of CUDA each."""
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (12, 4))
+        if module == "cupy":
+            assert probe().startswith("CuPy is installed for CUDA 13, and the NVIDIA driver")
+            assert "pip uninstall cupy-cuda13x, then pip install 'gpuens[cuda12]'" in probe()
+        else:
+            monkeypatch.setattr(gpu_problems, "version", lambda package: "13.1.0")
+            assert probe().startswith("numba-cuda is installed for CUDA 13, and the NVIDIA driver")
+            assert "supports CUDA 12.4. Update the driver, or run: pip install" in probe()
+
+    def test_driver_newer_than_the_packages(self, cupy, probe, monkeypatch):
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (14, 1))
+        assert probe() is None
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ImportError("libnvrtc.so.13: cannot open shared object file"),
+            RuntimeError("CuPy failed to load libnvrtc.so.13: OSError: no such file"),
+            RuntimeError("Failed to find CUDA headers; set CUDA_PATH"),
+        ],
+    )
+    def test_cupy_without_the_libraries_of_cuda(self, cupy, probe, error):
         def fail(shape):
-            raise ImportError("libnvrtc.so.13: cannot open shared object file")
+            raise error
 
         cupy.zeros = fail
-        assert "(ImportError: libnvrtc.so.13: cannot open" in probe()
+        assert probe().startswith("CuPy does not find the libraries of CUDA")
+        assert f"({type(error).__name__}: {error})" in probe()
+        assert "pip install 'gpuens[cuda13]' 'cupy-cuda13x[ctk]'" in probe()
+
+    def test_libraries_are_looked_for(self, cupy, probe):
+        """Memory alone works without them, a computation does not."""
+
+        class Array:
+            def __add__(self, other):
+                raise OSError("libnvrtc-builtins.so.13.0: cannot open shared object file")
+
+        cupy.zeros = lambda shape: Array()
+        assert "does not find the libraries of CUDA (OSError: libnvrtc-builtins" in probe()
+
+    def test_cupy_broken_in_another_way(self, cupy, probe):
+        def fail(shape):
+            raise RuntimeError("cudaErrorUnknown: unknown error")
+
+        cupy.zeros = fail
+        assert "finds no device that works (RuntimeError: cudaErrorUnknown" in probe()
 
     def test_asked_once(self, cupy, probe, monkeypatch):
         assert probe() is None
-        monkeypatch.setattr(devices, "driver_version", lambda: None)
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: None)
         assert probe() is None
+
+
+class TestOldCard:
+    """The first of two GPUs is of 2017."""
+
+    @pytest.fixture(autouse=True)
+    def old_card(self, cupy, monkeypatch):
+        def properties(index):
+            return {"name": b"Tesla V100", "major": 7 if index == 0 else 9, "minor": 0}
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", properties)
+        devices.card_problem.cache_clear()
+        yield
+        devices.card_problem.cache_clear()
+
+    @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+    def test_asked_for(self, device):
+        with pytest.raises(
+            RuntimeError, match=f"device='{device}' asks for a GPU, but cuda:0"
+        ) as e:
+            resolve_device(device, HOST)
+        assert "(Tesla V100) has compute capability 7.0, at least 7.5" in str(e.value)
+        assert "Use device='cpu', or a newer GPU by device='cuda:<number>'" in str(e.value)
+
+    def test_holds_the_data(self, cupy):
+        with pytest.raises(RuntimeError, match="^y is on cuda:0, but cuda:0"):
+            resolve_device("auto", HOST, y=fake_cupy.on_gpu(cupy, [1.0, 2.0], 0))
+
+    def test_host_data_stay_on_the_host(self):
+        assert resolve_device("auto", HOST) == CPU
+
+    def test_the_other_one_works(self, cupy):
+        assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
+        assert resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
 
 
 class TestDevice:

@@ -223,7 +223,7 @@ class TestSeveralOutputs:
             single = clone(model).fit(X, both[:, k], weight)
             assert model.forest_.base[k] == single.forest_.base[0]
             # Random rounding differs by tree, so do a few splits.
-            assert r2_score(single.predict(X), prediction[:, k]) > 0.97
+            assert r2_score(single.predict(X), prediction[:, k]) > 0.95
 
     def test_metrics_and_stages_of_several_targets(self):
         X, y, _ = table()
