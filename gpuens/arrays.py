@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from .devices import Device, on_host, resolve_device, to_numpy
+from .devices import Device, is_of_the_standard, on_host, resolve_device, to_numpy
 from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
 from .memory import available_memory, format_bytes
 
@@ -129,8 +129,9 @@ def to_input_library(result: Any, like: Any) -> Any:
     Returns
     -------
     array
-        CuPy for CuPy and torch for torch, on the device of ``like``; NumPy for everything
-        else, and for labels that are no numbers (strings), which exist nowhere else.
+        CuPy for CuPy, torch for torch and any library of the Array API standard for itself, on
+        the device of ``like``; NumPy for everything else, and for labels that are no numbers
+        (strings), which exist nowhere else.
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
         return result
@@ -145,6 +146,8 @@ def to_input_library(result: Any, like: Any) -> Any:
             result = Device("cuda", like.device.index).asarray(result)
             return torch.from_dlpack(result)
         return torch.from_numpy(to_numpy(result)).to(like.device)
+    if is_of_the_standard(like):
+        return like.__array_namespace__().asarray(to_numpy(result), device=like.device)
     return to_numpy(result)
 
 

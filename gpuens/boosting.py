@@ -125,6 +125,7 @@ def boost(
     callbacks: Sequence[Callback],
     model: Callable[[BoostingResult], Any],
     before: Evaluations,
+    keep_best: bool = True,
 ) -> BoostingResult:
     """Run rounds ``first … n_iterations - 1``.
 
@@ -135,11 +136,13 @@ def boost(
     evaluations : sequence of Evaluation
         The first one decides about stopping.
     stopping : EarlyStopping or None
-        Where it is given, trees after the best round are dropped.
+        Decides about stopping.
     model : callable
         Makes a fitted estimator from a result, for callbacks.
     before : Evaluations
         The metrics of the rounds before ``first``.
+    keep_best : bool
+        Whether ``stopping`` has the trees after the best round dropped.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def boost(
                 callback.after_training(state)
         except Exception as failure:
             error = error or failure
-    if stopping is not None and stopped in ("early stopping", "finished"):
+    if stopping is not None and keep_best and stopped in ("early stopping", "finished"):
         done = max(stopping.best_iteration, 1)
     builder.keep(done * n_outputs)
     return BoostingResult(builder.freeze(), done, watch.evals, stopped, error)

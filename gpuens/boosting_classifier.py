@@ -84,6 +84,7 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         validation_fraction: float | int = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        keep_best: bool = True,
         scoring: Any = "loss",
         class_weight: Any = None,
         warm_start: bool = False,
@@ -121,6 +122,7 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.keep_best = keep_best
         self.scoring = scoring
         self.class_weight = class_weight
         self.warm_start = warm_start

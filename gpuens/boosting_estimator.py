@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from abc import abstractmethod
 from contextlib import nullcontext
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from .categories import read_features
 from .constraints import feature_rules
 from .devices import Device, resolve_device
 from .early_stopping import EarlyStopping
-from .evaluation_sets import EvalSet, eval_sets
+from .evaluation_sets import EvalSet, eval_sets, validation_set
 from .forest import ForestBuilder
 from .gradient_sampling import Sampling
 from .growth import Grower, RoundSettings, TrainingRows
@@ -28,6 +29,7 @@ from .losses import Loss, loss_of
 from .metrics import metrics_for
 from .parameters import check_parameters, growth_params, seed_of, threads_of
 from .targets import read_sample_weight
+from .training_memory import boosting_plan
 from .validation_split import split_rows
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -51,6 +53,9 @@ class BoostingEstimator(ForestEstimator):
         eval_set: Any = None,
         eval_sample_weight: Any = None,
         init: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        sample_weight_val: Any = None,
     ) -> Any:
         """Train.
 
@@ -71,6 +76,9 @@ class BoostingEstimator(ForestEstimator):
             Training goes on from its trees, which stay as they are, by ``n_estimators`` further
             rounds. The rows may be others than it was trained on, the features and classes must
             be the same.
+        X_val, y_val, sample_weight_val : array, default=None
+            scikit-learn's names for one evaluation set, for early stopping to watch. Its metrics
+            are recorded as "validation", as those of rows held out are.
 
         Returns
         -------
@@ -85,12 +93,9 @@ class BoostingEstimator(ForestEstimator):
         """
         check_parameters(self)
         loss = self._read_loss()
-        further = eval_sets(eval_set, eval_sample_weight)
-        arrays = {
-            f"eval_set[{i}] {name}": array
-            for i, arrays in enumerate(further)
-            for name, array in zip(("X", "y", "sample_weight"), arrays, strict=True)
-        }
+        further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
+        further += eval_sets(eval_set, eval_sample_weight)
+        arrays = {name: array for rows in further for name, array in rows.arrays().items()}
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
         with self._working_on(device):
             with nullcontext() if init is None else kept_on_failure(self):
@@ -122,10 +127,11 @@ class BoostingEstimator(ForestEstimator):
         ).values
         n = table.shape[0]
         target, weight = self._read_rows(n, y, sample_weight, device, fit=True)
-        evaluated = [self._read_eval_set(i, *arrays, device) for i, arrays in enumerate(further)]
+        evaluated = [self._read_eval_set(rows, device) for rows in further]
         self._fitted_loss = loss = self._bound(loss, target)
-        for data, of_set in (("y", target), *((f"{d} y", t) for d, _, t, _ in evaluated)):
-            loss.check_target(of_set if of_set.ndim == 1 else of_set.T, data)
+        named = [(rows.names[1], t) for rows, (_, _, t, _) in zip(further, evaluated, strict=True)]
+        for name, of_set in (("y", target), *named):
+            loss.check_target(of_set if of_set.ndim == 1 else of_set.T, name)
         self.do_early_stopping_ = self._stops_early(n, bool(evaluated))
         if self.do_early_stopping_ and not evaluated and self.validation_fraction is not None:
             split = split_rows(
@@ -137,18 +143,27 @@ class BoostingEstimator(ForestEstimator):
             )
             evaluated = [("validation", *held_out)]
             table, target, weight = rows
-        if before is None or init is not None:
-            self._binner = fit_binner(
-                table,
-                weight if weight.size else None,
-                self._n_categories(table.shape[1]),
-                int(self.max_bins),
-                self._seed,
-                device,
-                threads_of(self.n_jobs),
-            )
+        n_evaluated = [of_set.shape[0] for _, of_set, *_ in evaluated]
+        plan = boosting_plan(
+            self, table.shape, table.itemsize, device,
+            n_outputs=loss.n_outputs, evaluated=n_evaluated, is_there=True,
+        )  # fmt: skip
+        plan.require()
+        if self.verbose:
+            print(plan, file=sys.stderr)
         n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
-        return self._boost(table, target, weight, evaluated, loss, before, n_rounds, device)
+        with plan.explaining():
+            if before is None or init is not None:
+                self._binner = fit_binner(
+                    table,
+                    weight if weight.size else None,
+                    self._n_categories(table.shape[1]),
+                    int(self.max_bins),
+                    self._seed,
+                    device,
+                    threads_of(self.n_jobs),
+                )
+            return self._boost(table, target, weight, evaluated, loss, before, n_rounds, device)
 
     def _boost(
         self,
@@ -200,6 +215,7 @@ class BoostingEstimator(ForestEstimator):
             [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else []),
             self._snapshot,
             before.evals if before else {},
+            bool(self.keep_best),
         )
 
     def _sampling(self, loss: Loss) -> Sampling:
@@ -261,30 +277,33 @@ class BoostingEstimator(ForestEstimator):
         return bool(self.early_stopping)
 
     def _read_rows(
-        self, n: int, y: Any, sample_weight: Any, device: Device, fit: bool, name: str = ""
+        self,
+        n: int,
+        y: Any,
+        sample_weight: Any,
+        device: Device,
+        fit: bool,
+        names: tuple[str, str] = ("y", "sample_weight"),
     ) -> tuple[Any, Any]:
         """Target (float64) and weight (empty for none) of a table's rows."""
-        target = self._read_y(y, n, device, fit, f"{name}y")
-        weight = read_sample_weight(
-            sample_weight, n, device, estimator=self, name=f"{name}sample_weight"
-        )
+        target = self._read_y(y, n, device, fit, names[0])
+        weight = read_sample_weight(sample_weight, n, device, estimator=self, name=names[1])
         weight = self._class_weighted(target, weight, device, fit)
         weight = device.xp.empty(0) if weight is None else weight
-        _require_float32(target, f"{name}y")
-        _require_float32(weight, f"{name}sample_weight")
+        _require_float32(target, names[0])
+        _require_float32(weight, names[1])
         return target, weight
 
     def _class_weighted(self, target: Any, weight: Any, device: Device, fit: bool) -> Any:
         return weight
 
-    def _read_eval_set(
-        self, i: int, X: Any, y: Any, sample_weight: Any, device: Device
-    ) -> tuple[str, Any, Any, Any]:
+    def _read_eval_set(self, rows: EvalSet, device: Device) -> tuple[str, Any, Any, Any]:
         """Name, features, target and weight of an evaluation set."""
-        name = f"eval_set[{i}] "
-        table = read_features(X, device, estimator=self, reset=False, name=f"{name}X").values
-        rows = self._read_rows(table.shape[0], y, sample_weight, device, fit=False, name=name)
-        return f"validation_{i}", table, *rows
+        X, y, weight = rows.names
+        table = read_features(rows.X, device, estimator=self, reset=False, name=X).values
+        n = table.shape[0]
+        columns = self._read_rows(n, rows.y, rows.weight, device, fit=False, names=(y, weight))
+        return rows.data, table, *columns
 
     def _n_categories(self, n_features: int) -> np.ndarray:
         """Categories of each feature, 0 for a numeric one."""
@@ -316,9 +335,17 @@ class BoostingEstimator(ForestEstimator):
     @property
     def validation_score_(self) -> np.ndarray:
         """The first metric on the first evaluation set, as scikit-learn gives it."""
+        return self._scores("validation")
+
+    @property
+    def train_score_(self) -> np.ndarray:
+        """The first metric on the training rows, empty where early stopping watches others."""
+        return self._scores("training")
+
+    def _scores(self, data: str) -> np.ndarray:
         check_is_fitted(self)
-        for data, metrics in self.evals_result_.items():
-            if data.startswith("validation"):
+        for name_of_rows, metrics in self.evals_result_.items():
+            if name_of_rows.startswith(data):
                 name, values = next(iter(metrics.items()))
                 return np.array(values) * (-1.0 if name == "loss" else 1.0)
         return np.empty(0)

@@ -85,6 +85,7 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         validation_fraction: float | int = 0.1,
         n_iter_no_change: int = 10,
         tol: float = 1e-7,
+        keep_best: bool = True,
         scoring: Any = "loss",
         warm_start: bool = False,
         random_state: Any = None,
@@ -122,6 +123,7 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.tol = tol
+        self.keep_best = keep_best
         self.scoring = scoring
         self.warm_start = warm_start
         self.random_state = random_state

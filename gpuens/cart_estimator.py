@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
@@ -315,6 +317,22 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             return [_log(p) for p in probabilities]
         return _log(probabilities)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        prediction = on_host(self.predict(X))
+        return float(accuracy_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
@@ -365,6 +383,22 @@ class CartRegressor(RegressorMixin, CartEstimator):
         check_is_fitted(self)
         return self._outputs(X, lambda mean, device: mean[0] if len(mean) == 1 else mean.T)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        prediction = on_host(self.predict(X))
+        return float(r2_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -390,6 +424,4 @@ def _side_by_side(labels: list[Any], xp: Any) -> Any:
 
 def _log(probabilities: Any) -> Any:
     with np.errstate(divide="ignore"):
-        if hasattr(probabilities, "log"):  # torch
-            return probabilities.log()
-        return np.log(probabilities)
+        return array_namespace(probabilities).log(probabilities)

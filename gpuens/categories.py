@@ -285,6 +285,7 @@ def _resolve(categorical_features: Any, source: _Source) -> np.ndarray:
     if array.ndim == 1 and array.dtype.kind == "b":
         if array.shape != is_categorical.shape:
             raise ValueError(
+                "categorical_features set as a boolean mask must have shape (n_features,): "
                 f"categorical_features is a mask of {array.size} values, but {source.name} has "
                 f"{source.n_features} features. Pass one boolean for each."
             )
@@ -295,26 +296,39 @@ def _resolve(categorical_features: Any, source: _Source) -> np.ndarray:
         positions = _positions_of(array.tolist(), source)
     else:
         raise ValueError(
-            "categorical_features must be None, 'from_dtype', or a list of booleans (one for "
-            f"each feature), positions or names, got {categorical_features!r}."
+            "categorical_features must be an array-like of bool, int or str, got: "
+            f"{_kinds(array)}. categorical_features must be None, 'from_dtype', or a list of "
+            "booleans (one for each feature), positions or names, got "
+            f"{categorical_features!r}."
         )
     _require_positions(positions, array, source)
     is_categorical[positions] = True
     return is_categorical
 
 
+def _kinds(array: np.ndarray) -> str:
+    """What an array holds, for errors: the types of objects, or the data type."""
+    if array.dtype.kind != "O":
+        return array.dtype.name
+    return ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
+
+
 def _positions_of(wanted: list[str], source: _Source) -> list[int]:
     names = source.names
     if names is None:
         raise ValueError(
+            "categorical_features should be passed as an array of integers or as a boolean mask "
+            "when the model is fitted on data without feature names. "
             f"categorical_features names {wanted}, but {source.name} is no data frame and has no "
             "column names. Pass positions, or a data frame."
         )
     unknown = [n for n in wanted if n not in names]
     if unknown:
         raise ValueError(
-            f"categorical_features names columns that {source.name} does not have: {unknown}. Its "
-            f"columns are {', '.join(map(repr, names[:20]))}{', ...' if names[20:] else ''}."
+            f"categorical_features has an item value {unknown[0]!r} which is not a valid feature "
+            f"name of the training data. categorical_features names columns that "
+            f"{source.name} does not have: {unknown}. Its columns are "
+            f"{', '.join(map(repr, names[:20]))}{', ...' if names[20:] else ''}."
         )
     return [names.index(n) for n in wanted]
 
@@ -323,6 +337,7 @@ def _require_positions(positions: list[int], wanted: np.ndarray, source: _Source
     outside = [p for p in positions if not 0 <= p < source.n_features]
     if outside:
         raise ValueError(
+            "categorical_features set as integer indices must be in [0, n_features - 1]: "
             f"categorical_features must hold positions from 0 to {source.n_features - 1}, for "
             f"{source.name} has {source.n_features} features, got {outside}."
         )

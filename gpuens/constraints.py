@@ -15,6 +15,10 @@ from .kernels.scalars.bounds import between_values, within
 from .tree_parameters import monotone_constraints
 
 
+class _NoFeatureError(ValueError):
+    """What should name a feature is no position and no name."""
+
+
 def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) -> FeatureRules:
     """Read ``monotonic_cst`` and ``interaction_cst`` of an estimator that has read X.
 
@@ -40,7 +44,13 @@ def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) ->
         (n_classes,) if n_classes else (),
         1,
     )
-    groups = _groups(estimator.interaction_cst, names, n_features)
+    try:
+        groups = _groups(estimator.interaction_cst, names, n_features)
+    except _NoFeatureError as error:
+        raise ValueError(
+            "Interaction constraints must consist of integer indices in [0, n_features - 1] = "
+            f"[0, {n_features - 1}], specifying the position of features, or of names: {error}"
+        ) from error
     return FeatureRules(monotone, groups, is_categorical)
 
 
@@ -63,7 +73,7 @@ def _position(feature: Any, parameter: str, names: list[str] | None, n_features:
     if isinstance(feature, Integral) and not isinstance(feature, (bool, np.bool_)):
         if 0 <= int(feature) < n_features:
             return int(feature)
-        raise ValueError(
+        raise _NoFeatureError(
             f"{parameter} must name features from 0 to {n_features - 1}, for X has {n_features} "
             f"features, got {feature!r}."
         )
@@ -79,7 +89,9 @@ def _position(feature: Any, parameter: str, names: list[str] | None, n_features:
             f"{parameter} names a column that X does not have: {feature!r}. Its columns are "
             f"{', '.join(map(repr, names[:20]))}{', ...' if len(names) > 20 else ''}."
         )
-    raise TypeError(f"{parameter} must name features by position or by name, got {feature!r}.")
+    raise _NoFeatureError(
+        f"{parameter} must name features by position or by name, got {feature!r}."
+    )
 
 
 def _groups(
@@ -92,8 +104,9 @@ def _groups(
     for group in interaction_cst:
         if isinstance(group, (str, Mapping)) or not isinstance(group, Collection):
             raise ValueError(
-                "interaction_cst must be None, 'pairwise', 'no_interactions' or a list of sets of "
-                f"features; one of its entries is {group!r}."
+                "Interaction constraints must be a sequence of tuples or lists: interaction_cst "
+                "must be None, 'pairwise', 'no_interactions' or a list of sets of features; one "
+                f"of its entries is {group!r}."
             )
         positions = {_position(f, "interaction_cst", names, n_features) for f in group}
         groups.append(tuple(sorted(positions)))

@@ -68,18 +68,22 @@ BOOSTING = """Parameters
         set, by position or name. Features that are in no set are one more set.
     early_stopping : bool or "auto", default=False
         Stop when the first metric on the first evaluation set (or, without one, on rows held
-        out) has not improved for ``n_iter_no_change`` rounds, and drop the trees after the
-        best round. "auto": with an evaluation set, or with more than 10000 rows.
+        out) has not improved for ``n_iter_no_change`` rounds. "auto": with an evaluation set,
+        or with more than 10000 rows.
     validation_fraction : float, int or None, default=0.1
-        Share or number of rows to hold out. None: early stopping watches the training rows.
+        Share or number of rows to hold out, drawn as HistGradientBoosting draws them for the same
+        whole number as ``random_state``. None: early stopping watches the training rows.
     n_iter_no_change : int, default=10
     tol : float, default=1e-7
         Least change of the metric that counts as improvement.
-    scoring : str, callable or list of these, default="loss"
+    keep_best : bool, default=True
+        Whether the trees after the best round are dropped where early stopping is in use. False
+        keeps all that were grown, as scikit-learn does.
+    scoring : str, callable, None or list of these, default="loss"
         Metrics of the evaluation sets: "loss" (lower is better), names of scikit-learn's
         scorers, callables ``(estimator, X, y) -> float`` (higher is better), which get a
         stand-in that predicts the rows of ``y``, whatever it is asked about, or metrics of
-        ``gpuens.custom_metrics``.
+        ``gpuens.custom_metrics``. None: "accuracy" or "r2".
     <class_weight>warm_start : bool, default=False
         Whether ``fit`` goes on from the trees that are there, with the bins and the seed that
         they were grown with.
@@ -111,6 +115,8 @@ BOOSTING = """Parameters
         with ``verbose`` or ``validation_fraction=None`` and none of these.
     validation_score_ : ndarray
         The first metric on the first of these, the loss with a minus sign; empty without.
+    train_score_ : ndarray
+        The first metric on "training", the loss with a minus sign; empty without.
     stopped_ : str
         Why the training ended: "finished", "early stopping", "callback", "interrupted", or
         "error", of a callback.

@@ -33,7 +33,7 @@ def metrics_for(
     ----------
     scoring : str, callable ``(estimator, X, y) -> float``, custom metric, or list of these
         "loss" is the loss that is trained, lower is better; other names and callables are
-        scorers.
+        scorers. None is the score of the estimator, "accuracy" or "r2".
     classes : ndarray or None
         The labels of a classifier.
     """
@@ -50,6 +50,8 @@ def metrics_for(
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
         return Metric("loss", False, lambda rows: loss.mean(rows.y, rows.raw, rows.weight, device))
+    if entry is None:
+        entry = "r2" if classes is None else "accuracy"
     if isinstance(entry, CustomMetric):
         return _custom(entry, loss, device)
     if isinstance(entry, ArrayMetric):

@@ -82,6 +82,8 @@ def check_parameters(estimator: Any) -> None:
     _check_choice("sampling", estimator.sampling, SCHEMES)
     if not is_bool(estimator.line_search):
         _check_choice("line_search", estimator.line_search, (True, False))
+    if not is_bool(estimator.keep_best):
+        _check_choice("keep_best", estimator.keep_best, (True, False))
     if not is_bool(estimator.early_stopping):
         _check_choice("early_stopping", estimator.early_stopping, (True, False, "auto"))
     if not is_bool(estimator.warm_start):
@@ -117,13 +119,14 @@ def _check_scoring(value: Any) -> None:
     wrong = [
         e
         for e in entries
-        if not (callable(e) or isinstance(e, metrics) or (isinstance(e, str) and e in known))
+        if not (e is None or callable(e) or isinstance(e, metrics))
+        and not (isinstance(e, str) and e in known)
     ]
     if wrong or not entries:
         raise ValueError(
-            "scoring must be 'loss', a name from sklearn.metrics.get_scorer_names(), a callable "
-            "(estimator, X, y) -> float, a metric of gpuens.custom_metrics, or a list of these, "
-            f"got {(wrong or [value])[0]!r}."
+            "scoring must be None, 'loss', a name from sklearn.metrics.get_scorer_names(), a "
+            "callable (estimator, X, y) -> float, a metric of gpuens.custom_metrics, or a list of "
+            f"these, got {(wrong or [value])[0]!r}."
         )
 
 

@@ -142,8 +142,8 @@ def read_sample_weight(
         sample_weight = _weights_on_host(sample_weight, name)
     if tuple(sample_weight.shape) != (n_rows,):
         raise ValueError(
-            f"{name} must hold one weight for each of the {n_rows} rows of X, got shape "
-            f"{tuple(sample_weight.shape)}."
+            f"{name} must hold one weight for each of the {n_rows} rows of X: {name}.shape == "
+            f"{tuple(sample_weight.shape)}, expected ({n_rows},)."
         )
     weight = device.asarray(sample_weight, np.float64, order="C")
     _require_finite(weight, name, estimator)
@@ -172,7 +172,8 @@ def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str)
         raise ValueError(f"Complex data not supported\n{name} has dtype {y.dtype}.")
     if len(y) != n_rows:
         raise ValueError(
-            f"{name} has {len(y)} values, X has {n_rows} rows: pass one value for each row."
+            f"Found input variables with inconsistent numbers of samples: {name} has {len(y)} "
+            f"values, X has {n_rows} rows. Pass one value for each row."
         )
     return y
 

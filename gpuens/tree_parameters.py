@@ -238,7 +238,7 @@ def monotone_constraints(
     wrong = np.flatnonzero((constraints != 0) & categorical)
     if wrong.size:
         raise ValueError(
-            f"monotonic_cst constrains feature {wrong[0]}, whose categories have no order. Set it "
-            "to 0 there."
+            "Categorical features cannot have monotonic constraints: monotonic_cst constrains "
+            f"feature {wrong[0]}, whose categories have no order. Set it to 0 there."
         )
     return constraints

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 
 from .devices import to_numpy
 
@@ -14,10 +15,13 @@ from .devices import to_numpy
 def split_rows(
     n: int, target: Any, weight: Any, fraction: float | int, n_classes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to train on and to hold out, both ascending.
+    """Row numbers to train on and to hold out, in the order of ``train_test_split``.
 
     Classes are held out in proportion where there are rows enough for that. Rows of weight
-    zero are in neither part (``weight`` is empty where there are no weights).
+    zero are in neither part (``weight`` is empty where there are no weights). The rows are those
+    of HistGradientBoosting with ``random_state=seed``, and their order is that of a split that a
+    user makes with its ``seed_of_split``: rounding draws by row number, so only then is it the
+    same model.
 
     Raises
     ------
@@ -41,5 +45,12 @@ def split_rows(
 def _split(
     rows: np.ndarray, fraction: float | int, seed: int, labels: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    train, held_out = train_test_split(rows, test_size=fraction, random_state=seed, stratify=labels)
-    return np.sort(train), np.sort(held_out)
+    train, held_out = train_test_split(
+        rows, test_size=fraction, random_state=seed_of_split(seed), stratify=labels
+    )
+    return train, held_out
+
+
+def seed_of_split(seed: int) -> int:
+    """What HistGradientBoosting seeds ``train_test_split`` with."""
+    return int(check_random_state(seed).randint(np.iinfo(np.uint32).max, dtype=np.uint64))

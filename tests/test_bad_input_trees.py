@@ -329,7 +329,7 @@ class TestWeights:
     @ALL
     def test_shape(self, cls, shape):
         with raises(ValueError, f"sample_weight must hold one weight for each of the {N} rows",
-                    f"got shape {shape}"):  # fmt: skip
+                    f"sample_weight.shape == {shape}, expected ({N},)"):  # fmt: skip
             small(cls).fit(X, target(cls), np.ones(shape))
 
     @ALL

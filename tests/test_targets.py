@@ -243,7 +243,7 @@ class TestWeight:
 
     @pytest.mark.parametrize("shape", [(2,), (0,), (3, 1), (1, 3)])
     def test_shape(self, place, shape):
-        message = "sample_weight must hold one weight for each of the 3 rows of X, got shape"
+        message = "one weight for each of the 3 rows of X: sample_weight.shape == .*, expected .3,"
         with pytest.raises(ValueError, match=message):
             read_weight(place(np.ones(shape)))
 

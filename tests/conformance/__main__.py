@@ -6,13 +6,13 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from . import listing
 from .listing import Counts, Listing
+from .results import Row, reached, table, write
 from .running import BrokenRunError, Outcome, available, run
 from .suites import SUITES, Suite
-
-Row = tuple[Suite, Counts | None, Counter[str]]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--failures", action="store_true", help="show every failure and its message")
     made.add_argument("--trace", nargs="+", metavar="TEST", default=[],
                       help="run these tests alone, with pytest's output")  # fmt: skip
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the table there, too")
     made.add_argument("--package", default="gpuens", help="where the classes come from (gpuens)")
     return made
 
@@ -39,10 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.trace:
             _trace(suite, options)
             continue
-        print(f"{suite.module} …", file=sys.stderr, flush=True)
+        print(f"{suite.shown} …", file=sys.stderr, flush=True)
         try:
             outcomes = run(suite.module, suite.replacements(options.package),
-                           deselected=known.deselected)  # fmt: skip
+                           deselected=known.deselected,
+                           environment=suite.environment)  # fmt: skip
         except BrokenRunError as error:
             wrong.append(str(error))
             rows.append((suite, None, Counter()))
@@ -52,10 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.update:
             known = listing.updated(known, outcomes)
             listing.write(suite.path, known)
-        rows.append((suite, *_counted(known, outcomes)))
+        rows.append((suite, *_counted(suite, known, outcomes)))
         wrong += [f"{suite.name}: {text}" for text in listing.problems(known, outcomes)]
     if rows:
         print(table(rows))
+        if options.json:
+            write(options.json, rows)
     for text in wrong:
         print(text, file=sys.stderr)
     return int(bool(wrong) or any(not reached(suite, counts) for suite, counts, _ in rows))
@@ -64,55 +68,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _trace(suite: Suite, options: argparse.Namespace) -> None:
     """Run a few tests in sight."""
     try:
-        run(suite.module, suite.replacements(options.package), only=options.trace, trace=True)
+        run(suite.module, suite.replacements(options.package), only=options.trace, trace=True,
+            environment=suite.environment)  # fmt: skip
     except BrokenRunError as error:
         print(error, file=sys.stderr)
 
 
-def _counted(known: Listing, outcomes: Mapping[str, Outcome]) -> tuple[Counts, Counter[str]]:
+def _counted(
+    suite: Suite, known: Listing, outcomes: Mapping[str, Outcome]
+) -> tuple[Counts, Counter[str]]:
     """Numbers of tests, and of cases that fail by reason."""
     reasons: Counter[str] = Counter()
     listed = {**known.failing, **known.deselected}
     for test, outcome in outcomes.items():
         if outcome.result in ("failed", "deselected"):
             reasons[listing.reason_of(test, listed) or "not listed"] += 1
-    return listing.count(outcomes), reasons
+    return listing.count(outcomes, suite.by_case), reasons
 
 
 def _show_failures(outcomes: Mapping[str, Outcome]) -> None:
     for test, outcome in outcomes.items():
         if outcome.result == "failed":
             print(f"{test}\n    {outcome.message}")
-
-
-def reached(suite: Suite, counts: Counts | None) -> bool:
-    """Whether as many tests pass as must."""
-    return counts is not None and counts.share >= suite.least_share
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Everything as Markdown: files with their shares, then reasons."""
-    lines = [
-        f"scikit-learn {listing.installed_version()}",
-        "",
-        "| test file | tests | passed | asked | cases | passed | skipped |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    total: Counter[str] = Counter()
-    for suite, counts, reasons in rows:
-        total += reasons
-        asked = f"{suite.least_share:.0%}" if suite.least_share else ""
-        if counts is None:
-            lines.append(f"| {suite.module} | broke off | | {asked} | | | |")
-            continue
-        share = f"{counts.share:.1%}" if reached(suite, counts) else f"**{counts.share:.1%}**"
-        tests, cases = counts.passed + counts.failed, counts.cases_passed + counts.cases_failed
-        of_cases = f"{cases} | {counts.share_of_cases:.1%} | {counts.skipped}"
-        lines.append(f"| {suite.module} | {tests} | {share} | {asked} | {of_cases} |")
-    if total:
-        lines += ["", "| why a case fails | cases |", "| --- | ---: |"]
-        lines += [f"| {reason} | {number} |" for reason, number in total.most_common()]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

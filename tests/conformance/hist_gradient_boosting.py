@@ -1,12 +1,26 @@
 """gpuens' gradient boosting with the parameters and defaults of scikit-learn's
 HistGradientBoosting: ``max_iter`` for ``n_estimators``, 20 rows a leaf, no regularisation, early
-stopping on large tables. Nothing else is translated."""
+stopping on large tables, and all trees kept.
+
+Three private names, through which tests look at what has another name here, are translated too:
+``_predictors`` (the trees), ``_should_stop`` (the rule of early stopping), and the loss objects of
+``sklearn._loss``. Nothing is computed for the tests alone."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.early_stopping import EarlyStopping
+from gpuens.losses import Loss
+from gpuens.tree_view import TreeView
+
+
+class _Tree:
+    """A tree by the names of scikit-learn's ``TreePredictor``."""
+
+    def __init__(self, tree: TreeView) -> None:
+        self.nodes = tree.feature
+        self.get_max_depth = lambda: tree.max_depth
+        self.get_n_leaf_nodes = lambda: tree.n_leaves
 
 
 class _Renamed:
@@ -16,6 +30,7 @@ class _Renamed:
     subsample = colsample_bytree = colsample_bylevel = 1.0
     sampling, top_rate, other_rate = "uniform", 0.2, 0.1
     cat_smooth, cat_l2, max_cat_to_onehot = 10.0, 0.0, 4
+    keep_best = False
     n_jobs: int | None = None
     device = "cpu"
     callbacks = None
@@ -28,22 +43,27 @@ class _Renamed:
     def colsample_bynode(self) -> float:
         return self.max_features
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, **others: Any) -> Any:
-        if self.scoring is None:
-            return self._with_default_scoring(X, y, sample_weight, **others)
-        return super().fit(X, y, sample_weight, **others)
+    @property
+    def _predictors(self) -> list[list[_Tree]]:
+        k = self.n_trees_per_iteration_
+        trees = [_Tree(TreeView(self.forest_, t, (1,))) for t in range(self.forest_.n_trees)]
+        return [trees[first : first + k] for first in range(0, len(trees), k)]
 
-    def _with_default_scoring(self, *data: Any, **others: Any) -> Any:
-        self.scoring = self._default_scoring
+    def _should_stop(self, scores: list[float]) -> bool:
+        rule = EarlyStopping(self.n_iter_no_change, self.tol, higher_is_better=True)
+        return any(rule.update(round_, score) for round_, score in enumerate(scores))
+
+    def _read_loss(self) -> Loss:
+        """One of scikit-learn's loss objects is the objective that its method is."""
+        given = self.loss
+        self.loss = getattr(given, "gradient_hessian", given)
         try:
-            return self.fit(*data, **others)
+            return super()._read_loss()
         finally:
-            self.scoring = None
+            self.loss = given
 
 
 class HistGradientBoostingRegressor(_Renamed, GradientBoostingRegressor):
-    _default_scoring = "r2"
-
     def __init__(
         self, loss="squared_error", *, quantile=None, learning_rate=0.1, max_iter=100,
         max_leaf_nodes=31, max_depth=None, min_samples_leaf=20, l2_regularization=0.0,
@@ -75,8 +95,6 @@ class HistGradientBoostingRegressor(_Renamed, GradientBoostingRegressor):
 
 
 class HistGradientBoostingClassifier(_Renamed, GradientBoostingClassifier):
-    _default_scoring = "accuracy"
-
     def __init__(
         self, loss="log_loss", *, learning_rate=0.1, max_iter=100, max_leaf_nodes=31,
         max_depth=None, min_samples_leaf=20, l2_regularization=0.0, max_features=1.0,

@@ -135,21 +135,32 @@ class Counts:
     skipped: int
 
     @property
+    def tests(self) -> int:
+        """Those that were not skipped."""
+        return self.passed + self.failed
+
+    @property
+    def cases(self) -> int:
+        """Those that were not skipped."""
+        return self.cases_passed + self.cases_failed
+
+    @property
     def share(self) -> float:
         """Of the tests, how many pass."""
-        return self.passed / max(1, self.passed + self.failed)
+        return self.passed / max(1, self.tests)
 
     @property
     def share_of_cases(self) -> float:
         """Of the cases, how many pass."""
-        return self.cases_passed / max(1, self.cases_passed + self.cases_failed)
+        return self.cases_passed / max(1, self.cases)
 
 
-def count(outcomes: Mapping[str, Outcome]) -> Counts:
-    """Count what a run gave."""
+def count(outcomes: Mapping[str, Outcome], by_case: bool = False) -> Counts:
+    """Count what a run gave; every case as a test of its own if ``by_case``."""
     kinds = ("passed", "skipped", "failed", "deselected")
     cases = {kind: [t for t, o in outcomes.items() if o.result == kind] for kind in kinds}
     wrong = cases["failed"] + cases["deselected"]
-    failed = {bare(test) for test in wrong}
-    passed = {bare(test) for test in cases["passed"]} - failed
+    name = str if by_case else bare
+    failed = {name(test) for test in wrong}
+    passed = {name(test) for test in cases["passed"]} - failed
     return Counts(len(passed), len(failed), len(cases["passed"]), len(wrong), len(cases["skipped"]))

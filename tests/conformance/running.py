@@ -58,6 +58,7 @@ def run(
     deselected: Iterable[str] = (),
     only: Iterable[str] = (),
     python_path: Path | None = None,
+    environment: Iterable[tuple[str, str]] = (),
     trace: bool = False,
     timeout: float = 900.0,
 ) -> dict[str, Outcome]:
@@ -73,6 +74,8 @@ def run(
         Tests that do not run, or that alone run: names with or without parameters.
     python_path : path
         A further folder to import replacements from.
+    environment : iterable of (str, str)
+        Variables of the process.
     trace : bool
         Show pytest's output.
     timeout : float
@@ -102,7 +105,8 @@ def run(
             *(f"--conformance-only={test}" for test in only),
             *(["--tb=long"] if trace else ["-q"]), "--pyargs", module,
         ]  # fmt: skip
-        code, output = _finish(command, folder, python_path, trace, timeout)
+        variables = _environment(python_path) | dict(environment)
+        code, output = _finish(command, folder, variables, trace, timeout)
         lines = outcomes.read_text().splitlines() if outcomes.exists() else []
         found, unfinished = _read(lines)
     # pytest's codes: 0 all passed, 1 some failed, others that it did not get so far.
@@ -113,19 +117,10 @@ def run(
 
 
 def _finish(
-    command: list[str], folder: Path, python_path: Path | None, trace: bool, timeout: float
+    command: list[str], folder: Path, environment: dict[str, str], trace: bool, timeout: float
 ) -> tuple[int | str, str]:
     """Exit code and the last lines of the output, which goes to a file: workers that outlive a
     killed process would hold a pipe open."""
-    paths = [str(ROOT), *([str(python_path)] if python_path else [])]
-    if os.environ.get("PYTHONPATH"):
-        paths.append(os.environ["PYTHONPATH"])
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONHASHSEED": "0",
-        "SKLEARN_TESTS_GLOBAL_RANDOM_SEED": SEED,
-    }
     with (folder / "output.txt").open("w+", encoding="utf-8", errors="replace") as output:
         target = None if trace else output
         try:
@@ -137,6 +132,20 @@ def _finish(
             code = f"none after {timeout:g} s"
         output.seek(0)
         return code, "\n".join(output.read().splitlines()[-TAIL:])
+
+
+def _environment(python_path: Path | None) -> dict[str, str]:
+    """This process's variables, the checkout among the paths, and fixed seeds."""
+    paths = [str(ROOT), *([str(python_path)] if python_path else [])]
+    if os.environ.get("PYTHONPATH"):
+        paths.append(os.environ["PYTHONPATH"])
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONHASHSEED": "0",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a second for each run; the tests use none
+        "SKLEARN_TESTS_GLOBAL_RANDOM_SEED": SEED,
+    }
 
 
 def _read(lines: Iterable[str]) -> tuple[dict[str, Outcome], str]:

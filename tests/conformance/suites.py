@@ -1,11 +1,12 @@
-"""Which of scikit-learn's test files run, with which classes in place of its own."""
+"""Which test files run, with which classes in place of scikit-learn's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-LISTS = Path(__file__).parent / "lists"
+HERE = Path(__file__).parent
+LISTS = HERE / "lists"
 
 TREES = (
     "sklearn.tree.DecisionTreeClassifier",
@@ -56,6 +57,17 @@ class Suite:
     least_share: float = 0.0
     home: str = ""
     """Where our classes are, if not in the package."""
+    title: str = ""
+    """What the table calls it, if not by its module."""
+    by_case: bool = False
+    """Whether every case of a test counts as a test."""
+    environment: tuple[tuple[str, str], ...] = ()
+    """Variables of the process that runs it."""
+
+    @property
+    def shown(self) -> str:
+        """What the table calls it."""
+        return self.title or self.module
 
     @property
     def path(self) -> Path:
@@ -79,23 +91,23 @@ class Suite:
 SUITES = {
     suite.name: suite
     for suite in (
-        Suite("tree", "sklearn.tree.tests.test_tree", TREES, 0.75),
-        Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS),
+        Suite("tree", "sklearn.tree.tests.test_tree", TREES, 0.83),
+        Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS, 0.90),
         Suite("forest", "sklearn.ensemble.tests.test_forest", TREES + FORESTS, 0.85),
-        Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.90),
+        Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.92),
         Suite(
             "adaboost",
             "sklearn.ensemble.tests.test_weight_boosting",
             ADABOOST + TREES + FORESTS,
-            0.90,
+            1.0,
         ),
-        Suite("voting", "sklearn.ensemble.tests.test_voting", VOTING + TREES, 0.95),
-        Suite("stacking", "sklearn.ensemble.tests.test_stacking", STACKING + FORESTS, 0.90),
+        Suite("voting", "sklearn.ensemble.tests.test_voting", VOTING + TREES, 0.96),
+        Suite("stacking", "sklearn.ensemble.tests.test_stacking", STACKING + FORESTS, 0.92),
         Suite(
             "hist_gradient_boosting",
             f"{HIST_TESTS}.test_gradient_boosting",
             HIST,
-            0.53,
+            0.75,
             home="tests.conformance.hist_gradient_boosting",
         ),
         Suite("iforest", "sklearn.ensemble.tests.test_iforest", ISOLATION, 0.90),
@@ -103,13 +115,31 @@ SUITES = {
             "partial_dependence",
             "sklearn.inspection.tests.test_partial_dependence",
             PARTIAL_DEPENDENCE + TREES + FORESTS,
-            0.85,
+            0.91,
         ),
         Suite(
             "permutation",
             "sklearn.inspection.tests.test_permutation_importance",
             PERMUTATION + TREES + FORESTS,
-            0.90,
+            0.92,
+        ),
+        Suite(
+            "checks",
+            str(HERE / "checks.py"),
+            (),
+            0.98,
+            title="`sklearn.utils.estimator_checks`, every estimator",
+            by_case=True,
+            environment=(("SCIPY_ARRAY_API", "1"),),
+        ),
+        Suite(
+            "array_api",
+            str(HERE / "array_api.py"),
+            (),
+            0.50,
+            title="scikit-learn's array API checks, every classifier and regressor",
+            by_case=True,
+            environment=(("SCIPY_ARRAY_API", "1"),),
         ),
     )
 }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from textwrap import dedent
 
 import pytest
 
 from tests.conformance import __main__, listing
 from tests.conformance.listing import TODO, Listing
+from tests.conformance.results import reached, table, write
 from tests.conformance.running import BrokenRunError, Outcome, available, run
 from tests.conformance.suites import SUITES, Suite
 
@@ -259,6 +262,37 @@ def test_the_command_tells_of_a_broken_run(command, capsys):
     assert main() == 1
     out, err = capsys.readouterr()
     assert "| broke off |" in out and "test_process_ends" in err
+
+
+def test_cases_may_count_as_tests():
+    outcomes = {"test_a[0]": PASSED, "test_a[1]": FAILED, "test_a[2]": SKIPPED, "test_b": PASSED}
+    assert listing.count(outcomes) == listing.Counts(1, 1, 2, 1, 1)
+    by_case = listing.count(outcomes, by_case=True)
+    assert by_case == listing.Counts(2, 1, 2, 1, 1)
+    assert (by_case.tests, by_case.cases) == (3, 3) and by_case.share == by_case.share_of_cases
+
+
+def test_the_file_holds_what_the_table_shows(tmp_path):
+    suites = [Suite("a", "sklearn.a", (), 0.5), Suite("b", "b.py", (), title="checks | of b")]
+    suites.append(Suite("c", "sklearn.c", (), 0.9))
+    rows = [
+        (suites[0], listing.Counts(2, 1, 5, 3, 1), Counter({"draws": 2, "text": 1})),
+        (suites[1], listing.Counts(9, 1, 9, 1, 0), Counter({"draws": 1})),
+        (suites[2], None, Counter()),
+    ]
+    write(tmp_path / "new" / "conformance.json", rows)
+    record = json.loads((tmp_path / "new" / "conformance.json").read_text())
+    assert record["benchmark"] == "conformance" and record["versions"]["scikit-learn"]
+    assert record["results"]["why a case fails"] == {"draws": 3, "text": 1}
+    first, second, broken = record["results"]["scikit-learn's own tests"]
+    assert first == {"test file": "sklearn.a", "tests": 3, "passed": 0.6667, "at least": 0.5,
+                     "cases": 8, "cases passed": 0.625, "skipped": 1}  # fmt: skip
+    assert second["test file"] == "checks | of b" and second["at least"] is None
+    assert broken == {"test file": "sklearn.c", "tests": "broke off"}
+    assert [reached(suite, counts) for suite, counts, _ in rows] == [True, True, False]
+    text = table(rows)
+    assert "| sklearn.a | 3 | 66.7% | 50% | 8 | 62.5% | 1 |" in text
+    assert "| sklearn.c | broke off | | 90% | | | |" in text and "| draws | 3 |" in text
 
 
 def test_test_modules_may_be_missing(tmp_path):

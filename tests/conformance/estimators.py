@@ -1,0 +1,40 @@
+"""One object of every public estimator, small enough to be checked often."""
+
+from __future__ import annotations
+
+from inspect import isclass
+from typing import Any
+
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+
+import gpuens
+
+ROUNDS = 5
+"""Trees or members, of those that have any."""
+
+
+def members(regression: bool) -> list[tuple[str, Any]]:
+    """For voting and stacking."""
+    tree = gpuens.DecisionTreeRegressor if regression else gpuens.DecisionTreeClassifier
+    return [("deep", tree()), ("shallow", tree(max_depth=2))]
+
+
+def made(cls: type[BaseEstimator]) -> BaseEstimator:
+    """An estimator with the parameters that it must have, and few rounds."""
+    if cls.__name__.startswith(("Voting", "Stacking")):
+        return cls(members(cls.__name__.endswith("Regressor")))
+    if cls.__name__.endswith("SearchCV"):
+        grid = {"learning_rate": [0.1, 0.3]}
+        few = {} if cls.__name__.startswith("Grid") else {"n_iter": 2}
+        return cls(gpuens.GradientBoostingRegressor(n_estimators=ROUNDS), grid, **few)
+    has_rounds = "n_estimators" in cls._get_param_names()
+    return cls(**({"n_estimators": ROUNDS} if has_rounds else {}))
+
+
+def name_of(estimator: BaseEstimator) -> str:
+    return type(estimator).__name__
+
+
+PUBLIC = [getattr(gpuens, name) for name in sorted(gpuens.__all__)]
+ESTIMATORS = [made(cls) for cls in PUBLIC if isclass(cls) and issubclass(cls, BaseEstimator)]
+PREDICTORS = [e for e in ESTIMATORS if is_classifier(e) or is_regressor(e)]
