@@ -359,7 +359,7 @@ class TestBadInput:
             model.fit(self.X, y)
         with raises(ValueError, parts[0]):
             model.fit(self.X, np.stack([self.Y, y], axis=1))
-        in_set = parts[-1].replace("y is", "validation_0 y is")
+        in_set = parts[-1].replace("y is", "eval_set[0] y is")
         with raises(ValueError, parts[0], in_set):
             model.fit(self.X, self.Y, eval_set=(self.X, y))
 
