@@ -98,22 +98,3 @@ def accuracy(figure: Any, record: dict[str, Any]) -> None:
     panels[0].invert_yaxis()
     figure.supxlabel("loss of gpuens ÷ loss of the other library (left of 1: gpuens is better)")
     figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=5, frameon=False)
-
-
-def gpu_times(figure: Any, record: dict[str, Any]) -> None:
-    """Seconds to train by number of rows, on both devices."""
-    figure.set_size_inches(7, 4)
-    axes = figure.subplots()
-    by_name: dict[str, list[tuple[int, float]]] = {}
-    for part in record["results"]["fit"]:
-        for name, row in part["libraries"].items():
-            by_name.setdefault(name, []).append((part["n_rows"], row["median"]))
-    for name, points in by_name.items():
-        library = name.split(" ")[0]
-        style = "--" if "CPU" in name else "-"
-        colour = COLOURS.get(library, OTHER)
-        axes.plot(*zip(*points, strict=True), style, marker="o", color=colour, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="time to train in seconds")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)

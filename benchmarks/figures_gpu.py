@@ -15,6 +15,7 @@ NOT_RUN = "not run on hardware"
 
 ASKED: dict[str, tuple[str, float | None, str]] = {
     "fit_11m": ("train 11M × 28, depth 8, 100 trees ÷ XGBoost", 0.5, ""),
+    "fit_11m_auc": ("train 11M × 28, depth 8, 100 trees: AUC below XGBoost's", 0.0005, ""),
     "fit_100k": ("train 100k × 28, depth 6, 100 trees ÷ XGBoost", 0.7, ""),
     "fit_100k_tree": ("train 100k × 28, depth 6: a tree", 1.5, "ms"),
     "fit_covtype": ("train 500k × 54, 7 classes, 100 rounds ÷ XGBoost", 0.4, ""),
@@ -28,6 +29,7 @@ ASKED: dict[str, tuple[str, float | None, str]] = {
     "memory": ("peak memory of training ÷ (3 bytes a cell and 40 a row)", 1.0, ""),
     "different_models": ("models that differ between CPU and GPU", 0, ""),
     "cores_16": ("train 1M × 28 on the GPU ÷ on 16 CPU cores", None, ""),
+    "pays_from": ("rows from which on the GPU trains faster than all CPU cores", None, "rows"),
 }
 """By key: what, at most how much, and the unit."""
 

@@ -14,7 +14,6 @@ from benchmarks import (
     __main__,
     figures,
     fit,
-    gpu_check,
     identity,
     memory,
     peers,
@@ -158,13 +157,6 @@ def test_identity_fails_when_models_differ(tmp_path, monkeypatch):
     monkeypatch.setattr(identity, "fingerprint", lambda *a, **k: str(next(numbers)))
     options = ["--output", str(tmp_path), "--rows", "300", "--no-simulator"]
     assert identity.main(options) == 1
-
-
-def test_gpu_check_without_a_gpu(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(gpu_check, "gpu_problem", lambda: "no NVIDIA driver was found")
-    monkeypatch.setattr(gpu_check, "simulated", lambda: False)
-    assert gpu_check.main(["--output", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "skipped: no GPU: no NVIDIA driver was found.\n"
 
 
 def test_runs_take_turns():

@@ -13,7 +13,6 @@ from gpuens import (
     VotingClassifier,
 )
 from gpuens.datasets import make_covtype_like, make_higgs_like
-from gpuens.devices import gpu_problem, simulated
 from gpuens.linear_logistic import LogisticRegression
 from gpuens.linear_ridge import RidgeRegression
 from gpuens.model_weights import accuracy_weights, greedy_weights, optimal_weights
@@ -24,15 +23,6 @@ MEMBERS = [
     ("forest", RandomForestClassifier(n_estimators=10)),
     ("bayes", GaussianNB()),  # gets host arrays
 ]
-
-
-@pytest.fixture(scope="module")
-def cupy():
-    if simulated():
-        pytest.skip("needs a real GPU: NUMBA_ENABLE_CUDASIM=1 is set")
-    if (problem := gpu_problem()) is not None:
-        pytest.skip(f"needs a GPU: {problem}")
-    return pytest.importorskip("cupy")
 
 
 @pytest.mark.parametrize("make", [make_higgs_like, make_covtype_like])

@@ -7,19 +7,9 @@ import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.datasets import make_covtype_like, make_higgs_like
-from gpuens.devices import gpu_problem, simulated
 
 pytestmark = pytest.mark.gpu
 N_ROWS = 5000
-
-
-@pytest.fixture(scope="module")
-def cupy():
-    if simulated():
-        pytest.skip("needs a real GPU: NUMBA_ENABLE_CUDASIM=1 is set")
-    if (problem := gpu_problem()) is not None:
-        pytest.skip(f"needs a GPU: {problem}")
-    return pytest.importorskip("cupy")
 
 
 SETTINGS = {

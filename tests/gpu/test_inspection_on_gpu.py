@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression
 from gpuens import GradientBoostingRegressor, RandomForestClassifier, diversity
 from gpuens.bias_variance import bias_variance
 from gpuens.datasets import make_higgs_like
-from gpuens.devices import gpu_problem, simulated
 from gpuens.inspection import (
     drop_column_importance,
     h_statistic,
@@ -22,15 +21,6 @@ pytestmark = pytest.mark.gpu
 X, C = make_higgs_like(2000, 5)
 Y = 2.0 * X[:, 0] - X[:, 1] * X[:, 2] + C
 CLOSE = {"rtol": 1e-9, "atol": 1e-12}
-
-
-@pytest.fixture(scope="module")
-def cupy():
-    if simulated():
-        pytest.skip("needs a real GPU: NUMBA_ENABLE_CUDASIM=1 is set")
-    if (problem := gpu_problem()) is not None:
-        pytest.skip(f"needs a GPU: {problem}")
-    return pytest.importorskip("cupy")
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ N_ROWS = 40_000
 
 @pytest.fixture(scope="module")
 def table():
-    X, y = make_higgs_like(N_ROWS, 5)
+    X, y = make_higgs_like(N_ROWS, 10)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     X[:, 7] = np.random.default_rng(1).integers(0, 40, N_ROWS)
     return X, y

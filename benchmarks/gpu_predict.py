@@ -1,0 +1,73 @@
+"""Prediction on the card: a boosted model and a forest, beside XGBoost and nvForest.
+
+gpuens and XGBoost predict with models that each has trained on the same table, nvForest with
+XGBoost's. The table and the predictions are in the card's memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from .gpu_bench import OURS, XGBOOST, Action, Bench, short
+from .gpu_contestants import builders, settings_of
+from .gpu_fits import table_for
+
+NVFOREST = "nvForest"
+TRAINING_ROWS = 200_000
+
+
+def predict(bench: Bench, n_rows: int, n_trees: int = 500, depth: int = 8) -> dict[str, Any]:
+    """Times of class probabilities of one table."""
+    X, y = table_for(bench, TRAINING_ROWS, 28, 2)
+    settings = settings_of(bench, n_trees, depth)
+    models: dict[str, Any] = {}
+    for name, (build, _) in builders(bench, "binary").items():
+        try:
+            models[name] = build(settings).fit(X, y)
+        except Exception as error:
+            if name == OURS:
+                raise
+            bench.gaps[name] = short(error)
+    del X, y
+    rows, _ = table_for(bench, n_rows, 28, 2, seed=1)
+    actions: dict[str, Action] = {
+        name: lambda model=model: model.predict_proba(rows) for name, model in models.items()
+    }
+    if XGBOOST in models:
+        try:
+            actions[NVFOREST] = by_nvforest(models[XGBOOST], rows)
+        except Exception as error:
+            bench.gaps[NVFOREST] = short(error)
+    else:
+        bench.gaps[NVFOREST] = "needs XGBoost's model"
+    for name in list(actions):
+        try:
+            bench.waiting(actions[name])()  # layouts are made at the first call
+        except Exception as error:
+            if name == OURS:
+                raise
+            bench.gaps[name] = short(error)
+            del actions[name]
+    libraries, _ = bench.contest(actions)
+    single: Action = lambda: models[OURS].predict_proba(rows[:1])  # noqa: E731
+    one = min(bench.card.seconds(single) for _ in range(5))
+    return {
+        "n_rows": rows.shape[0], "n_features": rows.shape[1], "n_trees": settings.n_trees,
+        "depth": settings.max_depth, "libraries": libraries, "seconds_of_one_row": one,
+    }  # fmt: skip
+
+
+def by_nvforest(model: Any, rows: Any) -> Action:
+    """nvForest's predictions with a model of XGBoost."""
+    if find_spec("nvforest") is None:
+        raise ImportError("nvforest is not installed")
+    import nvforest
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.ubj"
+        model.get_booster().save_model(path)
+        loaded = nvforest.load_model(path, model_type="xgboost_ubj", device="gpu")
+    return lambda: loaded.predict_proba(rows)

@@ -1,0 +1,155 @@
+"""Every kind of model on a real GPU: that of the CPU, bit for bit, with all that it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import gpuens
+from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
+
+pytestmark = pytest.mark.gpu
+N_ROWS, N_TREES = 3000, 8
+TREE = gpuens.DecisionTreeRegressor(max_depth=3)
+RULES = {"monotonic_cst": [0, 1, -1, 0, 0], "interaction_cst": [{0, 1, 2}, {3, 4}]}
+CATEGORIES = {"categorical_features": [0, 3]}
+
+
+def table(n_classes: int, with_missing: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers, two columns of categories, a target, and weights, some of them zero."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(N_ROWS, 5)).round(2).astype(np.float32)
+    X[:, 0] = rng.integers(0, 30, N_ROWS)
+    X[:, 3] = rng.integers(0, 4, N_ROWS)
+    y = np.exp(X[:, 1] / 2 + (X[:, 0] % 3) * X[:, 2] / 3 + 0.3 * rng.normal(size=N_ROWS))
+    if n_classes:
+        y = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    if with_missing:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return X, y, rng.exponential(size=N_ROWS) * (np.arange(N_ROWS) % 6 > 0)
+
+
+Case = tuple[str, int, dict[str, Any]]
+BOOSTED: dict[str, Case] = {
+    **{
+        loss: ("GradientBoostingRegressor", 0, {"loss": loss})
+        for loss in ("squared_error", "absolute_error", "huber", "poisson", "gamma", "tweedie")
+    },
+    "two quantiles": ("GradientBoostingRegressor", 0, {"loss": "quantile", "quantile": [0.2, 0.8]}),
+    "huber of 0.7, line search": (
+        "GradientBoostingRegressor", 0, {"loss": Huber(0.7), "line_search": True},
+    ),
+    "tweedie of 1.2": ("GradientBoostingRegressor", 0, {"loss": Tweedie(power=1.2)}),
+    "log loss": ("GradientBoostingClassifier", 2, {}),
+    "exponential": ("GradientBoostingClassifier", 2, {"loss": "exponential"}),
+    "focal": ("GradientBoostingClassifier", 3, {"loss": Focal(1.5)}),
+    "many classes": ("GradientBoostingClassifier", 12, {}),
+    "goss": ("GradientBoostingClassifier", 2, {"sampling": "goss"}),
+    "mvs": ("GradientBoostingRegressor", 0, {"sampling": "mvs", "subsample": 0.5}),
+    "balanced": ("GradientBoostingClassifier", 3, {"sampling": "balanced", "subsample": 0.5}),
+    "features drawn": (
+        "GradientBoostingClassifier", 3,
+        {"colsample_bytree": 0.8, "colsample_bylevel": 0.8, "colsample_bynode": 0.6},
+    ),
+    "rules": ("GradientBoostingRegressor", 0, RULES),
+    "rules and sampling": ("GradientBoostingClassifier", 2, RULES | {"subsample": 0.6}),
+    "categories": ("GradientBoostingRegressor", 0, CATEGORIES),
+    "categories, few bins": (
+        "GradientBoostingClassifier", 3, CATEGORIES | {"max_bins": 9, "max_cat_to_onehot": 2},
+    ),
+    "categories, rules": (
+        "GradientBoostingClassifier", 2, CATEGORIES | {"monotonic_cst": [0, 1, -1, 0, 0]},
+    ),
+    "early stopping": ("GradientBoostingClassifier", 2, {"early_stopping": True}),
+}  # fmt: skip
+OTHERS: dict[str, Case] = {
+    "tree": ("DecisionTreeRegressor", 0, {}),
+    "tree, categories": ("DecisionTreeClassifier", 3, {"max_leaf_nodes": 20} | CATEGORIES),
+    "forest": ("RandomForestClassifier", 3, {"oob_score": True}),
+    "forest, rules": ("RandomForestRegressor", 0, {"monotonic_cst": [0, 1, -1, 0, 0]}),
+    "extra trees": ("ExtraTreesRegressor", 0, {"max_features": 2}),
+    "quantile forest": ("QuantileForestRegressor", 0, {}),
+    "isolation forest": ("IsolationForest", 0, {"bootstrap": True}),
+    "AdaBoost": ("AdaBoostClassifier", 2, {}),
+    "AdaBoost, trees": (
+        "AdaBoostClassifier", 3, {"estimator": gpuens.DecisionTreeClassifier(max_depth=3)},
+    ),
+    "AdaBoost, regression": ("AdaBoostRegressor", 0, {"loss": "square"}),
+    "bagging": (
+        "BaggingClassifier", 3, {"estimator": gpuens.DecisionTreeClassifier(max_depth=6)},
+    ),
+    "bagging, regression": ("BaggingRegressor", 0, {"max_samples": 0.5, "oob_score": True}),
+    "stagewise": ("StagewiseRegressor", 0, {"estimator": TREE, "subsample": 0.7}),
+    "stagewise, two learners": ("StagewiseClassifier", 3, {"estimator": [TREE, Ridge()]}),
+}  # fmt: skip
+NO_MISSING = ("AdaBoostRegressor", "StagewiseClassifier", "StagewiseRegressor")
+SAID = ("evals_result_", "estimator_errors_", "estimator_weights_", "oob_score_",
+        "oob_scores_path_", "n_iter_")  # fmt: skip
+
+
+def fitted(device: str, case: Case, X: Any, y: Any, weight: Any) -> Any:
+    cls, _, settings = case
+    made = getattr(gpuens, cls)(**settings)
+    known = made.get_params(deep=False)
+    shared = {"n_estimators": N_TREES, "random_state": 3, "device": device}
+    made.set_params(**{name: value for name, value in shared.items() if name in known})
+    return made.fit(X, y, weight)
+
+
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
+@pytest.mark.parametrize("name", [*BOOSTED, *OTHERS])
+def test_same_model_as_on_the_cpu(cupy, host, name):
+    case = (BOOSTED | OTHERS)[name]
+    X, y, weight = table(case[1], case[0] not in NO_MISSING)
+    if case[2].get("early_stopping"):
+        X, y, weight = X, y, None
+    there = [None if array is None else cupy.asarray(array) for array in (X, y, weight)]
+    on_cpu = fitted("cpu", case, X, y, weight)
+    on_gpu = fitted("cuda", case, *there)
+    if hasattr(on_cpu, "forest_"):
+        assert on_gpu.forest_.fingerprint() == on_cpu.forest_.fingerprint()
+    for attribute in SAID:
+        if hasattr(on_cpu, attribute):
+            found, expected = getattr(on_gpu, attribute), getattr(on_cpu, attribute)
+            if isinstance(expected, dict):
+                assert found == expected
+            else:
+                np.testing.assert_array_equal(host(found), expected)
+    for method in ("predict", "predict_proba", "decision_function", "apply"):
+        if hasattr(on_cpu, method):
+            found = getattr(on_gpu, method)(there[0][:500])
+            assert isinstance(found, cupy.ndarray)
+            np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
+
+
+def test_a_loss_of_ones_own(cupy):
+    def value(y, score):
+        return exp(score) - mul(y, score)
+
+    def gradient(y, score):
+        return exp(score) - y
+
+    def hessian(y, score):
+        return exp(score)
+
+    loss = CustomLoss(value, gradient, hessian, inverse_link=exp)
+    case = ("GradientBoostingRegressor", 0, {"loss": loss})
+    X, y, weight = table(0, True)
+    on_cpu = fitted("cpu", case, X, y, weight)
+    on_gpu = fitted("cuda", case, *map(cupy.asarray, (X, y, weight)))
+    assert on_gpu.forest_.fingerprint() == on_cpu.forest_.fingerprint()
+
+
+def test_training_goes_on_on_the_other_device(cupy):
+    X, y, _ = table(2, True)
+    whole = gpuens.GradientBoostingClassifier(n_estimators=N_TREES, device="cpu").fit(X, y)
+    there = cupy.asarray(X), cupy.asarray(y)
+    for first, second in (("cpu", "cuda"), ("cuda", "cpu")):
+        model = gpuens.GradientBoostingClassifier(warm_start=True, n_estimators=N_TREES // 2)
+        for device, n in ((first, N_TREES // 2), (second, N_TREES)):
+            data = there if device == "cuda" else (X, y)
+            model.set_params(device=device, n_estimators=n).fit(*data)
+        assert model.forest_.fingerprint() == whole.forest_.fingerprint()
