@@ -181,7 +181,8 @@ class Workspace:
         buffers = self.records, self.spare
         plan = (x.tiles, x.first_tile, x.filled, x.looked)
         sizes = (is_first, LEAST_TILE, most_blocks())
-        launch(open_nodes, 1, BLOCK, *of, x.params, x.totals, *plan, x.limits, x.counts, *sizes)
+        args = (*of, x.params, x.totals, *plan, x.limits, x.counts, *sizes)
+        launch(open_nodes, blocks_for(1), BLOCK, *args)
         blocks = blocks_for_rows(self.histograms.size, ROWS_BLOCK)
         launch(clear_histograms, blocks, ROWS_BLOCK, x.nodes, x.pairs, x.state, self.histograms)
         add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
@@ -196,7 +197,7 @@ class Workspace:
         args = (*self.found, self.n_bins, x.nodes, x.rules, x.looked, x.counts, x.scores)
         blocks = blocks_for(x.looked.shape[0])
         launch(best_of_nodes, blocks, candidates.BLOCK, *args, x.left_codes)
-        launch(choose_nodes, 1, BLOCK, *of, x.params, *plan, x.scores, x.counts)
+        launch(choose_nodes, blocks_for(1), BLOCK, *of, x.params, *plan, x.scores, x.counts)
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)
 
@@ -204,7 +205,7 @@ class Workspace:
         """The leaf of every row, if growth is done."""
         x = self.tables
         plan = (x.tiles, x.first_tile, x.counts, LEAST_TILE, most_blocks())
-        launch(number_leaves, 1, BLOCK, *self.of_control, x.params, *plan)
+        launch(number_leaves, blocks_for(1), BLOCK, *self.of_control, x.params, *plan)
         tables = (x.nodes, x.recheck, x.tiles, x.counts)
         scatter_tiles(self.records, self.spare, *tables, self.leaf)
 

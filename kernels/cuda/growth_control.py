@@ -1,8 +1,9 @@
 """What one block decides between the launches over rows, all of it on the device.
 
 ``kernels.frontier``, the control of growth, is compiled for the device as it is; its only thread
-is the first one of a block. The others help to write the plan of the next launch: the tiles of
-rows that its blocks take in turn.
+is the first one of the first block. The others of this block help to write the plan of the next
+launch: the tiles of rows that its blocks take in turn. Further blocks, without which Numba would
+warn, have nothing to do.
 """
 
 from __future__ import annotations
@@ -144,6 +145,8 @@ def open_nodes(
 ):
     """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
     new nodes and the search for their splits."""
+    if cuda.blockIdx.x > 0:
+        return
     t = cuda.threadIdx.x
     size = cuda.shared.array(1, np.int64)
     frontier = frontier_of(
@@ -268,6 +271,8 @@ def choose_nodes(
     counts,
 ):
     """Take note of the best splits, choose the nodes to open, and plan their partition."""
+    if cuda.blockIdx.x > 0:
+        return
     t = cuda.threadIdx.x
     if counts[IS_DONE] == 0:
         if t == 0:
@@ -320,6 +325,8 @@ def number_leaves(
 ):
     """When growth is done, number the leaves of the trees, and plan the tiles of the rows in closed
     nodes. ``recheck``, which is empty then, lists these."""
+    if cuda.blockIdx.x > 0:
+        return
     t = cuda.threadIdx.x
     size = cuda.shared.array(1, np.int64)
     closed = cuda.shared.array(1, np.int64)

@@ -131,6 +131,8 @@ def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int
 
 
 _recorded = threading.local()
+_simulating = threading.Lock()
+"""The simulator runs one kernel at a time."""
 
 
 @contextlib.contextmanager
@@ -156,7 +158,8 @@ def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: An
             function[blocks, threads, stream](*args)
         return
     passed = [_for_simulator(argument) for argument in args]
-    function[blocks, threads](*passed)
+    with _simulating:
+        function[blocks, threads](*passed)
     for argument, copy in zip(args, passed, strict=True):
         if copy is not argument and argument.flags.writeable:
             argument[...] = copy
