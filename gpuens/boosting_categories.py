@@ -10,6 +10,12 @@ import numpy as np
 from .binning import Binner
 from .devices import Device, to_numpy
 from .kernels.dtypes import MISSING, Codes
+from .kernels.scalars import rng
+from .kernels.scalars.primitives import vectorise
+
+_draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
+PURPOSE_GROUPS = 0x201
+"""Of the hash of rare categories; apart from the purposes of ``rng``."""
 
 
 @dataclass(frozen=True)
@@ -17,7 +23,7 @@ class CategoryBinner(Binner):
     """Cut points of the numeric features, and the bins of the categories of the others.
 
     Every category has a bin of its own if there are enough bins. Otherwise all have one but the
-    rarest, which share the last bin, and so stay together at every split.
+    rarest, which are hashed into groups; those of a group stay together at every split.
 
     Parameters
     ----------
@@ -76,6 +82,7 @@ def fit_binner(
     seed: int,
     device: Device,
     n_threads: int,
+    n_groups: int = 1,
 ) -> Binner:
     """``Binner.fit``, with bins of the categories.
 
@@ -83,13 +90,15 @@ def fit_binner(
     ----------
     n_categories : int32, shape (n_features,)
         0 for a numeric feature. Categories are the numbers below.
+    n_groups : int
+        Bins of a feature that are kept for the rarest categories, of more than ``max_bins``.
     """
     binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
     if not n_categories.any():
         return binner
     rows = slice(None) if weight is None else weight > 0
     bins = [
-        _bins_by_count(_counts(X[rows, f], n, device), max_bins) if n else None
+        _bins_by_count(_counts(X[rows, f], n, device), max_bins, n_groups, seed) if n else None
         for f, n in enumerate(n_categories.tolist())
     ]
     none = np.empty(0)
@@ -103,14 +112,17 @@ def _counts(column: Any, n: int, device: Device) -> np.ndarray:
     return to_numpy(device.xp.bincount(known, minlength=n))
 
 
-def _bins_by_count(counts: np.ndarray, max_bins: int) -> np.ndarray:
-    """The bin of each category: its own in the order of the numbers, the last for the rarest."""
+def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:
+    """The bin of each category: its own in the order of the numbers, the last ones for groups of
+    the rarest, by a hash of the number."""
+    numbers = np.arange(counts.size)
     if counts.size <= max_bins:
-        return np.arange(counts.size, dtype=np.uint8)
-    frequent = np.sort(np.argsort(-counts, kind="stable")[: max_bins - 1])
-    bins = np.full(counts.size, max_bins - 1, np.uint8)
-    bins[frequent] = np.arange(max_bins - 1)
-    return bins
+        return numbers.astype(np.uint8)
+    n_own = max_bins - n_groups
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:n_own])
+    bins = n_own + _draw(_subkey(np.array([seed]), PURPOSE_GROUPS, 0), numbers) % n_groups
+    bins[frequent] = np.arange(n_own)
+    return bins.astype(np.uint8)
 
 
 def _bins_of(column: Any, bins: np.ndarray, device: Device) -> Any:

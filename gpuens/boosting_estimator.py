@@ -162,6 +162,7 @@ class BoostingEstimator(ForestEstimator):
                     self._seed,
                     device,
                     threads_of(self.n_jobs),
+                    int(self.cat_hash_groups),
                 )
             return self._boost(table, target, weight, evaluated, loss, before, n_rounds, device)
 

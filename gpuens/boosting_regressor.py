@@ -79,6 +79,7 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         cat_smooth: float = 10.0,
         cat_l2: float = 0.0,
         max_cat_to_onehot: int = 4,
+        cat_hash_groups: int = 1,
         monotonic_cst: Any = None,
         interaction_cst: Any = None,
         early_stopping: bool | str = False,
@@ -117,6 +118,7 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         self.cat_smooth = cat_smooth
         self.cat_l2 = cat_l2
         self.max_cat_to_onehot = max_cat_to_onehot
+        self.cat_hash_groups = cat_hash_groups
         self.monotonic_cst = monotonic_cst
         self.interaction_cst = interaction_cst
         self.early_stopping = early_stopping

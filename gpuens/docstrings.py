@@ -52,7 +52,7 @@ BOOSTING = """Parameters
         a data frame has a categorical type. A split sends a group of categories to either side:
         the best cut in the order of their mean gradients. Missing values, and categories that
         were not in the training data, go where a split learned to send what is rare or missing.
-        Of more categories than ``max_bins`` the rarest share a bin.
+        Of more categories than ``max_bins`` the rarest share bins (see ``cat_hash_groups``).
     cat_smooth : float, default=10
         Added to the sum of the second derivatives of a category where categories are ordered.
         A category with fewer rows in a node counts as missing there.
@@ -60,6 +60,10 @@ BOOSTING = """Parameters
         Added to ``l2_regularization`` where ordered categories are compared with other splits.
     max_cat_to_onehot : int, default=4
         A feature with at most so many categories is split into one and the others instead.
+    cat_hash_groups : int, default=1
+        Of a feature with more categories than ``max_bins``, the most frequent have a bin each and
+        the others are hashed into so many groups, a bin each, that no split divides. At most
+        ``max_bins``: then all are hashed.
     monotonic_cst : array-like of int, shape (n_features,), or dict, default=None
         1: raw predictions, and so the chance of class 1, must not fall as the feature rises, -1:
         not rise, 0: free. A dict has names of columns as keys. Not for more than two classes.

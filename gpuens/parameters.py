@@ -52,6 +52,7 @@ _RANGES = {
     "cat_smooth": _NOT_NEGATIVE,
     "cat_l2": _NOT_NEGATIVE,
     "max_cat_to_onehot": _POSITIVE_INT,
+    "cat_hash_groups": _POSITIVE_INT,
     "subsample": _SHARE,
     "top_rate": _Range("a number in [0, 1]", Real, lambda v: 0 <= v <= 1),
     "other_rate": _SHARE,
@@ -78,6 +79,11 @@ def check_parameters(estimator: Any) -> None:
         value = getattr(estimator, name)
         if not (name == "verbose" and is_bool(value)):
             allowed.check(name, value)
+    if int(estimator.cat_hash_groups) > int(estimator.max_bins):
+        raise ValueError(
+            f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
+            f"{estimator.cat_hash_groups}: each group takes a bin."
+        )
     schedule_of(estimator.learning_rate, int(estimator.n_estimators))
     _check_choice("sampling", estimator.sampling, SCHEMES)
     if not is_bool(estimator.line_search):

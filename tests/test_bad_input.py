@@ -310,6 +310,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "cat_smooth": AMOUNT,
     "cat_l2": AMOUNT,
     "max_cat_to_onehot": [*COUNT, None],
+    "cat_hash_groups": [*COUNT, None, 256],
     "monotonic_cst": ["up", 1],
     "interaction_cst": ["none", 3],
     "early_stopping": FLAG,

@@ -139,6 +139,33 @@ def test_more_categories_than_bins():
     assert model.score(category[:, None], y) > 0.6
 
 
+@pytest.mark.parametrize("groups", [1, 7, 40, 100])
+def test_rare_categories_are_hashed_into_groups(groups):
+    """The frequent ones keep their bins, the groups are of about the same size, and a model sees
+    no more than the groups."""
+    rng = np.random.default_rng(0)
+    category = np.minimum(rng.geometric(0.004, 9000), 1000) - 1
+    y = rng.normal(size=1000)[category]
+    X = category[:, None].astype(float)
+    (bins,) = fit_binner(X, None, np.array([1000]), 100, 3, CPU, 1, groups).bins
+    counts = np.bincount(category, minlength=1000)
+    hashed = bins >= 100 - groups
+    assert hashed.sum() == 1000 - (100 - groups)
+    assert not groups < 100 or counts[hashed].max() <= counts[~hashed].min()
+    sizes = np.bincount(bins[hashed] - (100 - groups), minlength=groups)
+    assert sizes.size == groups
+    assert sizes.max() <= hashed.sum() / groups + 5 * np.sqrt(hashed.sum() / groups)
+    model = GradientBoostingRegressor(
+        max_bins=100, cat_hash_groups=groups, categorical_features=[0], random_state=3
+    ).fit(X, y)
+    known = np.flatnonzero(counts)
+    (bins,) = model._binner.bins
+    predicted = model.predict(known[:, None].astype(float))
+    of_bin = {b: predicted[bins == b] for b in np.unique(bins)}
+    assert all(np.unique(values).size == 1 for values in of_bin.values())
+    assert np.unique(predicted).size > min(50, groups)
+
+
 @pytest.mark.parametrize("subsample", [1.0, 0.6])
 def test_training_and_prediction_reach_the_same_leaves(subsample):
     """The loss recorded while training, by codes, is that of the predictions, by categories."""
@@ -328,6 +355,8 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"categorical_features": ["a"]}, ["categorical_features names ['a']", "no data frame"]),
     ({"categorical_features": "all"}, ["categorical_features must be None", "'all'"]),
     ({"cat_smooth": -1.0}, ["cat_smooth must be a finite number >= 0", "-1.0"]),
+    ({"cat_hash_groups": 0}, ["cat_hash_groups must be an integer >= 1", "0"]),
+    ({"cat_hash_groups": 300}, ["cat_hash_groups must be at most max_bins=", "300"]),
     ({"max_cat_to_onehot": 0}, ["max_cat_to_onehot must be an integer >= 1", "0"]),
 ]
 

@@ -29,7 +29,7 @@ class _Renamed:
     min_gain_to_split = 0.0
     subsample = colsample_bytree = colsample_bylevel = 1.0
     sampling, top_rate, other_rate = "uniform", 0.2, 0.1
-    cat_smooth, cat_l2, max_cat_to_onehot = 10.0, 0.0, 4
+    cat_smooth, cat_l2, max_cat_to_onehot, cat_hash_groups = 10.0, 0.0, 4, 1
     keep_best = False
     n_jobs: int | None = None
     device = "cpu"
