@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -253,6 +254,7 @@ class TestWhole:
         assert content["settings"]["environment"] == {"GPUENS_CUDA_GRAPHS": "1"}
 
     @pytest.mark.slow
+    @pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
     def test_a_rehearsal(self, tmp_path, capfd):
         """The cases themselves, in CUDA's simulator."""
         options = ["--part", "predict", "small", "sanitizer", "--repeats", "1"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +23,8 @@ from benchmarks import (
 )
 from benchmarks.gpu_bench import ON_CPU, OURS, XGBOOST, Bench
 from benchmarks.gpu_card import Card, Rehearsal
+
+needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
 
 
 class HostAsCard(Rehearsal):
@@ -86,6 +89,7 @@ class TestContest:
 
 
 class TestCases:
+    @needs_xgboost
     def test_training(self, bench):
         row = gpu_fits.fit(bench, 100_000)
         assert (row["n_rows"], row["n_features"], row["n_trees"], row["depth"]) == (400, 6, 2, 3)
@@ -96,6 +100,7 @@ class TestCases:
         classes = gpu_fits.fit(bench, 100_000, n_classes=100, n_trees=10)
         assert classes["n_classes"] == 5 and classes["libraries"][OURS]["quality"]["log_loss"] > 0
 
+    @needs_xgboost
     def test_all_share_one_setting(self, bench):
         settings = gpu_contestants.settings_of(Bench(Rehearsal(), threads=3), 100, 8)
         ours = gpu_contestants.ours("binary")(settings).get_params()
@@ -123,11 +128,13 @@ class TestCases:
         row = gpu_fits.cores(bench, 1000)
         assert row["identical_to_cpu"] and set(row["libraries"]) == {OURS, ON_CPU}
 
+    @needs_xgboost
     def test_prediction(self, bench, monkeypatch):
         row = gpu_predict.predict(bench, 1000, n_trees=500)
         assert {OURS, XGBOOST} == set(row["libraries"]) and row["seconds_of_one_row"] > 0
         assert bench.gaps == {"nvForest": "ImportError: nvforest is not installed"}
 
+    @needs_xgboost
     def test_nvforest_gets_the_model_of_xgboost(self, bench, monkeypatch):
         def load_model(path, *, model_type, device):
             assert path.stat().st_size > 100 and (model_type, device) == ("xgboost_ubj", "gpu")
@@ -164,6 +171,7 @@ class TestCases:
         assert set(row["libraries"]) == {OURS, "cuML", ON_CPU} and row["identical_to_cpu"]
         assert row["depth"] == 3 and 0 <= row["libraries"]["cuML"]["accuracy"] <= 1
 
+    @needs_xgboost
     def test_many_fits_are_those_of_single_ones(self, bench):
         row = gpu_small.many_fits(bench, 200)
         assert row["same_as_alone"] and row["n_fits"] == 4
