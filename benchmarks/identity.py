@@ -19,7 +19,8 @@ from gpuens.datasets import make_higgs_like
 from gpuens.kernels.dispatch import Implementation, using
 from gpuens.kernels.dtypes import N_SLOTS, ROW_ALIGNMENT, Codes, Totals
 from gpuens.kernels.histogram import histogram
-from gpuens.kernels.quantise import quantise, scales_for
+from gpuens.kernels.quantise import quantise
+from gpuens.kernels.scaling import scales_for
 
 from .machine import ROOT
 from .records import Record, options_of, positive
@@ -95,7 +96,7 @@ def blocks_agree(options: Any) -> dict[str, Any]:
     g = rng.normal(size=n).astype(np.float32)
     h = rng.random(n, dtype=np.float32)
     totals = Totals(*(float(v) for v in (abs(g).max(), abs(g).sum(), h.max(), h.sum())))
-    records = quantise(g, h, np.empty(0, np.int32), 7, scales_for(totals, n))
+    records = quantise(g, h, np.empty(0, np.int32), 7, scales_for(totals, n)).words
 
     def summed(records: np.ndarray, cuts: np.ndarray) -> np.ndarray:
         return histogram(codes, records, cuts[:-1], cuts[1:]).sum(axis=0, dtype=np.int32)

@@ -16,7 +16,7 @@ import numpy as np
 from gpuens.kernels.add_leaf_values import add_leaf_values
 from gpuens.kernels.bin_values import bin_values
 from gpuens.kernels.cart import GINI, CartParams, CartTable, CartTarget
-from gpuens.kernels.dtypes import MAX_BINS, N_SLOTS, Codes, Scales
+from gpuens.kernels.dtypes import MAX_BINS, N_SLOTS, Codes, NodeValues, Scales
 from gpuens.kernels.frontier import UNLIMITED
 from gpuens.kernels.gradients import gradients
 from gpuens.kernels.grow_cart import grow_cart
@@ -193,7 +193,8 @@ def leaves(data: Data) -> Iterator[Case]:
     call = partial(leaf_sums, known, g, h, Scales(2.0**20, 2.0**20), n_nodes)
     yield Case("leaf_sums", call, 12 * n, 2 * n)
     values = data.rng.normal(size=n_nodes)
-    yield Case("add_leaf_values", partial(add_leaf_values, data.raw, known, values), 20 * n)
+    call = partial(add_leaf_values, data.raw, known, NodeValues(values, values), 0.1)
+    yield Case("add_leaf_values", call, 20 * n)
 
 
 def prediction(data: Data, n_trees: int) -> Iterator[Case]:

@@ -18,8 +18,9 @@ from gpuens.kernels.cpu.team import using_threads
 from gpuens.kernels.gradients import gradients
 from gpuens.kernels.histogram import histogram
 from gpuens.kernels.partition import partition
-from gpuens.kernels.quantise import quantise, scales_for
+from gpuens.kernels.quantise import quantise
 from gpuens.kernels.scalars.losses import BinomialLogLoss
+from gpuens.kernels.scaling import scales_for
 from gpuens.kernels.split import split
 
 from .peers import Settings
@@ -77,7 +78,7 @@ def _run_stages(clock: Clock, X: Any, y: Any, settings: Settings, place: Device)
     loss = BinomialLogLoss()
     totals = clock("gradients", lambda: gradients(loss, target, raw, none, none, g, h))
     scales, everything = scales_for(totals, n), xp.empty(0, dtype=xp.int32)
-    records = clock("quantise", lambda: quantise(g, h, everything, KEY, scales))
+    records = clock("quantise", lambda: quantise(g, h, everything, KEY, scales)).words
     begin, end = np.array([0]), np.array([n])
     table = clock("histogram", lambda: histogram(codes, records, begin, end))
     sums = table[:, :, 0].sum(axis=-1, dtype=xp.int64)

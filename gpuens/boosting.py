@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from .callbacks import Callback, Evaluations, TrainingState
 from .early_stopping import EarlyStopping
 from .forest import Forest, ForestBuilder
-from .growth import Grower, TrainingRows
+from .growth import Grower, GrownRound, TrainingRows
+from .weighted import Later
 
 FRAMES_BELOW_FIT = 5
 """Calls between ``fit`` and a warning in ``boost``, so that it shows the user's line."""
@@ -21,13 +23,14 @@ FRAMES_BELOW_FIT = 5
 class Evaluation:
     """A metric on a set of rows, computed after every round.
 
-    ``rows`` whose raw predictions the rounds update; ``data`` and ``metric`` name it.
+    ``rows`` whose raw predictions the rounds update; ``data`` and ``metric`` name it. What
+    ``compute`` returns gives the value, once it is known.
     """
 
     data: str
     metric: str
     rows: TrainingRows
-    compute: Callable[[TrainingRows], float]
+    compute: Callable[[TrainingRows], Later]
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Watch:
         self.evals: Evaluations = {}
         self._evaluations = evaluations
         self._stopping = stopping
-        self._evaluate()
+        self._note(self.measure())
         kept = _same_until(before, self.evals, first)
         self._first = 0 if kept else first
         if kept:
@@ -80,9 +83,13 @@ class Watch:
             for index, value in enumerate(self._watched()):
                 self.stops = stopping.update(self._first + index, value)
 
-    def update(self, iteration: int) -> None:
-        """Compute the metrics after a round; ``stops`` says whether it was the last one."""
-        self._evaluate()
+    def measure(self) -> list[Later]:
+        """The metrics of the round that was finished last; on a GPU they may be under way."""
+        return [e.compute(e.rows) for e in self._evaluations]
+
+    def update(self, iteration: int, measured: list[Later]) -> None:
+        """Take note of a round's metrics; ``stops`` says whether it was the last one."""
+        self._note(measured)
         if self._stopping is not None:
             self.stops = self._stopping.update(iteration, self._watched()[-1])
 
@@ -92,10 +99,9 @@ class Watch:
             for values in metrics.values():
                 del values[iteration - self._first + 1 :]
 
-    def _evaluate(self) -> None:
-        for e in self._evaluations:
-            values = self.evals.setdefault(e.data, {}).setdefault(e.metric, [])
-            values.append(e.compute(e.rows))
+    def _note(self, measured: list[Later]) -> None:
+        for e, value in zip(self._evaluations, measured, strict=True):
+            self.evals.setdefault(e.data, {}).setdefault(e.metric, []).append(value())
 
     def _watched(self) -> list[float]:
         first = self._evaluations[0]
@@ -129,6 +135,10 @@ def boost(
 ) -> BoostingResult:
     """Run rounds ``first … n_iterations - 1``.
 
+    A round is started, finished and settled. On a GPU the host settles a round, with its metrics
+    and callbacks, while the device grows the trees of the next one; if the round turns out to be
+    the last one, these are thrown away. So the model is the same as without running ahead.
+
     Parameters
     ----------
     grower, builder
@@ -161,21 +171,39 @@ def boost(
         return model(BoostingResult(builder.freeze(), done, evals, "checkpoint"))
 
     state = TrainingState(done, n_iterations, first, watch.evals, builder.freeze, current_model)
+
+    def settle(grown: GrownRound, measured: list[Later]) -> None:
+        """Make a round part of the model, and ask whether it was the last one."""
+        nonlocal done, stopped, error
+        grown.append_to(builder, grower.binner)
+        watch.update(done + 1, measured)
+        done += 1
+        state.iteration = done
+        try:
+            stop = [callback.after_iteration(state) for callback in callbacks]
+        except Exception as failure:
+            stopped, error = "error", failure
+            return
+        if any(stop):
+            stopped = "callback"
+        elif watch.stops:
+            stopped = "early stopping"
+
     try:
-        while done < n_iterations and stopped == "finished":
-            grower.grow_round(done, builder, others)
-            watch.update(done + 1)
-            done += 1
-            state.iteration = done
-            try:
-                stop = [callback.after_iteration(state) for callback in callbacks]
-            except Exception as failure:
-                stopped, error = "error", failure
+        unsettled: deque[tuple[GrownRound, list[Later]]] = deque()
+        for index in range(first, n_iterations if stopped == "finished" else first):
+            started = grower.start_round(index)
+            while unsettled and stopped == "finished":  # while the trees of this one grow
+                settle(*unsettled.popleft())
+            if stopped != "finished":
                 break
-            if any(stop):
-                stopped = "callback"
-            elif watch.stops:
-                stopped = "early stopping"
+            unsettled.append((grower.finish_round(started, others), watch.measure()))
+            if not grower.device.runs_ahead:
+                settle(*unsettled.popleft())
+                if stopped != "finished":
+                    break
+        while unsettled and stopped == "finished":
+            settle(*unsettled.popleft())
     except KeyboardInterrupt:
         if done == 0:
             raise

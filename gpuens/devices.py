@@ -41,6 +41,11 @@ class Device:
         return Implementation.CPU if self.kind == "cpu" else Implementation.CUDA
 
     @property
+    def runs_ahead(self) -> bool:
+        """Whether operations return before their work is done."""
+        return self.kind != "cpu"
+
+    @property
     def xp(self) -> ModuleType:
         """The module of the arrays that live here: NumPy or CuPy."""
         if self.kind != "cuda":

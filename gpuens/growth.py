@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,14 @@ from .gradient_sampling import (
     scale_statistics,
 )
 from .kernels.add_leaf_values import add_leaf_values
-from .kernels.dtypes import Codes, Scales, Totals
+from .kernels.dtypes import Codes, NodeValues, Totals, TreeRecords
 from .kernels.each import each
 from .kernels.frontier import NO_RULES, FeatureRules, GrowthParams
 from .kernels.grow import GrownTrees, grow
-from .kernels.quantise import quantise, scales_for
+from .kernels.quantise import quantise
 from .kernels.scalars.primitives import vectorise
 from .kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey
+from .kernels.scaling import scales_for
 from .kernels.traverse_codes import traverse_codes
 from .leaf_values import LeafRows
 from .learning_rates import Schedule
@@ -76,6 +77,66 @@ class RoundSettings:
     rules: FeatureRules = NO_RULES
 
 
+class StartedBatch(NamedTuple):
+    """Trees that may still be growing, for some of the outputs."""
+
+    outputs: range
+    totals: Sequence[Totals]
+    trees: GrownTrees
+
+
+@dataclass
+class StartedRound:
+    """A round whose trees are growing.
+
+    ``unchecked`` are the totals of gradients that were not known yet; ``searching`` says whether
+    a line search will follow.
+    """
+
+    index: int
+    loss: Loss
+    shared: Any
+    sample: Sample
+    searching: bool
+    unchecked: list[Totals] = field(default_factory=list)
+    batch: StartedBatch = field(init=False)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the round needs the totals of the gradients, or the gradients themselves, on
+        the host."""
+        return self.searching or self.loss.exact_leaves or self.loss.checks_rows
+
+
+@dataclass
+class GrownRound:
+    """The trees of a round, of which the raw predictions know.
+
+    The values of tree k count ``factors[k]`` times. On a GPU they may be on their way to the host,
+    as are the totals of the gradients.
+    """
+
+    where: str
+    loss: Loss
+    unchecked: list[Totals]
+    trees: list[OutputTree]
+    factors: list[float]
+
+    def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
+        """Add the trees to a forest.
+
+        Raises
+        ------
+        ValueError
+            They were grown on gradients that are not finite.
+        """
+        for totals in self.unchecked:
+            self.loss.check_totals(totals, self.where)
+        for tree, factor in zip(self.trees, self.factors, strict=True):
+            value, cover = factor * tree.values.value, tree.values.hessian
+            forest.append(tree.trees, tree.i, value, cover, tree.output, binner)
+
+
 class Grower:
     """Grows the trees of one round after another on a fixed set of rows."""
 
@@ -104,28 +165,41 @@ class Grower:
         """The weights for quantiles, see ``whole_weights``."""
         return whole_weights(self.rows.weight, self.device)
 
-    def grow_round(self, index: int, forest: ForestBuilder, others: list[TrainingRows]) -> None:
-        """Add one tree for every output to the forest and to all raw predictions.
+    def start_round(self, index: int) -> StartedRound:
+        """Begin to grow the trees of a round, counted from 0.
 
-        ``index`` counts the rounds; ``others`` are further sets, such as validation rows.
+        On a GPU the growth is under way when this returns: the time until ``finish_round`` is free
+        for other work.
         """
         rows, settings, device = self.rows, self.settings, self.device
-        rate = settings.learning_rate(index)
         sample = self._draw(index)
         loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
         shared = loss.shared(rows.y, rows.raw, device)
         searching = settings.line_search and not loss.exact_leaves
-        grown: list[OutputTree] = []
+        started = StartedRound(index, loss, shared, sample, searching)
+        self._start_batch(started, 0)
+        return started
+
+    def finish_round(self, started: StartedRound, others: list[TrainingRows]) -> GrownRound:
+        """Add one tree for every output to all raw predictions.
+
+        ``others`` are further sets, such as validation rows.
+        """
+        rows, loss, device = self.rows, started.loss, self.device
+        rate = self.settings.learning_rate(started.index)
+        done = GrownRound(f"round {started.index + 1}", loss, started.unchecked, [], [])
         for first in range(0, loss.n_outputs, self.batch):
-            outputs = range(first, min(first + self.batch, loss.n_outputs))
-            batch = self._grow_batch(index, outputs, sample, loss, shared)
-            if searching:
-                grown += batch
-            else:
-                self._add(batch, [rate] * len(batch), forest, others)
-        if searching:
-            steps = find_steps(loss, rows.y, rows.raw, rows.weight, grown, device)
-            self._add(grown, [rate * step for step in steps], forest, others)
+            if first > 0:
+                self._start_batch(started, first)
+            done.trees.extend(self._finish_batch(started))
+            if not started.searching:
+                done.factors += [rate] * (len(done.trees) - first)
+                self._add(done, first, others, started.sample)
+        if started.searching:
+            steps = find_steps(loss, rows.y, rows.raw, rows.weight, done.trees, device)
+            done.factors += [rate * step for step in steps]
+            self._add(done, 0, others, started.sample)
+        return done
 
     def _draw(self, index: int) -> Sample:
         """The rows of a round."""
@@ -167,70 +241,65 @@ class Grower:
             total += term(g, h)
         return total
 
-    def _grow_batch(
-        self, index: int, outputs: range, sample: Sample, loss: Loss, shared: Any
-    ) -> list[OutputTree]:
-        """Trees of some outputs, with the values of their nodes before any shrinkage."""
+    def _start_batch(self, started: StartedRound, first: int) -> None:
+        """Begin to grow the trees of the outputs from ``first`` on, as many as a batch has."""
         rows, device, seed = self.rows, self.device, self.settings.seed
-        n = rows.raw.shape[1]
+        loss, sample = started.loss, started.sample
+        outputs = range(first, min(first + self.batch, loss.n_outputs))
 
-        def statistics(i: int) -> tuple[Totals, Scales, Any, int]:
-            """Of output i of the batch: totals, scales, records and the tree's key."""
+        def statistics(i: int) -> tuple[Totals, TreeRecords, int]:
+            """Of output i of the batch: totals, records and the tree's key."""
             k = outputs[i]
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
-            totals = loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
-            loss.check_gradients(totals, g, h, target, rows.raw[k], f"round {index + 1}")
+            totals = loss.gradients(k, target, rows.raw[k], started.shared, rows.weight, g, h)
+            if totals.is_here or started.waits:
+                where = f"round {started.index + 1}"
+                loss.check_gradients(totals, g, h, target, rows.raw[k], where)
             if sample.factor.size:
                 totals = scale_statistics(g, h, sample, device)
-            scales = scales_for(totals, n)
-            tree = np.uint64(index * loss.n_outputs + k)
+            tree = np.uint64(started.index * loss.n_outputs + k)
             key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
-            records = quantise(g, h, sample.rows, key, scales)
-            return totals, scales, records, _subkey(np.uint64(seed), PURPOSE_TREE, tree)
+            records = quantise(g, h, sample.rows, key, scales_for(totals, g.shape[0]))
+            return totals, records, _subkey(np.uint64(seed), PURPOSE_TREE, tree)
 
         found = each(statistics, range(len(outputs)), self.g[0])
-        totals, scales, records, keys = zip(*found, strict=True)
-        size = records[0].size
-        begin = np.arange(len(records), dtype=np.int64) * size
+        totals, records, keys = zip(*found, strict=True)
+        started.unchecked += [own for own in totals if not own.is_here]
         trees = grow(
             rows.codes,
             self.n_bins,
-            records[0] if len(records) == 1 else device.xp.concatenate(records),
-            begin,
-            begin + size,
+            records,
             np.array(keys, np.uint64),
-            np.array([scale.g for scale in scales]),
-            np.array([scale.h for scale in scales]),
             self.settings.params,
             self.settings.rules,
         )
+        started.batch = StartedBatch(outputs, totals, trees)
+
+    def _finish_batch(self, started: StartedRound) -> list[OutputTree]:
+        """Trees of some outputs, with the values of their nodes before any shrinkage."""
+        outputs, totals, trees = started.batch
 
         def tree(i: int) -> OutputTree:
             k = outputs[i]
-            return OutputTree(trees, i, k, *self._leaf_values(trees, i, k, totals[i], loss))
+            values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i]), k)
+            monotone = self.settings.rules.monotone
+            if monotone.any():
+                bounded = bound_values(trees, i, monotone, values.value)
+                values = NodeValues(bounded, values.hessian)
+            return OutputTree(trees, i, k, values)
 
         return each(tree, range(len(outputs)), self.g[0])
 
-    def _leaf_values(
-        self, trees: GrownTrees, i: int, k: int, totals: Totals, loss: Loss
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Values and hessians of the nodes of tree i of a batch, of output k."""
-        value, hessian = loss.leaf_values(self._leaf_rows(trees, i, k, totals), k)
-        monotone = self.settings.rules.monotone
-        return bound_values(trees, i, monotone, value) if monotone.any() else value, hessian
-
     def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
         rows, params = self.rows, self.settings.params
-        nodes = slice(trees.offset[i], trees.offset[i + 1])
         return LeafRows(
-            left=trees.left[nodes],
-            right=trees.right[nodes],
-            leaf=trees.leaf[i],
+            trees=trees,
+            i=i,
             g=self.g[i],
             h=self.h[i],
             totals=totals,
-            target=self.loss.targets(rows.y, k, self.device),
+            read_target=lambda: self.loss.targets(rows.y, k, self.device),
             raw=rows.raw[k],
             weight=rows.weight,
             whole_weight=self.whole_weight,
@@ -240,31 +309,23 @@ class Grower:
         )
 
     def _add(
-        self,
-        grown: list[OutputTree],
-        factors: list[float],
-        forest: ForestBuilder,
-        others: list[TrainingRows],
+        self, done: GrownRound, first: int, others: list[TrainingRows], sample: Sample
     ) -> None:
-        """Add trees, their values times a factor each, to the forest and to raw predictions."""
+        """Add the trees of a round from ``first`` on to raw predictions."""
         rows = self.rows
 
-        def add(at: int) -> np.ndarray:
-            """Add a tree to raw predictions; its values."""
-            trees, i, k = grown[at].trees, grown[at].i, grown[at].output
-            value = factors[at] * grown[at].value
-            if trees.n_samples[trees.offset[i]] < rows.raw.shape[1]:
+        def add(at: int) -> None:
+            tree, factor = done.trees[at], done.factors[at]
+            trees, i, k = tree.trees, tree.i, tree.output
+            if sample.rows.size:
                 _find_leaves(trees, i, rows.codes, trees.leaf[i])
-            add_leaf_values(rows.raw[k], trees.leaf[i], value)
+            add_leaf_values(rows.raw[k], trees.leaf[i], tree.values, factor)
             for other in others:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
                 _find_leaves(trees, i, other.codes, leaf)
-                add_leaf_values(other.raw[k], leaf, value)
-            return value
+                add_leaf_values(other.raw[k], leaf, tree.values, factor)
 
-        values = each(add, range(len(grown)), rows.raw[0])
-        for tree, value in zip(grown, values, strict=True):
-            forest.append(tree.trees, tree.i, value, tree.hessian, tree.output, self.binner)
+        each(add, range(first, len(done.trees)), rows.raw[0])
 
 
 _subkey = vectorise(subkey)

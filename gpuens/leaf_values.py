@@ -1,8 +1,11 @@
-"""What the leaves of a boosted tree add: Newton steps, quantiles of residuals, Huber's step."""
+"""What the leaves of a boosted tree add where Newton steps will not do: quantiles of residuals,
+Huber's step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +14,14 @@ from .devices import Device
 from .kernels.compilation import kernel
 from .kernels.dtypes import Totals
 from .kernels.gradients import gradients
+from .kernels.grow import GrownTrees
 from .kernels.leaf_quantiles import leaf_quantiles
-from .kernels.leaf_sums import add_children, fixed_point_scales, leaf_sums
+from .kernels.leaf_sums import leaf_sums
+from .kernels.node_sums import add_children
 from .kernels.scalars.gain import newton_value
 from .kernels.scalars.losses import Huber
 from .kernels.scalars.primitives import vectorise
+from .kernels.scaling import fixed_point_scales
 
 _newton_value = vectorise(newton_value)
 
@@ -24,15 +30,15 @@ _newton_value = vectorise(newton_value)
 class LeafRows:
     """A grown tree and the rows that it was grown on.
 
-    left, right : int32, shape (n_nodes,), NumPy
-        Children; -1 at a leaf. Children have higher numbers than their parents.
-    leaf : int32, shape (n_rows,), on the device
-        The leaf of every row, negative outside of the tree's sample.
+    trees : GrownTrees
+        The tree is number ``i`` of these.
     g, h : float32, shape (n_rows,), on the device
         Gradients and hessians, times the weights.
     totals : Totals
         Of these.
-    target, raw : float64, shape (n_rows,), on the device
+    raw : float64, shape (n_rows,), on the device
+    read_target : callable
+        Returns the target, likewise.
     weight : float64, shape (n_rows,) or (0,), on the device
     whole_weight : int64, shape (n_rows,) or (0,), on the device
         See ``whole_weights``.
@@ -40,13 +46,12 @@ class LeafRows:
     device : Device
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    leaf: Any
+    trees: GrownTrees
+    i: int
     g: Any
     h: Any
     totals: Totals
-    target: Any
+    read_target: Callable[[], Any]
     raw: Any
     weight: Any
     whole_weight: Any
@@ -55,8 +60,32 @@ class LeafRows:
     device: Device
 
     @property
+    def left(self) -> np.ndarray:
+        """Children, int32 of shape (n_nodes,); -1 at a leaf. Children have higher numbers than
+        their parents."""
+        return self.trees.left[self._nodes]
+
+    @property
+    def right(self) -> np.ndarray:
+        return self.trees.right[self._nodes]
+
+    @property
+    def leaf(self) -> Any:
+        """The leaf of every row, int32 of shape (n_rows,) on the device; negative outside of the
+        tree's sample."""
+        return self.trees.leaf[self.i]
+
+    @property
     def n_nodes(self) -> int:
-        return self.left.size
+        return self._nodes.stop - self._nodes.start
+
+    @cached_property
+    def target(self) -> Any:
+        return self.read_target()
+
+    @property
+    def _nodes(self) -> slice:
+        return slice(int(self.trees.offset[self.i]), int(self.trees.offset[self.i + 1]))
 
 
 def node_sums(rows: LeafRows, g: Any, h: Any, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
@@ -65,15 +94,6 @@ def node_sums(rows: LeafRows, g: Any, h: Any, totals: Totals) -> tuple[np.ndarra
     sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes)
     add_children(rows.left, rows.right, sums)
     return sums[:, 0] / scales.g, sums[:, 1] / scales.h
-
-
-def newton_steps(rows: LeafRows, g: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """The value of each node that minimises the loss's second-order model, from its sums.
-
-    The hessian of a leaf counts at least ``min_sum_hessian``: its integer estimate passed that
-    test, and a leaf of almost certain rows must not take an endless step.
-    """
-    return _newton_value(g, np.maximum(h, rows.min_sum_hessian), rows.l2)
 
 
 def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np.ndarray:

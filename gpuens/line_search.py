@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .devices import Device
+from .kernels.dtypes import NodeValues
 from .kernels.grow import GrownTrees
-from .kernels.leaf_sums import fixed_point_scales, leaf_sums
+from .kernels.leaf_sums import leaf_sums
+from .kernels.scaling import fixed_point_scales
 from .losses import Loss
 from .minimise import minimise
 
@@ -22,15 +24,14 @@ LONGEST_STEP = 16.0
 class OutputTree:
     """Tree ``i`` of a batch, for one output.
 
-    value, hessian : float64, shape (n_nodes,), NumPy
-        What its nodes add, without shrinkage, and their sums of hessians.
+    values : NodeValues
+        Of its nodes, without shrinkage.
     """
 
     trees: GrownTrees
     i: int
     output: int
-    value: np.ndarray
-    hessian: np.ndarray
+    values: NodeValues
 
 
 def find_steps(
@@ -65,7 +66,7 @@ def _find_step(
     added = {}
     for tree in grown:
         leaf = tree.trees.leaf[tree.i]
-        added[tree.output] = device.asarray(tree.value)[xp.maximum(leaf, 0)]
+        added[tree.output] = device.asarray(tree.values.value)[xp.maximum(leaf, 0)]
 
     def slope(step: float) -> tuple[float, float]:
         for k, direction in added.items():
@@ -73,7 +74,7 @@ def _find_step(
         shared = loss.shared(y, moved, device)
         slopes, curvatures = [], []
         for tree in grown:
-            k, leaf, value = tree.output, tree.trees.leaf[tree.i], tree.value
+            k, leaf, value = tree.output, tree.trees.leaf[tree.i], tree.values.value
             target = loss.targets(y, k, device)
             totals = loss.gradients(k, target, moved[k], shared, weight, g, h)
             if not all(total < np.inf for total in totals):

@@ -14,7 +14,7 @@ from .kernels.gradients import gradients
 from .kernels.probabilities import probabilities
 from .kernels.scalars import losses as formulas
 from .loss_functions import PAIR, Function, FunctionLoss
-from .weighted import ordered_sum
+from .weighted import Later, mean_later
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +98,7 @@ class ArrayLoss(FunctionLoss):
     ) -> Totals:
         return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
 
-    def mean(self, y: Any, raw: Any, weight: Any, device: Device) -> float:
+    def mean_later(self, y: Any, raw: Any, weight: Any, device: Device) -> Later:
         if self.value is None:
             raise ValueError(
                 f"loss={self!r} has no value to compute the metric 'loss' from: pass "
@@ -110,9 +110,7 @@ class ArrayLoss(FunctionLoss):
                 f"value of {self!r} must return one number a row, an array of shape "
                 f"{raw.shape[1:]}, got {values.shape}."
             )
-        if weight.size == 0:
-            return ordered_sum(values, device) / values.shape[0]
-        return ordered_sum(values * weight, device) / ordered_sum(weight, device)
+        return mean_later(values, weight, device)
 
     def predict(self, raw: Any, device: Device) -> Any:
         if self.inverse_link is None:

@@ -15,11 +15,12 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from .devices import Device
-from .kernels.dtypes import Totals
+from .kernels.dtypes import NodeValues, Totals
 from .kernels.gradients import gradients
+from .kernels.newton_steps import newton_steps
 from .kernels.row_values import row_values
-from .leaf_values import LeafRows, newton_steps, node_sums
-from .weighted import ordered_sum
+from .leaf_values import LeafRows
+from .weighted import Later, mean_later
 
 Self = TypeVar("Self", bound="Loss")
 
@@ -40,6 +41,8 @@ class Loss:
     """Whether the leaf values minimise the loss, so that a line search finds a step of 1."""
     coupled: ClassVar[bool] = False
     """Whether the gradients of an output depend on the others."""
+    checks_rows: ClassVar[bool] = False
+    """Whether ``check_gradients`` looks at the rows."""
     has_hessian: ClassVar[bool] = True
     """Whether hessians say how far a minimum is."""
     n_outputs: int = 1
@@ -118,34 +121,39 @@ class Loss:
         self, totals: Totals, g: Any, h: Any, target: Any, raw: Any, where: str
     ) -> None:
         """Raise ValueError for gradients that trees cannot be grown on; ``where`` is the round."""
+        self.check_totals(totals, where)
+
+    def check_totals(self, totals: Totals, where: str) -> None:
+        """The same, as far as totals tell."""
         if not all(total < math.inf for total in totals):
             raise ValueError(
                 f"The gradients of {where} do not fit float32: divide y or sample_weight by a "
                 "constant, or lower learning_rate."
             )
 
-    def leaf_values(self, rows: LeafRows, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """What the nodes of a tree of output k add, and the sums of their hessians; float64."""
-        g, h = node_sums(rows, rows.g, rows.h, rows.totals)
-        return newton_steps(rows, g, h), h
+    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
+        """What the nodes of a tree of output k add, and the sums of their hessians."""
+        of_rows = rows.g, rows.h, rows.totals
+        return newton_steps(rows.trees, rows.i, *of_rows, rows.l2, rows.min_sum_hessian)
 
     def mean(self, y: Any, raw: Any, weight: Any, device: Device) -> float:
         """Weighted mean of the loss over the rows; the same number on every device."""
+        return self.mean_later(y, raw, weight, device)()
+
+    def mean_later(self, y: Any, raw: Any, weight: Any, device: Device) -> Later:
+        """The same for whoever has other things to do until it is there."""
         return self.mean_of(self.formula, y, raw, weight, device)
 
     def mean_of(
         self, formula: Callable[[int], Any], y: Any, raw: Any, weight: Any, device: Device
-    ) -> float:
+    ) -> Later:
         """The same of any value: ``formula(k)`` is that of output k."""
         shared = self.shared(y, raw, device)
         total = row_values(formula(0), self.targets(y, 0, device), raw[0], shared)
         for k in range(1, self.n_outputs):
             target = self.targets(y, k, device)
             total = total + row_values(formula(k), target, raw[k], shared)
-        n = raw.shape[1] * self._terms()
-        if weight.size == 0:
-            return ordered_sum(total, device) / n
-        return ordered_sum(total * weight, device) / ordered_sum(weight, device) / self._terms()
+        return mean_later(total, weight, device, self._terms())
 
     def _terms(self) -> int:
         """How many outputs the loss of a row is the mean of, rather than the sum."""

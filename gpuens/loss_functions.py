@@ -24,6 +24,7 @@ class FunctionLoss(OneAgainstTheRest):
     """What losses of numbers or classes from a user's functions have in common."""
 
     name: ClassVar[str] = "custom"
+    checks_rows: ClassVar[bool] = True
     start: float | None
     inverse_link: Function | None
     of_classes: bool = False

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .devices import Device
+from .kernels.dtypes import NodeValues
 from .kernels.scalars import losses as formulas
 from .leaf_values import LeafRows, huber_steps, node_sums, residual_quantiles
 from .loss_base import RegressionLoss
@@ -42,9 +43,9 @@ class _QuantileLeaves(RegressionLoss):
         whole = whole_weights(weight, device)
         return weighted_quantile(target, whole, self._quantile(k), device)
 
-    def leaf_values(self, rows: LeafRows, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
         _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
-        return residual_quantiles(rows, self._quantile(k), cover), cover
+        return NodeValues(residual_quantiles(rows, self._quantile(k), cover), cover)
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,6 @@ class Huber(RegressionLoss):
             )
         )
 
-    def leaf_values(self, rows: LeafRows, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
         _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
-        return huber_steps(rows, self.deltas[k], cover), cover
+        return NodeValues(huber_steps(rows, self.deltas[k], cover), cover)

@@ -14,14 +14,16 @@ from .devices import Device, to_numpy
 from .growth import TrainingRows
 from .loss_arrays import rows_first
 from .losses import Loss
+from .weighted import Later
 
 
 class Metric(NamedTuple):
-    """A name, a direction, and how to compute it from rows with raw predictions."""
+    """A name, a direction, and how to compute it from rows with raw predictions; the losses, which
+    are computed where the rows are, may be known later only."""
 
     name: str
     higher_is_better: bool
-    compute: Callable[[TrainingRows], float]
+    compute: Callable[[TrainingRows], Later]
 
 
 def metrics_for(
@@ -49,17 +51,21 @@ def metrics_for(
 
 def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
     if entry == "loss":
-        return Metric("loss", False, lambda rows: loss.mean(rows.y, rows.raw, rows.weight, device))
+        return Metric(
+            "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
+        )
     if entry is None:
         entry = "r2" if classes is None else "accuracy"
     if isinstance(entry, CustomMetric):
         return _custom(entry, loss, device)
     if isinstance(entry, ArrayMetric):
-        return Metric(entry.label, entry.higher_is_better, lambda rows: _of_arrays(entry, rows))
+        return Metric(
+            entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows))
+        )
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
     name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
 
-    def compute(rows: TrainingRows) -> float:
+    def score(rows: TrainingRows) -> float:
         y = to_numpy(rows.y.T)
         predictor: Any
         if classes is None:
@@ -75,7 +81,11 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
                 raise
             return float(scorer(predictor, y.reshape(len(y), -1), y))  # it takes no weights
 
-    return Metric(name, True, compute)
+    return Metric(name, True, lambda rows: _known(score(rows)))
+
+
+def _known(value: float) -> Later:
+    return lambda: value
 
 
 def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
@@ -86,7 +96,7 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
         )
     formula = metric.formula
 
-    def compute(rows: TrainingRows) -> float:
+    def compute(rows: TrainingRows) -> Later:
         return loss.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
 
     return Metric(metric.label, metric.higher_is_better, compute)

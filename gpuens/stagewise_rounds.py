@@ -16,6 +16,7 @@ from .early_stopping import EarlyStopping
 from .learning_rates import Schedule
 from .losses import Loss
 from .stagewise_learners import StagewiseLearners, StagewiseRows, directions_of
+from .weighted import Later
 
 FRAMES_BELOW_FIT = 4
 """Calls between ``fit`` and a warning in ``run_rounds``, so that it shows the user's line."""
@@ -95,8 +96,8 @@ def run_rounds(
     members, steps, rates = [*before.members], [*before.steps], [*before.rates]
     done = first = len(rates)
 
-    def mean(rows: Any) -> float:
-        return loss.mean(rows.y, rows.raw, rows.weight, device)
+    def mean(rows: Any) -> Later:
+        return loss.mean_later(rows.y, rows.raw, rows.weight, device)
 
     anything: list[tuple[str, Any]] = list(watched)
     evaluations = [Evaluation(data, "loss", rows, mean) for data, rows in anything]
@@ -124,7 +125,7 @@ def run_rounds(
                     predicted = directions_of(stage.members, rows.table, device)
                     stage.add_to(rows, rate, predicted)
             stage.add_to(training, rate, stage.directions)
-            watch.update(done + 1)
+            watch.update(done + 1, watch.measure())
             members += stage.members
             steps += stage.steps
             rates.append(rate)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .devices import Device
 from .kernels.dtypes import SUM_CHUNK
+from .kernels.fetch import fetch
 from .kernels.leaf_quantiles import leaf_quantiles
 
+Later = Callable[[], float]
+"""A number that may be on its way from a GPU."""
 WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
 
 def ordered_sum(values: Any, device: Device) -> float:
     """Sum of a float64 vector in the order of ``kernels.gradients``, the same everywhere."""
+    return sum_later(values, device)()
+
+
+def sum_later(values: Any, device: Device) -> Later:
+    """The same for whoever has other things to do until it is there."""
     xp = device.xp
     size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
     padded = xp.zeros(size, dtype=xp.float64)
@@ -24,14 +33,23 @@ def ordered_sum(values: Any, device: Device) -> float:
     while size > 1:
         size //= 2
         padded = padded[:size] + padded[size:]
-    return float(padded[0])
+    fetched = fetch(padded)
+    return lambda: float(fetched()[0])
 
 
 def weighted_mean(values: Any, weight: Any, device: Device) -> float:
     """Of float64 values; ``weight`` is empty where all weights are 1."""
+    return mean_later(values, weight, device)()
+
+
+def mean_later(values: Any, weight: Any, device: Device, n_terms: int = 1) -> Later:
+    """The same for whoever has other things to do until it is there; each value is a sum of
+    ``n_terms`` of which the mean is taken too."""
     if weight.size == 0:
-        return ordered_sum(values, device) / values.shape[0]
-    return ordered_sum(values * weight, device) / ordered_sum(weight, device)
+        total, n = sum_later(values, device), values.shape[0] * n_terms
+        return lambda: total() / n
+    total, of_weights = sum_later(values * weight, device), sum_later(weight, device)
+    return lambda: total() / of_weights() / n_terms
 
 
 def whole_weights(weight: Any, device: Device) -> Any:

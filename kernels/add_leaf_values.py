@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .dispatch import implementation
+from .dtypes import NodeValues
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
-    """``raw[i] += values[leaf[i]]``, in place.
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+    """``raw[i] += factor * values.value[leaf[i]]``, in place; the product is rounded first.
 
     Parameters
     ----------
     raw : float64, shape (n,), contiguous
     leaf : int32, shape (n,)
         All entries in [0, n_nodes).
-    values : float64, shape (n_nodes,), NumPy
+    values : NodeValues
+    factor : float
     """
-    implementation("add_leaf_values", raw).add_leaf_values(raw, leaf, values)
+    implementation("add_leaf_values", raw).add_leaf_values(raw, leaf, values, factor)

@@ -43,9 +43,6 @@ STATISTIC = np.float32
 RAW = np.float64
 """Raw predictions, leaf values, gains and thresholds."""
 
-MAX_QUANTISED = 32767
-MAX_ROWS = 2**31 - 1
-
 SUM_CHUNK = 1024
 """Rows of one chunk in the order-fixed sum of ``gradients`` (a power of two)."""
 
@@ -65,12 +62,20 @@ class Codes(NamedTuple):
 
 
 class Totals(NamedTuple):
-    """Largest value and order-fixed sum of \\|g\\| and h over all rows (float64 scalars)."""
+    """Largest value and order-fixed sum of \\|g\\| and h over all rows (float64 scalars).
+
+    Those of a GPU are objects with the same attributes: asking for one waits until it is known.
+    """
 
     max_g: float
     sum_g: float
     max_h: float
     sum_h: float
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the numbers are known."""
+        return True
 
 
 class Scales(NamedTuple):
@@ -78,6 +83,35 @@ class Scales(NamedTuple):
 
     g: float
     h: float
+
+
+class TreeRecords(NamedTuple):
+    """The rows that a tree is to grow on, as integers.
+
+    words : uint64, shape (n_rows,)
+        Records. Growth may change their order.
+    sums : int64, shape (2,), on the device of the records
+        Of g and of h.
+    scales : Scales
+        What the statistics were multiplied by.
+    """
+
+    words: np.ndarray
+    sums: np.ndarray
+    scales: Scales
+
+
+class NodeValues(NamedTuple):
+    """Of the nodes of a tree, float64 NumPy arrays of shape (n_nodes,).
+
+    value
+        What a node adds to the raw prediction, before any shrinkage.
+    hessian
+        The sum of its rows' hessians.
+    """
+
+    value: np.ndarray
+    hessian: np.ndarray
 
 
 class SplitParams(NamedTuple):

@@ -19,12 +19,13 @@ too early is closed again at the end (``finish``).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .compilation import inner
-from .dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
+from .dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED, Scales
 from .scalars.bounds import between_values, bounded_score, bounded_value
 from .scalars.primitives import mul
 from .scalars.rng import PURPOSE_FEATURES, draw, subkey
@@ -202,30 +203,36 @@ class Frontier(NamedTuple):
 
 def node_capacity(params: GrowthParams, n_rows: int) -> int:
     """Most nodes that one tree can have in the table, those of speculation included."""
-    most_leaves = max(1, n_rows // params.min_samples_leaf)
-    if params.max_depth < 31:
-        most_leaves = min(most_leaves, 2**params.max_depth)
+    most_leaves = _most_leaves(params, n_rows)
     if params.max_leaves >= most_leaves:
         return 2 * most_leaves + 1
     return min(2 * most_leaves, 6 * params.max_leaves) + 1
 
 
+def most_nodes(params: GrowthParams, n_rows: int) -> int:
+    """Most nodes that one tree has when it is done."""
+    return 2 * min(params.max_leaves, _most_leaves(params, n_rows)) - 1
+
+
+def _most_leaves(params: GrowthParams, n_rows: int) -> int:
+    """Most leaves that the depth and the rows allow."""
+    most_leaves = max(1, n_rows // params.min_samples_leaf)
+    return min(most_leaves, 2**params.max_depth) if params.max_depth < 31 else most_leaves
+
+
 def allocate(
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    n_records: Sequence[int],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     n_bins: np.ndarray,
     feature_rules: FeatureRules = NO_RULES,
 ) -> Frontier:
-    """Tables for a batch of trees."""
-    capacity = sum(node_capacity(params, int(rows)) for rows in tree_end - tree_begin)
-    trees = np.zeros(tree_begin.size, TREE)
-    columns = (tree_begin, tree_end, keys, scale_g, scale_h)
-    for name, column in zip(("begin", "end", "key", "scale_g", "scale_h"), columns, strict=True):
-        trees[name] = column
+    """Tables for a batch of trees, whose records stand one segment after the other."""
+    capacity = sum(node_capacity(params, n) for n in n_records)
+    trees = np.zeros(len(n_records), TREE)
+    trees["end"] = np.cumsum(n_records)
+    trees["begin"] = trees["end"] - n_records
+    trees["key"] = keys
     by_categories = feature_rules.categorical.any()
     is_ruled = by_categories or feature_rules.monotone.any()
     rules = np.zeros(n_bins.size if is_ruled else 0, RULE)
@@ -249,6 +256,12 @@ def allocate(
         left_codes=np.zeros((capacity if by_categories else 0, CODE_WORDS), np.uint32),
         state=np.zeros(8, np.int64),
     )
+
+
+def set_statistics(frontier: Frontier, sums: Sequence[Any], scales: Sequence[Scales]) -> None:
+    """Tell the trees the sums and the scales of their records."""
+    frontier.trees["g"], frontier.trees["h"] = np.stack(sums, axis=1)
+    frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
 
 
 def _n_slots(n_features: int, capacity: int) -> int:

@@ -29,7 +29,8 @@ def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: A
     Returns
     -------
     Totals
-        Of the float32 values, as Python floats. The sums are taken in a fixed order so that
+        Of the float32 values, as Python floats (on CUDA they are fetched when somebody asks for
+        them). The sums are taken in a fixed order so that
         every implementation rounds alike: each chunk of ``SUM_CHUNK`` rows (the last one
         filled up with zeros) is halved by adding its upper half to its lower half until one
         value is left; the chunk sums, filled up with zeros to a power of two, likewise.

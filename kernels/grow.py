@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from . import frontier as fr
 from .compilation import callable_from_python
 from .dispatch import implementation
-from .dtypes import CODE_WORDS, Codes
+from .dtypes import CODE_WORDS, Codes, TreeRecords
 from .frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 
 _finish = callable_from_python(fr.finish)
@@ -51,12 +52,8 @@ class GrownTrees(NamedTuple):
 def grow(
     codes: Codes,
     n_bins: Any,
-    records: Any,
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    trees: Sequence[TreeRecords],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
@@ -70,14 +67,10 @@ def grow(
     codes : Codes
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
-    records : uint64, shape (m,)
-        The records of all trees, one segment after the other; may be reordered.
-    tree_begin, tree_end : int64, shape (n_trees,), NumPy
-        Each tree's segment.
+    trees : sequence of TreeRecords
+        The rows of each tree; their order may change.
     keys : uint64, shape (n_trees,), NumPy
         Random keys below 2**32, for the sampling of features.
-    scale_g, scale_h : float64, shape (n_trees,), NumPy
-        The scales of ``quantise``.
     params : GrowthParams
     rules : FeatureRules
 
@@ -86,9 +79,7 @@ def grow(
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    return implementation("grow", records).grow(
-        codes, n_bins, records, tree_begin, tree_end, keys, scale_g, scale_h, params, rules
-    )
+    return implementation("grow", trees[0].words).grow(codes, n_bins, trees, keys, params, rules)
 
 
 def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:

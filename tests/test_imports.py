@@ -61,7 +61,7 @@ LAYERS = (
 """The modules of gpuens, from the bottom. A module that is not listed is a helper below all."""
 
 IMPLEMENTATIONS = ("reference", "cpu", "cuda")
-MADE_OF_OPERATIONS = {"kernels/reference/grow.py"}
+MADE_OF_OPERATIONS = {f"kernels/reference/{name}.py" for name in ("grow", "newton_steps")}
 """Implementations that are driven from the host and call other operations."""
 LEFT_TO_THE_HOST = {"kernels/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""

@@ -127,7 +127,7 @@ class TestTooLittle:
         free_on_host(monkeypatch, 2**20)
         plan = memory_plan(model, X, Y)
         assert not plan.fits
-        monkeypatch.setattr(growth.Grower, "grow_round", None)
+        monkeypatch.setattr(growth.Grower, "start_round", None)
         with pytest.raises(MemoryError) as refused:
             model.fit(X, Y)
         assert "Gradient boosting with 60,000 x 10 values on cpu takes about" in str(refused.value)
@@ -162,7 +162,7 @@ class TestTooLittle:
         def out_of_memory(*args):
             raise MemoryError("Unable to allocate 5 GiB")
 
-        monkeypatch.setattr(growth.Grower, "grow_round", out_of_memory)
+        monkeypatch.setattr(growth.Grower, "start_round", out_of_memory)
         with pytest.raises(MemoryError) as ended:
             GradientBoostingRegressor(device="cpu").fit(X, Y)
         assert isinstance(ended.value.__cause__, MemoryError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..compilation import kernel
+from ..dtypes import NodeValues
 from .team import run, threads_for
 
 
@@ -15,5 +16,5 @@ def _worker(thread, n_threads, barrier, raw, leaf, values):
         raw[i] += values[leaf[i]]
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
-    run(_worker, threads_for(raw.size), raw, leaf, values)
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+    run(_worker, threads_for(raw.size), raw, leaf, factor * values.value)

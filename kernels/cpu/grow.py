@@ -12,14 +12,15 @@ nodes), the rest is shared, in tasks that the threads take from a counter:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import frontier as fr
-from ..compilation import inner, kernel_without_allocation
+from ..compilation import kernel_without_allocation
 from ..derived import derived
-from ..dtypes import Codes
+from ..dtypes import Codes, TreeRecords
 from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 from ..grow import GrownTrees, emitted
 from .bundles import layout
@@ -29,35 +30,21 @@ from .growth_rows import (
     plan_histograms,
     plan_partition,
     scatter_leaves,
-    sum_roots,
 )
 from .growth_splits import evaluate, recheck, settle_nodes
 from .growth_tables import Table, Work, allocate_work
 from .team import get_threads, run, wait
 
-i64 = np.int64
-LOW = i64(0xFFFFFFFF)
-
 MIN_CELLS_PER_THREAD = 100_000
 """Cells of the table below which another thread costs more than it saves."""
-
-
-@inner
-def _start(frontier, params, work):
-    for t in range(frontier.trees.size):
-        frontier.trees[t].g = work.filled[2 * t] >> i64(32)
-        frontier.trees[t].h = work.filled[2 * t] & LOW
-    fr.start(frontier, params)
 
 
 @kernel_without_allocation
 def _grow_worker(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
-    sum_roots(table, frontier, work)
-    wait(barrier, n_threads)
     if thread == 0:
-        _start(frontier, params, work)
+        fr.start(frontier, params)
     while True:
         if thread == 0:
             plan_histograms(frontier, work, n_threads)
@@ -89,51 +76,42 @@ def _grow_worker(
 def grow(
     codes: Codes,
     n_bins: Any,
-    records: Any,
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    trees: Sequence[TreeRecords],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_features, n_rows = codes.columns.shape
-    frontier = _frontier(codes, tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
+    words = [tree.words for tree in trees]
+    records = words[0] if len(words) == 1 else np.concatenate(words)
+    frontier = _frontier(codes, [own.size for own in words], keys, params, n_bins, rules)
+    fr.set_statistics(frontier, [tree.sums for tree in trees], [tree.scales for tree in trees])
     n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
     table, work = _workspace(codes, n_bins, records, frontier, n_threads)
     work.counts[:] = 0
-    work.filled[:] = 0
-    leaf = np.full((tree_begin.size, n_rows), -1, np.int32)
+    leaf = np.full((len(trees), n_rows), -1, np.int32)
     order = np.empty(frontier.nodes.size, np.int64)
-    offset = np.empty(tree_begin.size + 1, np.int64)
+    offset = np.empty(len(trees) + 1, np.int64)
     run(_grow_worker, n_threads, table, frontier, params, work, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 
 
 def _frontier(
     codes: Codes,
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    n_records: list[int],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     n_bins: np.ndarray,
     rules: FeatureRules,
 ) -> Frontier:
     """The tables of the trees, kept from round to round while all but the statistics lasts."""
     kept = derived(codes.rows, "frontier", dict)
-    n_records = (tree_end - tree_begin).tobytes()
     if not (
         kept.get("params") == params and kept["rules"] is rules and kept["n_records"] == n_records
     ):
-        tables = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
+        tables = fr.allocate(n_records, keys, params, n_bins, rules)
         kept.update(params=params, rules=rules, n_records=n_records, tables=tables)
-    trees = kept["tables"].trees
-    columns = (tree_begin, tree_end, keys, scale_g, scale_h)
-    for name, column in zip(("begin", "end", "key", "scale_g", "scale_h"), columns, strict=True):
-        trees[name] = column
+    kept["tables"].trees["key"] = keys
     return kept["tables"]
 
 

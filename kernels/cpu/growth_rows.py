@@ -1,4 +1,4 @@
-"""What the threads do with rows while trees grow: totals, partition, histograms, leaves.
+"""What the threads do with rows while trees grow: partition, histograms, leaves.
 
 The steps are shared in tasks that the threads take from a counter; one thread plans them.
 """
@@ -18,9 +18,8 @@ from .growth_tables import (
     PARTITION,
     PIECES_PER_THREAD,
     RECHECK,
-    ROOTS,
 )
-from .histogram import add_rows, unpack_record
+from .histogram import add_rows
 from .partition import (
     PIECE,
     cut_of,
@@ -34,24 +33,6 @@ from .team import atomic_add
 u64, i64 = np.uint64, np.int64
 
 SMALLEST_PIECE = 2048
-
-
-@inner
-def sum_roots(table, frontier, work):
-    """Add up the packed statistics of each tree, piece by piece, into the trees' ``g``."""
-    records = table.records[0]
-    n_trees = frontier.trees.size
-    while True:
-        low = atomic_add(work.counts, ROOTS, PIECE)
-        if low >= records.size:
-            break
-        for t in range(n_trees):
-            tree = frontier.trees[t]
-            total = i64(0)
-            for i in range(max(low, tree.begin), min(low + PIECE, tree.end)):
-                total += unpack_record(records[i])
-            if total != 0:
-                atomic_add(work.filled, 2 * t, total)
 
 
 @inner

@@ -19,8 +19,8 @@ PIECES_PER_THREAD = 4
 
 # Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
 # from (reset while no thread uses them), and the numbers of tasks.
-ROOTS, PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES = (
-    k * CACHE_LINE for k in range(8)
+PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES = (
+    k * CACHE_LINE for k in range(7)
 )
 
 _I = np.int64

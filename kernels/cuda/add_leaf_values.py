@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import NodeValues
+from ..scalars.primitives import mul
+from .newton_steps import FetchedNodeValues
 from .target import block_size, blocks_for_rows, cuda, kernel, launch, upload
 
 u32 = np.uint32
@@ -13,15 +16,19 @@ BLOCK = block_size(256)
 
 
 @kernel
-def add_values(raw, leaf, values):
+def add_values(raw, leaf, values, factor):
     """One row a thread."""
     n = u32(raw.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
-        raw[i] += values[u32(leaf[i])]
+        raw[i] += mul(factor, values[u32(leaf[i])])
         i = u32(i + cuda.gridsize(1))
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
-    (values,) = upload(values)
-    launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, raw, leaf, values)
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+    if isinstance(values, FetchedNodeValues):
+        of_leaves = values.on_device
+    else:
+        (of_leaves,) = upload(values.value)
+    args = (raw, leaf, of_leaves, float(factor))
+    launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)

@@ -20,8 +20,8 @@ from .cart_cuts import best_cuts
 from .cart_partition import count_left, move_to_sides
 from .cart_sums import add_up_bins, add_up_nodes
 from .count_draws import count_hits
-from .gradients import gradients_kernel, halve_measures
-from .growth_control import add_up_roots, choose_nodes, draw_allowed, number_leaves, open_nodes
+from .gradients import gradients_kernel, join_measures
+from .growth_control import choose_nodes, draw_allowed, number_leaves, open_nodes
 from .growth_splits import best_of_nodes as best_of_new_nodes
 from .growth_splits import clear_histograms, search_kernel
 from .growth_tables import LIMITS, PARAMS
@@ -29,6 +29,7 @@ from .histogram import MAX_WORDS, histogram_kernel
 from .leaf_quantiles import count_digits, find_shares, pick_digits, sum_weights
 from .leaf_sums import sum_in_global, sum_in_shared
 from .log_sum_exp import sum_of_exps
+from .newton_steps import take_steps
 from .partition import move_apart
 from .predict_deep import kernels as deep_kernels
 from .predict_few import add_trees_of_rows, find_leaves_of_rows
@@ -80,7 +81,7 @@ ROWS = array(f64)
 
 def entries() -> Iterator[Entry]:
     """All specialisations that the launchers use on contiguous arrays, and some others."""
-    yield Entry("add_leaf_values", add_values, (ROWS, array(i32), array(f64)), 32)
+    yield Entry("add_leaf_values", add_values, (ROWS, array(i32), array(f64), f64), 32)
     for dtype in (f32, f64):
         for layout in "CFA":
             X = array(dtype, 2, layout)
@@ -112,7 +113,7 @@ def entries() -> Iterator[Entry]:
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
-    yield Entry("gradients_halve", halve_measures, (array(f64, 2),), 64)
+    yield Entry("gradients_join", join_measures, (array(f64, 2), i64, i64, array(f64)), 64)
     for n_words in range(1, MAX_WORDS + 1):
         arguments = (array(u32, 2), *BUFFERS, *TILES, i64, array(i32, 4))
         yield Entry(f"histogram_{n_words}", histogram_kernel(n_words), arguments, 64)
@@ -122,9 +123,11 @@ def entries() -> Iterator[Entry]:
     yield Entry("leaf_quantiles_count", count_digits, arguments, 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
-    summing = (array(i32), *STATISTICS, f64, f64, array(i64, 2))
+    summing = (array(i32), *STATISTICS, array(f64), array(i64, 2))
     yield Entry("leaf_sums_shared", sum_in_shared, summing, 88)
     yield Entry("leaf_sums_global", sum_in_global, summing, 48)
+    steps = (array(i64, 2), array(f64), f64, f64, array(f64))
+    yield Entry("newton_steps", take_steps, steps, 48)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
     arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))
@@ -133,7 +136,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    arguments = (*STATISTICS, array(i32), u64, f64, f64, array(u64))
+    arguments = (*STATISTICS, array(i32), u64, array(f64), array(u64), array(i64))
     yield Entry("quantise", make_records, arguments, 48)
     arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
     yield Entry("scatter_leaves", scatter, arguments, 32)
@@ -160,9 +163,7 @@ def growth() -> Iterator[Entry]:
     frontier = (nodes, records(fr.TREE), records(fr.EXPANSION), pairs, *(integers,) * 4, rules)
     control = (*frontier, records(fr.MEMBER), array(u32, 2), state, records(PARAMS))
     plan = (records(TILE), integers, integers, integers)
-    arguments = (array(u64), records(fr.TREE), integers)
-    yield Entry("grow_add_up_roots", add_up_roots, arguments, 48)
-    arguments = (*control, integers, *plan, records(LIMITS), integers, i64, i64, i64)
+    arguments = (*control, integers, reals, *plan, records(LIMITS), integers, i64, i64, i64)
     yield Entry("grow_open_nodes", open_nodes, arguments, 128)
     arguments = (*control, *plan, reals, integers)
     yield Entry("grow_choose_nodes", choose_nodes, arguments, 128)

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import SUM_CHUNK, Totals
+from ..dtypes import SUM_CHUNK
 from ..scalars.losses import formulas_of
 from ..scalars.primitives import mul
-from .target import block_size, blocks_for, cuda, download, kernel, launch, zeros
+from ..scalars.scales import fixed_point_bits, fixed_point_scale, quantising_scale
+from .target import block_size, blocks_for, cuda, empty, kernel, launch, zeros
+from .totals import FIXED_POINT, MAX_G, MAX_H, N_VALUES, QUANTISING, SUM_G, SUM_H, DeviceTotals
 
 u32, f32, f64 = np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
-MAX_G, SUM_G, MAX_H, SUM_H = range(4)
-"""Rows of the array of measures, in the order of ``Totals``."""
 
 
 @functools.cache
@@ -87,8 +87,9 @@ def gradients_kernel(loss: type) -> Any:
 
 
 @kernel
-def halve_measures(measures):
-    """Join the chunks into column 0, upper half onto lower half, by the first block alone."""
+def join_measures(measures, n, n_bits, totals):
+    """Join the chunks into column 0, upper half onto lower half, and find the scales; by the
+    first block alone."""
     half = measures.shape[1] // 2 if cuda.blockIdx.x == 0 else 0
     while half > 0:
         k = cuda.threadIdx.x
@@ -100,12 +101,21 @@ def halve_measures(measures):
             k += BLOCK
         cuda.syncthreads()
         half //= 2
+    if cuda.grid(1) == 0:
+        for k in range(4):
+            totals[k] = measures[k, 0]
+        totals[QUANTISING] = quantising_scale(measures[MAX_G, 0], measures[SUM_G, 0], n)
+        totals[QUANTISING + 1] = quantising_scale(measures[MAX_H, 0], measures[SUM_H, 0], n)
+        totals[FIXED_POINT] = fixed_point_scale(measures[MAX_G, 0], n_bits)
+        totals[FIXED_POINT + 1] = fixed_point_scale(measures[MAX_H, 0], n_bits)
 
 
-def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
-    chunks = -(-raw.shape[0] // SUM_CHUNK)
+def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Any:
+    n = int(raw.shape[0])
+    chunks = -(-n // SUM_CHUNK)
     measures = zeros((4, 1 << (chunks - 1).bit_length()), np.float64)
     args = (y, raw, float(loss.parameter), shift, weight, g, h, measures)
     launch(gradients_kernel(type(loss)), blocks_for(chunks), BLOCK, *args)
-    launch(halve_measures, blocks_for(1), BLOCK, measures)
-    return Totals(*download(measures[:, 0]).tolist())
+    totals = empty(N_VALUES, np.float64)
+    launch(join_measures, blocks_for(1), BLOCK, measures, n, fixed_point_bits(n), totals)
+    return DeviceTotals(totals, n)

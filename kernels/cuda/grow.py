@@ -1,8 +1,8 @@
 """Growth (contract: ``kernels.grow``), all of it on the device.
 
-The host launches rounds ahead of the device and asks once, at the end, what has grown. A round has
-a fixed number of launches with fixed grids; how much there is to do stands in the tables
-(``growth_tables``), and a round behind the last one finds nothing::
+The host launches rounds ahead of the device and learns what has grown when somebody asks. A
+round has a fixed number of launches with fixed grids; how much there is to do stands in the
+tables (``growth_tables``), and a round behind the last one finds nothing::
 
     open_nodes            one block    children of partitioned nodes; plan of the histograms
     clear_histograms      all
@@ -18,20 +18,21 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from .. import frontier as fr
 from ..derived import derived
-from ..dtypes import CODE_WORDS, N_SLOTS, Codes
+from ..dtypes import CODE_WORDS, N_SLOTS, Codes, TreeRecords
 from ..frontier import NO_RULES, UNLIMITED, FeatureRules, Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from . import candidates, graphs, partition
 from .growth_control import (
     BLOCK,
     ROWS_BLOCK,
-    add_up_roots,
     choose_nodes,
     draw_allowed,
     has_categories,
@@ -48,9 +49,11 @@ from .target import (
     blocks_for_rows,
     empty,
     is_simulated,
+    joined,
     launch,
     upload,
 )
+from .totals import on_device
 
 DRAWING_THREADS = 8 if is_simulated() else 1024
 """Nodes whose features are drawn at the same time."""
@@ -61,26 +64,62 @@ MORE_ROUNDS = 2
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
-    records: Any,
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    trees: Sequence[TreeRecords],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-) -> GrownTrees:
-    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
-    workspace = workspace_of(codes, n_bins, records, frontier, params)
-    leaf = workspace.grow(codes, records, frontier, params)
-    return finished(frontier, params)._replace(leaf=leaf)
+) -> GrowingTrees:
+    n_records = [tree.words.shape[0] for tree in trees]
+    frontier = fr.allocate(n_records, keys, params, n_bins, rules)
+    workspace = workspace_of(codes, n_bins, sum(n_records), frontier, params)
+    return GrowingTrees(workspace, codes, trees, frontier, params)
+
+
+class GrowingTrees:
+    """What ``GrownTrees`` are once they are asked for, at the latest before the next batch.
+
+    ``leaf`` waits for the growth; the arrays of the nodes are then put in order by the host.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        codes: Codes,
+        trees: Sequence[TreeRecords],
+        frontier: Frontier,
+        params: GrowthParams,
+    ) -> None:
+        self._frontier = frontier
+        self._params = params
+        self._wait = workspace.start(codes, trees, frontier, params)
+
+    @cached_property
+    def leaf(self) -> Any:
+        leaf = self._wait()
+        del self._wait  # and the records with it
+        return leaf
+
+    @cached_property
+    def _grown(self) -> GrownTrees:
+        leaf = self.leaf
+        return finished(self._frontier, self._params)._replace(leaf=leaf)
+
+    def most_nodes(self, i: int) -> int:
+        """A bound of the nodes of tree i, known before it has grown."""
+        tree = self._frontier.trees[i]
+        return fr.most_nodes(self._params, int(tree["end"] - tree["begin"]))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in GrownTrees._fields:
+            raise AttributeError(name)
+        return getattr(self._grown, name)
 
 
 def workspace_of(
-    codes: Codes, n_bins: np.ndarray, records: Any, frontier: Frontier, params: GrowthParams
+    codes: Codes, n_bins: np.ndarray, n_records: int, frontier: Frontier, params: GrowthParams
 ) -> Workspace:
     """That of the last batch of this thread on the table, if it has the same shape."""
-    n_records = rounded_up(records.shape[0])
+    n_records = rounded_up(n_records)
     key = (
         n_records, *(table.size for table in frontier), has_categories(frontier.rules),
         are_features_drawn(params, frontier), params.min_samples_leaf, graphs.wanted(),
@@ -107,7 +146,7 @@ def likely_rounds(params: GrowthParams) -> int:
 
 
 class Workspace:
-    """What batches of one shape grow in: tables, buffers of records, and histograms, all of which
+    """What batches of one shape grow in: tables, a buffer of records, and histograms, all of which
     stay where they are, so that the launches of a batch can be repeated as a graph.
 
     It is kept as long as the table of codes, and therefore holds nothing of it.
@@ -128,9 +167,11 @@ class Workspace:
         self.tables: Tables = self.arena.tables
         self.of_control = self.tables[:12]
         (self.n_bins,) = upload(np.asarray(n_bins, np.int32))
-        self.records, self.spare = (empty(n_records, np.uint64) for _ in range(2))
+        self.spare = empty(n_records, np.uint64)
         self.histograms = empty((frontier.free_slots.size, 2, n_features, N_SLOTS), np.int32)
-        self.leaf = empty((frontier.trees.size, codes.columns.shape[1]), np.int32)
+        self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
+        self.sums = empty(2 * frontier.trees.size, np.int64)
+        self.scales = empty(2 * frontier.trees.size, np.float64)
         self.search = search_kernel(frontier.rules.size > 0)
         n_looked = self.tables.looked.shape[0]
         n_items = n_looked * n_features
@@ -145,43 +186,77 @@ class Workspace:
         self.allowed = empty((n_looked if self.samples else 0, n_features), np.uint8)
         self.scratch = empty((lines, n_features), np.int64), empty((lines, n_features), np.uint64)
         self.graph: graphs.Graph | None = None
+        self.of_graph: tuple[Any, Any] = None, None
         self.n_grown = 0
 
-    def grow(self, codes: Codes, records: Any, frontier: Frontier, params: GrowthParams) -> Any:
-        """Grow a batch; fills the host's ``frontier`` and returns the leaf of every row."""
-        self.records[: records.shape[0]] = records
+    def start(
+        self,
+        codes: Codes,
+        trees: Sequence[TreeRecords],
+        frontier: Frontier,
+        params: GrowthParams,
+    ) -> Callable[[], Any]:
+        """Launch the growth of a batch.
+
+        Returns
+        -------
+        callable
+            Waits for it, fills the host's ``frontier`` and returns the leaf of every row.
+        """
+        words = [tree.words for tree in trees]
+        joined([tree.sums for tree in trees], self.sums)
+        joined([on_device(tree.scales) for tree in trees], self.scales)
         self.arena.write(frontier, params)
-        if graphs.wanted() and self.graph is None and self.n_grown > 0:  # all is compiled
-            self.graph = graphs.Graph(lambda: self._launch(codes))
-        if self.graph is not None:
-            self.graph.launch()
+        if graphs.wanted() and self.n_grown > 0:  # all is compiled
+            records, leaf = self._replay(codes, words)
         else:
-            self._launch(codes)
+            n_records = sum(own.shape[0] for own in words)
+            one = len(words) == 1
+            records = words[0] if one else joined(words, empty(n_records, np.uint64))
+            leaf = empty(self.leaf_shape, np.int32)
+            self._launch(codes, (records, self.spare), leaf)
         self.n_grown += 1
-        while not self.arena.read(frontier):
-            for _ in range(MORE_ROUNDS):
-                self._round(codes, 0)
-            self._leaves()
-            self.n_rounds += MORE_ROUNDS
-            self.graph = None
-        return self.leaf.copy()
+        number, fetched = self.n_grown, self.arena.fetch()
 
-    def _launch(self, codes: Codes) -> None:
+        def wait() -> Any:
+            if self.n_grown != number:
+                raise RuntimeError("The trees of a batch were asked for after the next began.")
+            arrived = fetched
+            while not self.arena.read(frontier, arrived):
+                for _ in range(MORE_ROUNDS):
+                    self._round(codes, (records, self.spare), 0)
+                self._leaves((records, self.spare), leaf)
+                self.n_rounds += MORE_ROUNDS
+                self.graph = None
+                arrived = self.arena.fetch()
+            return leaf if self.of_graph[1] is not leaf else leaf.copy()
+
+        return wait
+
+    def _replay(self, codes: Codes, words: list[Any]) -> tuple[Any, Any]:
+        """Launch the graph, which works on arrays of its own: the records and the leaves."""
+        if self.graph is None:
+            own = empty(self.spare.shape, np.uint64), empty(self.leaf_shape, np.int32)
+            self.of_graph = own
+            buffers = own[0], self.spare
+            self.graph = graphs.Graph(lambda: self._launch(codes, buffers, own[1]))
+        records, leaf = self.of_graph
+        joined(words, records[: sum(own.shape[0] for own in words)])
+        self.graph.launch()
+        return records, leaf
+
+    def _launch(self, codes: Codes, buffers: tuple[Any, Any], leaf: Any) -> None:
         """All that most batches of this shape need."""
-        n = self.records.shape[0]
-        args = (self.records, self.tables.trees, self.tables.totals)
-        launch(add_up_roots, blocks_for_rows(n, ROWS_BLOCK), ROWS_BLOCK, *args)
         for k in range(self.n_rounds):
-            self._round(codes, int(k == 0))
-        self._leaves()
+            self._round(codes, buffers, int(k == 0))
+        self._leaves(buffers, leaf)
 
-    def _round(self, codes: Codes, is_first: int) -> None:
+    def _round(self, codes: Codes, buffers: tuple[Any, Any], is_first: int) -> None:
         """Histograms and splits of new nodes, choice and partition of the next to be opened."""
         x, of = self.tables, self.of_control
-        buffers = self.records, self.spare
         plan = (x.tiles, x.first_tile, x.filled, x.looked)
         sizes = (is_first, LEAST_TILE, most_blocks())
-        args = (*of, x.params, x.totals, *plan, x.limits, x.counts, *sizes)
+        args = (*of, x.params, self.sums, self.scales, *plan, x.limits, x.counts, *sizes)
         launch(open_nodes, blocks_for(1), BLOCK, *args)
         blocks = blocks_for_rows(self.histograms.size, ROWS_BLOCK)
         launch(clear_histograms, blocks, ROWS_BLOCK, x.nodes, x.pairs, x.state, self.histograms)
@@ -201,13 +276,12 @@ class Workspace:
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)
 
-    def _leaves(self) -> None:
+    def _leaves(self, buffers: tuple[Any, Any], leaf: Any) -> None:
         """The leaf of every row, if growth is done."""
         x = self.tables
         plan = (x.tiles, x.first_tile, x.counts, LEAST_TILE, most_blocks())
         launch(number_leaves, blocks_for(1), BLOCK, *self.of_control, x.params, *plan)
-        tables = (x.nodes, x.recheck, x.tiles, x.counts)
-        scatter_tiles(self.records, self.spare, *tables, self.leaf)
+        scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
 
 
 def are_features_drawn(params: GrowthParams, frontier: Frontier) -> bool:

@@ -87,37 +87,6 @@ def fair_size(nodes, of, n, least, n_shares):
 
 
 @kernel
-def add_up_roots(records, trees, totals):
-    """Sums of g and h of every tree."""
-    g_of_block = cuda.shared.array(ROWS_BLOCK, np.int64)
-    h_of_block = cuda.shared.array(ROWS_BLOCK, np.int64)
-    t = cuda.threadIdx.x
-    for tree in range(trees.shape[0]):
-        g = i64(0)
-        h = i64(0)
-        i = trees[tree].begin + cuda.grid(1)
-        while i < trees[tree].end:
-            record = i64(records[i])
-            g += record >> i64(48)
-            h += (record >> i64(32)) & i64(0xFFFF)
-            i += cuda.gridsize(1)
-        g_of_block[t] = g
-        h_of_block[t] = h
-        cuda.syncthreads()
-        half = ROWS_BLOCK // 2
-        while half > 0:
-            if t < half:
-                g_of_block[t] += g_of_block[t + half]
-                h_of_block[t] += h_of_block[t + half]
-            cuda.syncthreads()
-            half //= 2
-        if t == 0:
-            cuda.atomic.add(totals, 2 * tree, g_of_block[0])
-            cuda.atomic.add(totals, 2 * tree + 1, h_of_block[0])
-        cuda.syncthreads()
-
-
-@kernel
 def open_nodes(
     nodes,
     trees,
@@ -132,7 +101,8 @@ def open_nodes(
     left_codes,
     state,
     params,
-    totals,
+    sums,
+    scales,
     tiles,
     first_tile,
     filled,
@@ -157,8 +127,10 @@ def open_nodes(
     if t == 0:
         if is_first != 0:
             for tree in range(trees.shape[0]):
-                trees[tree].g = totals[2 * tree]
-                trees[tree].h = totals[2 * tree + 1]
+                trees[tree].g = sums[2 * tree]
+                trees[tree].h = sums[2 * tree + 1]
+                trees[tree].scale_g = scales[2 * tree]
+                trees[tree].scale_h = scales[2 * tree + 1]
             counts[IS_DONE] = 0
             start(frontier, settings)
         elif counts[IS_DONE] == 0:

@@ -13,6 +13,7 @@ import numpy as np
 from .. import frontier as fr
 from ..dtypes import CODE_WORDS
 from ..frontier import Frontier, GrowthParams
+from .fetch import Fetched
 from .target import device_function, download, empty, is_simulated, records_in, write
 from .tiles import TILE
 
@@ -42,8 +43,6 @@ class Tables(NamedTuple):
     """Device arrays; the first twelve are those of ``Frontier``.
 
     params : PARAMS, one entry
-    totals : int64
-        Sums of g and h of each tree; zeros to begin with.
     tiles : TILE
         Work of the next launch over rows.
     first_tile : int64
@@ -71,7 +70,6 @@ class Tables(NamedTuple):
     left_codes: Any
     state: Any
     params: Any
-    totals: Any
     tiles: Any
     first_tile: Any
     filled: Any
@@ -81,7 +79,7 @@ class Tables(NamedTuple):
     counts: Any
 
 
-WRITTEN = ("trees", "rules", "members", "params", "totals")
+WRITTEN = ("trees", "rules", "members", "params")
 READ = ("state", "counts", "nodes", "left_codes")
 """By the host. ``nodes`` and ``left_codes`` up to the number of nodes in ``state``."""
 FEW_BYTES = 2**20
@@ -129,7 +127,6 @@ class Arena:
         kinds["tiles"] = TILE, n_tiles + capacity
         kinds["first_tile"] = np.dtype(_I), capacity + 1
         kinds["filled"] = np.dtype(_I), 2 * capacity
-        kinds["totals"] = np.dtype(_I), 2 * frontier.trees.size
         kinds["looked"] = np.dtype(_I), n_looked
         kinds["limits"] = LIMITS, n_looked
         kinds["scores"] = np.dtype(_F), n_looked
@@ -150,12 +147,17 @@ class Arena:
             host[begin : begin + table.nbytes] = table.view(np.uint8).reshape(-1)
         write(self._memory, host)
 
-    def read(self, frontier: Frontier) -> bool:
-        """Fill the host's ``state`` and, if growth is done, ``nodes`` and ``left_codes``; whether
-        it is."""
+    def fetch(self) -> Fetched:
+        """Send for what ``read`` needs first."""
         begin, end = self._begin["state"], self._memory.shape[0]
         first = end if end - begin <= FEW_BYTES else self._begin["nodes"]
-        host = download(self._memory[begin:first])
+        return Fetched(self._memory[begin:first])
+
+    def read(self, frontier: Frontier, fetched: Fetched) -> bool:
+        """Fill the host's ``state`` and, if growth is done, ``nodes`` and ``left_codes``; whether
+        it is."""
+        begin, host = self._begin["state"], fetched.wait()
+        first, end = begin + host.size, self._memory.shape[0]
 
         def part(name: str, table: np.ndarray, source: np.ndarray, offset: int) -> None:
             at = self._begin[name] - offset

@@ -20,6 +20,7 @@ from .target import (
     launch,
     zeros,
 )
+from .totals import on_device
 
 i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
 
@@ -44,7 +45,7 @@ def add_limbs(sums, entry, value):
 
 
 @kernel
-def sum_in_shared(leaf, g, h, scale_g, scale_h, out):
+def sum_in_shared(leaf, g, h, scales, out):
     """``TILE`` rows a block at a time; up to ``SHARED_NODES`` nodes.
 
     Shared sums: ``[node][g, h][limb]``. ``out`` is the result.
@@ -62,8 +63,8 @@ def sum_in_shared(leaf, g, h, scale_g, scale_h, out):
             node = leaf[i]
             if node >= 0:
                 entry = node * 2 * N_LIMBS
-                add_limbs(sums, entry, i64(nearest(mul(f64(g[i]), scale_g))))
-                add_limbs(sums, entry + N_LIMBS, i64(nearest(mul(f64(h[i]), scale_h))))
+                add_limbs(sums, entry, i64(nearest(mul(f64(g[i]), scales[0]))))
+                add_limbs(sums, entry + N_LIMBS, i64(nearest(mul(f64(h[i]), scales[1]))))
         cuda.syncthreads()
         for k in range(t, n_sums, BLOCK):
             total = i64(sums[N_LIMBS * k + 2]) << LIMB
@@ -76,9 +77,11 @@ def sum_in_shared(leaf, g, h, scale_g, scale_h, out):
 
 
 @kernel
-def sum_in_global(leaf, g, h, scale_g, scale_h, out):
+def sum_in_global(leaf, g, h, scales, out):
     """One row a thread, for more nodes; with many leaves few rows meet in one."""
     n = u32(leaf.shape[0])
+    scale_g = scales[0]
+    scale_h = scales[1]
     i = u32(cuda.grid(1))
     while i < n:
         node = leaf[i]
@@ -89,11 +92,16 @@ def sum_in_global(leaf, g, h, scale_g, scale_h, out):
 
 
 def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    return download(sums_on_device(leaf, g, h, scales, n_nodes))
+
+
+def sums_on_device(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    """The same, where they were added up."""
     n = leaf.shape[0]
     out = zeros((n_nodes, 2), np.int64)
-    args = (leaf, g, h, scales.g, scales.h, out)
+    args = (leaf, g, h, on_device(scales), out)
     if n_nodes <= SHARED_NODES:
         launch(sum_in_shared, blocks_for(-(-n // TILE)), BLOCK, *args)
     else:
         launch(sum_in_global, blocks_for_rows(n, BLOCK), BLOCK, *args)
-    return download(out)
+    return out

@@ -34,6 +34,7 @@ __all__ = [
     "download",
     "empty",
     "is_simulated",
+    "joined",
     "kernel",
     "launch",
     "multiprocessors",
@@ -226,11 +227,7 @@ def records_in(memory: Any, offset: int, dtype: np.dtype, n: int) -> Any:
 
 def write(array: Any, values: np.ndarray) -> None:
     """Bring host values to the beginning of a device array."""
-    part = array[: values.size]
-    if is_simulated():
-        part[...] = values
-    else:
-        part.set(values)
+    array[: values.size] = on_device(values)  # CuPy's ``set`` would wait for the stream
 
 
 def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
@@ -251,6 +248,11 @@ def upload_records(table: np.ndarray) -> Any:
     """A copy on the device of an array of records."""
     (memory,) = upload(table.view(np.uint8).reshape(-1))
     return records_in(memory, 0, table.dtype, table.size)
+
+
+def joined(arrays: list[Any], out: Any) -> Any:
+    """The arrays one after another in ``out``."""
+    return _arrays().concatenate(arrays, out=out)
 
 
 def download(array: Any) -> np.ndarray:

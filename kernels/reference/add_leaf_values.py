@@ -6,9 +6,10 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
+from ..dtypes import NodeValues
 from . import beside
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: Any) -> None:
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
     """One gather and one sum."""
-    raw[...] = raw + array_namespace(raw).take(beside(values, raw), leaf)
+    raw[...] = raw + array_namespace(raw).take(beside(factor * values.value, raw), leaf)

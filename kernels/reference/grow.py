@@ -6,6 +6,7 @@ device's, is ``frontier``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,14 @@ from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
 from ..compilation import callable_from_python
-from ..dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits
+from ..dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
 from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
 from ..grow import GrownTrees, finished
 from ..histogram import histogram
 from ..partition import partition
 from ..scatter_leaves import scatter_leaves
 from ..split import split
+from . import to_host
 
 (
     start,
@@ -56,18 +58,18 @@ from ..split import split
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
-    records: Any,
-    tree_begin: np.ndarray,
-    tree_end: np.ndarray,
+    trees: Sequence[TreeRecords],
     keys: np.ndarray,
-    scale_g: np.ndarray,
-    scale_h: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_rows = int(codes.columns.shape[1])
-    frontier = fr.allocate(tree_begin, tree_end, keys, scale_g, scale_h, params, n_bins, rules)
-    frontier.trees["g"], frontier.trees["h"] = _root_totals(records, tree_begin, tree_end)
+    words = [tree.words for tree in trees]
+    records = words[0] if len(words) == 1 else array_namespace(*words).concat(words)
+    sizes = [int(own.shape[0]) for own in words]
+    frontier = fr.allocate(sizes, keys, params, n_bins, rules)
+    sums = [to_host(tree.sums) for tree in trees]
+    fr.set_statistics(frontier, sums, [tree.scales for tree in trees])
     start(frontier, params)
     batch = _Batch(codes, n_bins, records, params, frontier)
     batch.find_splits()
@@ -76,20 +78,6 @@ def grow(
         commit(frontier, params)
         batch.find_splits()
     return batch.result(n_rows)
-
-
-def _root_totals(records: Any, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of g and h over the records of each tree."""
-    xp = array_namespace(records)
-    g = xp.astype(records >> 48, xp.int64)
-    g = xp.where(g >= 2**15, g - 2**16, g)
-    h = xp.astype((records >> 32) & 0xFFFF, xp.int64)
-
-    def sums(values: Any) -> np.ndarray:
-        segments = zip(begin.tolist(), end.tolist(), strict=True)
-        return np.array([int(xp.sum(values[first:last])) for first, last in segments])
-
-    return sums(g), sums(h)
 
 
 class _Batch:

@@ -6,7 +6,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from ..dtypes import Scales
+from ..dtypes import Scales, TreeRecords
 from ..scalars import rng, rounding
 from ..scalars.primitives import vectorise
 
@@ -14,7 +14,7 @@ draw = vectorise(rng.draw)
 stochastic_round = vectorise(rounding.stochastic_round)
 
 
-def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> Any:
+def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
     """Computed in int64, whose low 32 bits are those of uint64 and which every library has."""
     xp = array_namespace(g)
     if rows.shape[0]:
@@ -25,7 +25,8 @@ def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> Any:
     bits = draw(int(key), row)
     g_rounded = _round(g, scales.g, bits & 0xFFFF)
     h_rounded = _round(h, scales.h, bits >> 16)
-    return xp.astype((g_rounded << 48) | (h_rounded << 32) | row, xp.uint64)
+    words = xp.astype((g_rounded << 48) | (h_rounded << 32) | row, xp.uint64)
+    return TreeRecords(words, xp.stack([xp.sum(g_rounded), xp.sum(h_rounded)]), scales)
 
 
 def _round(values: Any, scale: float, bits: Any) -> Any:

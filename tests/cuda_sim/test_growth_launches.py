@@ -13,45 +13,78 @@ from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.cuda import grow as growth
 from gpuens.kernels.cuda import growth_tables, target
+from gpuens.kernels.cuda.fetch import Fetched
 
 ROUND = 7
 """Launches of a round where no features are drawn."""
-AROUND = 4
-"""Launches before the rounds and after them."""
+AROUND = 3
+"""Launches after the rounds."""
 
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Launches, downloads and uploads since the last ``clear``."""
+    """What the host has asked of the device since the last ``clear``.
+
+    "waits" are for results; those of a metric or of the trees of the round before are there when
+    the trees of this one are, so they are counted apart, as "late".
+    """
     counts: Counter[str] = Counter()
     modules = [
         import_module(f"{target.__package__}.{path.stem}")
         for path in Path(target.__file__).parent.glob("*.py")
     ]
-    for name in ("launch", "download", "upload", "write"):
-        inner = getattr(growth_tables if name == "write" else target, name)
 
-        def call(*args, inner=inner, name=name, **kwargs):
+    def count(owner, attribute, name):
+        inner = getattr(owner, attribute)
+
+        def call(*args, **kwargs):
             counts[name] += 1
             return inner(*args, **kwargs)
 
-        for module in modules:
-            if module is not target and hasattr(module, name):
-                monkeypatch.setattr(module, name, call)
+        for module in (owner, *modules):
+            if getattr(module, attribute, None) is inner:
+                monkeypatch.setattr(module, attribute, call)
+
+    for name in ("launch", "download", "upload"):
+        count(target, name, name)
+    count(growth_tables, "write", "write")
+    start, wait = Fetched.__init__, Fetched.wait
+
+    def started(self, array):
+        self.started_in = growth.Workspace.n_started
+        start(self, array)
+
+    def waited(self):
+        is_first = not hasattr(self, "was_waited_for")
+        self.was_waited_for = True
+        if is_first:
+            counts["waits" if self.started_in == growth.Workspace.n_started else "late"] += 1
+        return wait(self)
+
+    begin = growth.Workspace.start
+
+    def begun(self, *args):
+        growth.Workspace.n_started += 1
+        return begin(self, *args)
+
+    monkeypatch.setattr(growth.Workspace, "n_started", 0, raising=False)
+    monkeypatch.setattr(growth.Workspace, "start", begun)
+    monkeypatch.setattr(Fetched, "__init__", started)
+    monkeypatch.setattr(Fetched, "wait", waited)
     return counts
 
 
 @pytest.fixture
 def grown(monkeypatch):
-    """How often each workspace has grown a batch, and what that took."""
+    """The workspaces of all batches that were grown."""
     batches = []
-    grow = growth.Workspace.grow
+    start = growth.Workspace.start
 
     def noted(self, *args):
         batches.append(self)
-        return grow(self, *args)
+        return start(self, *args)
 
-    monkeypatch.setattr(growth.Workspace, "grow", noted)
+    monkeypatch.setattr(growth.Workspace, "start", noted)
     return batches
 
 
@@ -60,37 +93,48 @@ def fit(kind, X, y, device="cuda", **settings):
     return kind(device=device, **settings).fit(X, y)
 
 
-def test_a_tree_is_one_piece_of_work(counted, grown, monkeypatch):
+def test_the_growth_of_a_batch_is_one_piece_of_work(counted, monkeypatch):
     X, y = make_higgs_like(200, 4)
-    batch = growth.Workspace.grow
+    start = growth.Workspace.start
 
     def alone(self, *args):
         counted.clear()
-        leaf = batch(self, *args)
+        wait = start(self, *args)
         launches.append(counted["launch"] - self.n_rounds * ROUND)
-        waits.append(counted["download"])
+        waits.append(counted["download"] + counted["waits"])
         writes.append(counted["write"] + counted["upload"])
-        return leaf
+        return wait
 
     launches, waits, writes = [], [], []
-    monkeypatch.setattr(growth.Workspace, "grow", alone)
+    monkeypatch.setattr(growth.Workspace, "start", alone)
     fit(GradientBoostingClassifier, X, y, max_leaf_nodes=None)
     assert launches == [AROUND] * 4
-    assert waits == [1] * 4
+    assert waits == [0] * 4
     assert writes == [1] * 4
 
 
-@pytest.mark.parametrize(("n_classes", "waits"), [(2, 3), (4, 4 + 1 + 4)])
-def test_a_round_of_boosting_waits(counted, n_classes, waits):
-    """For the totals that scale each output's gradients, once for all trees, and for the sums of
-    each tree's leaves."""
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_round_of_boosting_waits_once(counted, n_classes, watched):
+    """Until its trees have grown; nothing else is waited for before the next trees grow."""
     X, _ = make_higgs_like(200, 4)
-    downloads = []
+    y = np.arange(200) % n_classes
+    more = {"eval_set": (X, y)} if watched else {}
+    counts = []
     for n_rounds in (2, 5):
         counted.clear()
-        fit(GradientBoostingClassifier, X, np.arange(200) % n_classes, n_estimators=n_rounds)
-        downloads.append(counted["download"])
-    assert downloads[1] - downloads[0] == 3 * waits
+        model = GradientBoostingClassifier(
+            n_estimators=n_rounds, min_samples_leaf=2, max_depth=3, device="cuda",
+            early_stopping=watched, n_iter_no_change=9,
+        )  # fmt: skip
+        model.fit(X, y, **more)
+        counts.append(counted.copy())
+    a_round = Counter(counts[1])
+    a_round.subtract(counts[0])
+    trees = 1 if n_classes == 2 else n_classes
+    assert a_round["waits"] == 3 * 1
+    assert a_round["download"] == 0
+    assert a_round["late"] == 3 * (2 * trees + watched)  # totals and values of each tree, a metric
 
 
 def test_one_workspace_serves_all_rounds(grown):

@@ -9,7 +9,7 @@ from gpuens.kernels.cuda.add_leaf_values import add_leaf_values
 from gpuens.kernels.cuda.bin_values import bin_values
 from gpuens.kernels.cuda.log_sum_exp import log_sum_exp
 from gpuens.kernels.cuda.quantise import quantise
-from gpuens.kernels.dtypes import MISSING, Scales
+from gpuens.kernels.dtypes import MISSING, NodeValues, Scales
 from gpuens.kernels.scalars import elementary
 
 EMPTY_ROWS = np.empty(0, np.int32)
@@ -18,8 +18,8 @@ EMPTY_ROWS = np.empty(0, np.int32)
 def test_add_leaf_values(rng):
     raw, values = rng.normal(size=77), rng.normal(size=5)
     leaf = rng.integers(0, 5, 77).astype(np.int32)
-    expected = raw + values[leaf]
-    add_leaf_values(raw, leaf, values)
+    expected = raw + 0.1 * values[leaf]
+    add_leaf_values(raw, leaf, NodeValues(values, values), 0.1)
     np.testing.assert_array_equal(raw, expected)
 
 
@@ -76,13 +76,15 @@ def test_quantise(rng, sampled):
     rows = np.sort(rng.permutation(n)[:40]).astype(np.int32) if sampled else EMPTY_ROWS
     scales, key = Scales(2.0**12, 2.0**15), 3_000_000_019
 
-    records = quantise(g, h, rows, key, scales)
+    made = quantise(g, h, rows, key, scales)
 
-    assert records.dtype == np.uint64
+    assert made.words.dtype == np.uint64
     expected = []
     for row in rows.tolist() if sampled else range(n):
         bits = lowbias32(key, row)
         g_int = np.floor(float(g[row]) * scales.g + ((bits & 0xFFFF) + 0.5) / 65536)
         h_int = np.floor(float(h[row]) * scales.h + ((bits >> 16) + 0.5) / 65536)
         expected.append((int(g_int) % 2**16) << 48 | int(h_int) << 32 | row)
-    assert records.tolist() == expected
+    assert made.words.tolist() == expected
+    signed = made.words.astype(np.int64)
+    assert made.sums.tolist() == [(signed >> 48).sum(), ((signed >> 32) & 0xFFFF).sum()]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from numba import config
 
 from gpuens.kernels.dispatch import Implementation, using
-from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes
+from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes, Scales, TreeRecords
 
 settings.register_profile(
     "kernels",
@@ -65,6 +65,12 @@ class Target:
         if self.simulated and not (view.flags.c_contiguous or view.flags.f_contiguous):
             pytest.skip("the simulator refuses arrays with gaps; hardware takes them")
         return view
+
+    def tree_records(self, words: np.ndarray, scales: Scales) -> TreeRecords:
+        """What growth takes, from records of the host."""
+        signed = words.astype(np.int64)
+        sums = np.array([(signed >> 48).sum(), ((signed >> 32) & 0xFFFF).sum()])
+        return TreeRecords(self.array(words), self.array(sums), scales)
 
     def codes(self, columns: np.ndarray) -> Codes:
         """Both copies of a binned table, given column after column."""

@@ -7,9 +7,9 @@ import pytest
 
 from gpuens.kernels import frontier as fr
 from gpuens.kernels.cpu import bundles
-from gpuens.kernels.dtypes import MISSING
+from gpuens.kernels.dtypes import MISSING, Scales
 from gpuens.kernels.frontier import UNLIMITED, GrowthParams
-from gpuens.kernels.grow import grow
+from gpuens.kernels.grow import GrownTrees, grow
 from gpuens.kernels.reference.grow import _Batch
 
 N_BINS = np.array([200, 2, 3, 1, 2, 17], np.int32)
@@ -43,21 +43,15 @@ def records(codes: np.ndarray, rng: np.random.Generator, pack) -> np.ndarray:
 
 
 def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
-    n = rows.size
-    begin = np.arange(n_trees, dtype=np.int64) * n
     trees = target.run(
         grow,
         target.codes(codes),
         n_bins,
-        target.array(np.tile(rows, n_trees)),
-        begin,
-        begin + n,
+        [target.tree_records(rows, Scales(64.0, 32.0)) for _ in range(n_trees)],
         np.arange(1, n_trees + 1, dtype=np.uint64),
-        np.full(n_trees, 64.0),
-        np.full(n_trees, 32.0),
         GrowthParams(**{**DEFAULTS, **settings}),
     )
-    return [*trees[:-1], target.host(trees.leaf)]
+    return [*(getattr(trees, name) for name in GrownTrees._fields[:-1]), target.host(trees.leaf)]
 
 
 @pytest.mark.parametrize(

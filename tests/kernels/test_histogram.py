@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuens.kernels.dtypes import MAX_QUANTISED, MAX_ROWS, MISSING, N_SLOTS
+from gpuens.kernels.dtypes import MISSING, N_SLOTS
 from gpuens.kernels.histogram import histogram
+from gpuens.kernels.scalars.scales import MAX_QUANTISED, MAX_ROWS
 
 
 def random_records(rng, pack, rows, largest=MAX_QUANTISED):

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuens.kernels.dtypes import Scales, Totals
-from gpuens.kernels.leaf_sums import fixed_point_scales, leaf_sums
+from gpuens.kernels.leaf_sums import leaf_sums
+from gpuens.kernels.scaling import fixed_point_scales
 
 
 def measured(g, h):

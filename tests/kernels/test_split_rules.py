@@ -20,9 +20,10 @@ from gpuens.kernels.dtypes import (
     ORDERED,
     CategorySplits,
     NodeBounds,
+    Scales,
 )
 from gpuens.kernels.frontier import UNLIMITED, FeatureRules, GrowthParams
-from gpuens.kernels.grow import grow
+from gpuens.kernels.grow import GrownTrees, grow
 from gpuens.kernels.partition import partition
 from gpuens.kernels.scalars import bounds as formulas
 from gpuens.kernels.scalars.primitives import vectorise
@@ -285,11 +286,11 @@ def test_growth_parity(target, oracle, same, pack, settings):
     trees = []
     for t in (target, oracle):
         grown = t.run(
-            grow, t.codes(codes), n_bins, t.array(rows), np.zeros(1, np.int64),
-            np.array([n], np.int64), np.ones(1, np.uint64), np.full(1, 64.0), np.full(1, 32.0),
-            GrowthParams(**params), rules,
+            grow, t.codes(codes), n_bins, [t.tree_records(rows, Scales(64.0, 32.0))],
+            np.ones(1, np.uint64), GrowthParams(**params), rules,
         )  # fmt: skip
-        trees.append([*grown[:-1], t.host(grown.leaf)])
+        fields = (getattr(grown, name) for name in GrownTrees._fields[:-1])
+        trees.append([*fields, t.host(grown.leaf)])
     for got, wanted in zip(*trees, strict=True):
         same(got, wanted)
     feature, bin_ = trees[1][1:3]
