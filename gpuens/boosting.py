@@ -161,6 +161,7 @@ def boost(
     """
     n_outputs = grower.loss.n_outputs
     others = _distinct([e.rows for e in evaluations if e.rows is not grower.rows])
+    is_watched = any(e.rows is grower.rows for e in evaluations)
     watch = Watch(evaluations, stopping, first, before)
     done = first
     stopped = "early stopping" if watch.stops else "finished"
@@ -197,7 +198,8 @@ def boost(
                 settle(*unsettled.popleft())
             if stopped != "finished":
                 break
-            unsettled.append((grower.finish_round(started, others), watch.measure()))
+            grown = grower.finish_round(started, others, is_watched)
+            unsettled.append((grown, watch.measure()))
             if not grower.device.runs_ahead:
                 settle(*unsettled.popleft())
                 if stopped != "finished":

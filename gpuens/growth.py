@@ -23,7 +23,7 @@ from .gradient_sampling import (
     scale_statistics,
 )
 from .kernels.add_leaf_values import add_leaf_values
-from .kernels.dtypes import Codes, NodeValues, Totals, TreeRecords
+from .kernels.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from .kernels.each import each
 from .kernels.frontier import NO_RULES, FeatureRules, GrowthParams
 from .kernels.grow import GrownTrees, grow
@@ -157,6 +157,8 @@ class Grower:
         n = rows.raw.shape[1]
         self.batch = max(1, min(loss.n_outputs, BATCH_RECORDS // n))
         xp = device.xp
+        self.joins_updates = device.runs_ahead and self._looks_at_raw_once()
+        self._update: Update | None = None
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
@@ -164,6 +166,13 @@ class Grower:
     def whole_weight(self) -> Any:
         """The weights for quantiles, see ``whole_weights``."""
         return whole_weights(self.rows.weight, self.device)
+
+    def _looks_at_raw_once(self) -> bool:
+        """Whether the gradients are all that a round needs the raw predictions for."""
+        loss, settings = self.loss, self.settings
+        of_gradients = settings.sampling.scheme in ("goss", "mvs")
+        elsewhere = settings.line_search or loss.exact_leaves or loss.checks_rows
+        return loss.n_outputs == 1 and not (of_gradients or elsewhere)
 
     def start_round(self, index: int) -> StartedRound:
         """Begin to grow the trees of a round, counted from 0.
@@ -180,10 +189,14 @@ class Grower:
         self._start_batch(started, 0)
         return started
 
-    def finish_round(self, started: StartedRound, others: list[TrainingRows]) -> GrownRound:
+    def finish_round(
+        self, started: StartedRound, others: list[TrainingRows], is_watched: bool = True
+    ) -> GrownRound:
         """Add one tree for every output to all raw predictions.
 
-        ``others`` are further sets, such as validation rows.
+        ``others`` are further sets, such as validation rows. Unless somebody looks at the raw
+        predictions of the training rows (``is_watched``), they may be updated together with the
+        next gradients.
         """
         rows, loss, device = self.rows, started.loss, self.device
         rate = self.settings.learning_rate(started.index)
@@ -194,11 +207,11 @@ class Grower:
             done.trees.extend(self._finish_batch(started))
             if not started.searching:
                 done.factors += [rate] * (len(done.trees) - first)
-                self._add(done, first, others, started.sample)
+                self._add(done, first, others, started.sample, is_watched)
         if started.searching:
             steps = find_steps(loss, rows.y, rows.raw, rows.weight, done.trees, device)
             done.factors += [rate * step for step in steps]
-            self._add(done, 0, others, started.sample)
+            self._add(done, 0, others, started.sample, is_watched)
         return done
 
     def _draw(self, index: int) -> Sample:
@@ -252,10 +265,11 @@ class Grower:
             k = outputs[i]
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
-            totals = loss.gradients(k, target, rows.raw[k], started.shared, rows.weight, g, h)
+            raw, update, self._update = rows.raw[k], self._update, None
+            totals = loss.gradients(k, target, raw, started.shared, rows.weight, g, h, update)
             if totals.is_here or started.waits:
                 where = f"round {started.index + 1}"
-                loss.check_gradients(totals, g, h, target, rows.raw[k], where)
+                loss.check_gradients(totals, g, h, target, raw, where)
             if sample.factor.size:
                 totals = scale_statistics(g, h, sample, device)
             tree = np.uint64(started.index * loss.n_outputs + k)
@@ -309,7 +323,12 @@ class Grower:
         )
 
     def _add(
-        self, done: GrownRound, first: int, others: list[TrainingRows], sample: Sample
+        self,
+        done: GrownRound,
+        first: int,
+        others: list[TrainingRows],
+        sample: Sample,
+        is_watched: bool,
     ) -> None:
         """Add the trees of a round from ``first`` on to raw predictions."""
         rows = self.rows
@@ -319,7 +338,10 @@ class Grower:
             trees, i, k = tree.trees, tree.i, tree.output
             if sample.rows.size:
                 _find_leaves(trees, i, rows.codes, trees.leaf[i])
-            add_leaf_values(rows.raw[k], trees.leaf[i], tree.values, factor)
+            if self.joins_updates and not is_watched:
+                self._update = Update(trees.leaf[i], tree.values, factor)
+            else:
+                add_leaf_values(rows.raw[k], trees.leaf[i], tree.values, factor)
             for other in others:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
                 _find_leaves(trees, i, other.codes, leaf)

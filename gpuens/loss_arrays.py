@@ -9,7 +9,7 @@ import numpy as np
 
 from .custom_functions import check_function, named
 from .devices import Device
-from .kernels.dtypes import Totals
+from .kernels.dtypes import Totals, Update
 from .kernels.gradients import gradients
 from .kernels.probabilities import probabilities
 from .kernels.scalars import losses as formulas
@@ -94,8 +94,17 @@ class ArrayLoss(FunctionLoss):
         return both
 
     def gradients(
-        self, k: int, target: Any, raw: Any, shared: Any, weight: Any, g: Any, h: Any
+        self,
+        k: int,
+        target: Any,
+        raw: Any,
+        shared: Any,
+        weight: Any,
+        g: Any,
+        h: Any,
+        update: Update | None = None,
     ) -> Totals:
+        """``shared`` holds them already, so that an update would come too late."""
         return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
 
     def mean_later(self, y: Any, raw: Any, weight: Any, device: Device) -> Later:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from .devices import Device
-from .kernels.dtypes import NodeValues, Totals
+from .kernels.dtypes import NodeValues, Totals, Update
 from .kernels.gradients import gradients
 from .kernels.newton_steps import newton_steps
 from .kernels.row_values import row_values
@@ -111,11 +111,19 @@ class Loss:
         return device.xp.empty(0)
 
     def gradients(
-        self, k: int, target: Any, raw: Any, shared: Any, weight: Any, g: Any, h: Any
+        self,
+        k: int,
+        target: Any,
+        raw: Any,
+        shared: Any,
+        weight: Any,
+        g: Any,
+        h: Any,
+        update: Update | None = None,
     ) -> Totals:
         """Fill ``g`` and ``h`` of output k, whose raw prediction is ``raw``; see
         ``kernels.gradients``."""
-        return gradients(self.formula(k), target, raw, shared, weight, g, h)
+        return gradients(self.formula(k), target, raw, shared, weight, g, h, update)
 
     def check_gradients(
         self, totals: Totals, g: Any, h: Any, target: Any, raw: Any, where: str

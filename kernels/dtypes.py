@@ -114,6 +114,20 @@ class NodeValues(NamedTuple):
     hessian: np.ndarray
 
 
+class Update(NamedTuple):
+    """What a tree adds to raw predictions: ``factor * values.value[leaf[i]]``.
+
+    leaf : int32, shape (n,)
+        The node of each row, never negative.
+    values : NodeValues
+    factor : float
+    """
+
+    leaf: np.ndarray
+    values: NodeValues
+    factor: float
+
+
 class SplitParams(NamedTuple):
     """What ``split`` must know of the growth settings.
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .dispatch import implementation
-from .dtypes import Totals
+from .dtypes import Totals, Update
 
 
-def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Totals:
     """Fill ``g`` and ``h`` and measure them.
 
     ``g[i], h[i] = weight[i] * gradient(loss, y[i], raw[i] - shift[i])``, computed in float64
@@ -25,6 +34,8 @@ def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: A
         Empty: every weight is 1.
     g, h : float32, shape (n,)
         Written.
+    update : Update or None
+        Carried out on ``raw`` before (see ``add_leaf_values``); on CUDA in one go.
 
     Returns
     -------
@@ -35,4 +46,5 @@ def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: A
         filled up with zeros) is halved by adding its upper half to its lower half until one
         value is left; the chunk sums, filled up with zeros to a power of two, likewise.
     """
-    return implementation("gradients", raw).gradients(loss, y, raw, shift, weight, g, h)
+    op = implementation("gradients", raw)
+    return op.gradients(loss, y, raw, shift, weight, g, h, update)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..compilation import inner, kernel
-from ..dtypes import SUM_CHUNK, Totals
+from ..dtypes import SUM_CHUNK, Totals, Update
 from ..scalars.losses import gradient
 from ..scalars.primitives import bits_of
+from .add_leaf_values import add_leaf_values
 from .custom import compiled_for
 from .team import run, threads_for, wait
 
@@ -84,7 +85,18 @@ def _worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, large
             halve(sums[k], sums.shape[1])
 
 
-def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Totals:
+    if update is not None:
+        add_leaf_values(raw, *update)
     n_threads = threads_for(raw.size)
     n_chunks = -(-raw.size // SUM_CHUNK)
     padded = 1 << (n_chunks - 1).bit_length()

@@ -8,8 +8,8 @@ import numpy as np
 
 from ..dtypes import NodeValues
 from ..scalars.primitives import mul
-from .newton_steps import FetchedNodeValues
-from .target import block_size, blocks_for_rows, cuda, kernel, launch, upload
+from .newton_steps import values_on_device
+from .target import block_size, blocks_for_rows, cuda, kernel, launch
 
 u32 = np.uint32
 BLOCK = block_size(256)
@@ -26,9 +26,5 @@ def add_values(raw, leaf, values, factor):
 
 
 def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
-    if isinstance(values, FetchedNodeValues):
-        of_leaves = values.on_device
-    else:
-        (of_leaves,) = upload(values.value)
-    args = (raw, leaf, of_leaves, float(factor))
+    args = (raw, leaf, values_on_device(values), float(factor))
     launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)

@@ -108,7 +108,8 @@ def entries() -> Iterator[Entry]:
     yield Entry("cart_partition_move", move_to_sides, arguments, 64)
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     for loss in LOSSES:
-        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *STATISTICS, array(f64, 2))
+        adding = (array(i32), array(f64), f64)
+        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, array(f64, 2))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import SUM_CHUNK
+from ..dtypes import SUM_CHUNK, Update
 from ..scalars.losses import formulas_of
 from ..scalars.primitives import mul
 from ..scalars.scales import fixed_point_bits, fixed_point_scale, quantising_scale
+from .newton_steps import values_on_device
 from .target import block_size, blocks_for, cuda, empty, kernel, launch, zeros
 from .totals import FIXED_POINT, MAX_G, MAX_H, N_VALUES, QUANTISING, SUM_G, SUM_H, DeviceTotals
 
@@ -24,9 +25,10 @@ def gradients_kernel(loss: type) -> Any:
     gradient = formulas_of(loss).gradient
 
     @kernel
-    def gradients_of_chunks(y, raw, parameter, shift, weight, g, h, measures):
+    def gradients_of_chunks(y, raw, parameter, shift, weight, leaf, values, factor, g, h, measures):
         """One chunk of ``SUM_CHUNK`` rows a block; column k of ``measures`` is chunk k's.
 
+        Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
         whose order does not matter, are gathered a thread before they take part.
         """
@@ -47,6 +49,9 @@ def gradients_kernel(loss: type) -> Any:
                 sums_h[k] = 0.0
                 if i < n:
                     f = raw[i]
+                    if leaf.shape[0] > 0:
+                        f += mul(factor, values[u32(leaf[i])])
+                        raw[i] = f
                     if shift.shape[0] > 0:
                         f -= shift[i]
                     g_i, h_i = gradient(y[i], f, parameter)
@@ -110,11 +115,24 @@ def join_measures(measures, n, n_bits, totals):
         totals[FIXED_POINT + 1] = fixed_point_scale(measures[MAX_H, 0], n_bits)
 
 
-def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Any:
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Any:
     n = int(raw.shape[0])
     chunks = -(-n // SUM_CHUNK)
     measures = zeros((4, 1 << (chunks - 1).bit_length()), np.float64)
-    args = (y, raw, float(loss.parameter), shift, weight, g, h, measures)
+    if update is None:
+        adding = empty(0, np.int32), empty(0, np.float64), 0.0
+    else:
+        adding = update.leaf, values_on_device(update.values), float(update.factor)
+    args = (y, raw, float(loss.parameter), shift, weight, *adding, g, h, measures)
     launch(gradients_kernel(type(loss)), blocks_for(chunks), BLOCK, *args)
     totals = empty(N_VALUES, np.float64)
     launch(join_measures, blocks_for(1), BLOCK, measures, n, fixed_point_bits(n), totals)

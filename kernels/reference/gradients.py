@@ -6,12 +6,24 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from ..dtypes import SUM_CHUNK, Totals
+from ..dtypes import SUM_CHUNK, Totals, Update
+from .add_leaf_values import add_leaf_values
 from .rows import gradient_of_rows
 
 
-def gradients(loss: Any, y: Any, raw: Any, shift: Any, weight: Any, g: Any, h: Any) -> Totals:
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Totals:
     """The formula of the loss on whole arrays, then the two measures of g and of h."""
+    if update is not None:
+        add_leaf_values(raw, *update)
     xp = array_namespace(raw)
     f = raw - shift if shift.shape[0] else raw
     gradient, hessian = gradient_of_rows(loss)(y, f, loss.parameter)

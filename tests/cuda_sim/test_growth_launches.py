@@ -20,6 +20,11 @@ ROUND = 7
 AROUND = 3
 """Launches after the rounds."""
 
+AROUND_THE_GROWTH = (
+    "gradients_of_chunks", "join_measures", "make_records", "sum_in_shared", "take_steps",
+    "add_values",
+)  # fmt: skip
+
 
 @pytest.fixture
 def counted(monkeypatch):
@@ -135,6 +140,32 @@ def test_a_round_of_boosting_waits_once(counted, n_classes, watched):
     assert a_round["waits"] == 3 * 1
     assert a_round["download"] == 0
     assert a_round["late"] == 3 * (2 * trees + watched)  # totals and values of each tree, a metric
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_launches_around_the_growth(monkeypatch, watched):
+    """Gradients with the update by the tree before, their totals, integers with the sums of the
+    root, sums of the leaves, their values; the update alone where somebody looks at its result."""
+    X, y = make_higgs_like(200, 4)
+    names: Counter[str] = Counter()
+    launch = target.launch
+
+    def noted(function, *args):
+        names[getattr(function, "__name__", None) or function.fn.__name__] += 1
+        return launch(function, *args)
+
+    for path in Path(target.__file__).parent.glob("*.py"):
+        module = import_module(f"{target.__package__}.{path.stem}")
+        if getattr(module, "launch", None) is launch:
+            monkeypatch.setattr(module, "launch", noted)
+    rounds = []
+    for n_rounds in (2, 5):
+        names.clear()
+        fit(GradientBoostingClassifier, X, y, n_estimators=n_rounds, early_stopping=watched,
+            validation_fraction=None, n_iter_no_change=9)  # fmt: skip
+        rounds.append(names.copy())
+    around = {name: (rounds[1][name] - rounds[0][name]) / 3 for name in AROUND_THE_GROWTH}
+    assert around == {**dict.fromkeys(AROUND_THE_GROWTH, 1), "add_values": int(watched)}
 
 
 def test_one_workspace_serves_all_rounds(grown):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn._loss import loss as sk
 
-from gpuens.kernels.dtypes import SUM_CHUNK
+from gpuens.kernels.dtypes import SUM_CHUNK, NodeValues, Totals, Update
 from gpuens.kernels.gradients import gradients
 from gpuens.kernels.log_sum_exp import log_sum_exp
 from gpuens.kernels.row_values import row_values
@@ -86,7 +86,7 @@ def run(target, loss, y, raw, shift, weight):
     g, h = (target.array(np.full(n, np.nan, np.float32)) for _ in range(2))
     arrays = (target.array(a) for a in (y, raw, shift, weight))
     totals = target.run(gradients, loss, *arrays, g, h)
-    return target.host(g), target.host(h), totals
+    return target.host(g), target.host(h), Totals(*totals)
 
 
 @pytest.mark.parametrize("n", [1, 2, SUM_CHUNK - 1, SUM_CHUNK, 5 * SUM_CHUNK + 7])
@@ -101,6 +101,25 @@ def test_parity(target, oracle, same, loss, shifted, weighted, n):
     same(actual[1], expected[1])
     assert actual[2] == expected[2]
     assert all(type(total) is float for total in actual[2])
+
+
+@pytest.mark.parametrize("n", [2, SUM_CHUNK + 7])
+def test_a_tree_is_added_first(target, oracle, same, n):
+    loss = BinomialLogLoss()
+    y, raw, _, weight = inputs(loss, n)
+    rng = np.random.default_rng(n)
+    leaf = rng.integers(0, 9, n).astype(np.int32)
+    value = rng.normal(size=9)
+    args = [target.array(a) for a in (y, raw, NONE, weight)]
+    g, h = (target.array(np.full(n, np.nan, np.float32)) for _ in range(2))
+    update = Update(target.array(leaf), NodeValues(value, value), 0.1)
+    totals = target.run(gradients, loss, *args, g, h, update)
+    moved = raw + 0.1 * value[leaf]
+    same(target.host(args[1]), moved)
+    expected = run(oracle, loss, y, moved, NONE, weight)
+    same(target.host(g), expected[0])
+    same(target.host(h), expected[1])
+    assert tuple(totals) == expected[2]
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # to float32
