@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -66,26 +67,42 @@ def address_of(array: Any) -> int:
 
 
 def _order(array: Any) -> str:
-    """``C``, ``F`` or ``A``, as Numba names memory layouts."""
-    expected = [array.dtype.itemsize]
-    for length in reversed(array.shape[1:]):
-        expected.insert(0, expected[0] * length)
-    if tuple(expected) == tuple(array.strides) or array.size == 0:
+    """``C``, ``F`` or ``A``, as Numba names memory layouts.
+
+    Where an axis has one entry its stride means nothing: a kernel that was compiled for one row
+    of a table must not be taken for more rows with the same gaps between them.
+    """
+    if array.size == 0 or _is_packed(reversed(array.shape), reversed(array.strides), array):
         return "C"
-    expected = [array.dtype.itemsize]
-    for length in array.shape[:-1]:
-        expected.append(expected[-1] * length)
-    return "F" if tuple(expected) == tuple(array.strides) else "A"
+    return "F" if _is_packed(array.shape, array.strides, array) else "A"
+
+
+def _is_packed(lengths: Iterable[int], strides: Iterable[int], array: Any) -> bool:
+    """Whether entries lie without gaps, the first of these axes fastest."""
+    expected = array.dtype.itemsize
+    for length, stride in zip(lengths, strides, strict=True):
+        if length != 1:
+            if stride != expected:
+                return False
+            expected *= length
+    return True
 
 
 _started: dict[tuple[Any, ...], Any] = {}
 
 
 def start(
-    function: Any, blocks: int | tuple[int, int], threads: int, stream: Any, args: tuple[Any, ...]
+    function: Any,
+    blocks: int | tuple[int, int],
+    threads: int,
+    device: int,
+    stream: Any,
+    args: tuple[Any, ...],
 ) -> None:
-    """Launch a kernel on a stream; the first time by Numba, which compiles it."""
-    device = stream.device_id if hasattr(stream, "device_id") else 0
+    """Launch a kernel on a stream of a device; the first time there by Numba, which compiles it.
+
+    A compiled kernel belongs to its device: its address on another one would be somebody else's.
+    """
     key = (function, device, *map(kind_of, args))
     kernel = _started.get(key)
     if kernel is None:
@@ -100,12 +117,9 @@ def start(
 
 
 def _compiled(function: Any, args: tuple[Any, ...]) -> Any:
-    """The kernel of ``cuda.core`` that Numba has just started with these arguments."""
-    from numba import cuda, typeof
-
-    types = tuple(
-        typeof(a if isinstance(a, NUMBERS) else cuda.as_cuda_array(a, sync=False)) for a in args
-    )
+    """The kernel of ``cuda.core`` that Numba has just started on the current device with these
+    arguments."""
+    types = tuple(map(function.typeof_pyval, args))
     return function.overloads[types]._codelibrary.get_cufunc().kernel
 
 

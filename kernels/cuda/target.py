@@ -111,7 +111,12 @@ def block_size(on_hardware: int) -> int:
 
 def multiprocessors() -> int:
     """Streaming multiprocessors of CuPy's current device."""
-    return 1 if is_simulated() else _multiprocessors_of(_arrays().cuda.runtime.getDevice())
+    return 1 if is_simulated() else _multiprocessors_of(_current_device())
+
+
+def _current_device() -> int:
+    """The number of CuPy's current device."""
+    return int(_arrays().cuda.runtime.getDevice())
 
 
 @functools.cache
@@ -154,7 +159,7 @@ def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: An
     if not is_simulated():
         stream = current_stream()
         if launching.is_direct():
-            launching.start(function, blocks, threads, stream, args)
+            launching.start(function, blocks, threads, _current_device(), stream, args)
         else:
             function[blocks, threads, stream](*args)
         return
@@ -183,7 +188,7 @@ def cupy_stream() -> Any:
 def current_stream() -> Any:
     """The same as Numba launches on it."""
     pointer = cupy_stream().ptr or LEGACY_STREAM
-    return _wrapped_stream(_arrays().cuda.runtime.getDevice(), pointer)
+    return _wrapped_stream(_current_device(), pointer)
 
 
 @functools.cache
