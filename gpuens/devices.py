@@ -72,6 +72,17 @@ class Device:
         """Whether this is a GPU and the array is in the memory of one."""
         return self.kind == "cuda" and gpu_of(array) is not None
 
+    def settled(self, made: Any) -> Any:
+        """The same, once CuPy's current stream has made it.
+
+        Arrays that are kept from call to call pass through here: a later call may be made on
+        another stream, which does not wait for the one that they were made on.
+        """
+        if self.kind == "cuda":
+            with self.xp.cuda.Device(self.index):
+                self.xp.cuda.get_current_stream().synchronize()
+        return made
+
     def memory(self) -> tuple[int | None, int | None]:
         """Bytes that are free here and, of a GPU, that it has in all; None where nobody says.
 

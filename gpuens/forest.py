@@ -187,8 +187,9 @@ class Forest:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         xp = device.xp
-        raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
-        raw[...] = device.asarray(self.base)[:, None]
+        with device.active():
+            raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
+            raw[...] = device.asarray(self.base)[:, None]
         self.add_to(raw, X, device)
         return raw
 
@@ -206,7 +207,8 @@ class Forest:
             With leaves of several values (n_rows, n_trees, width).
         """
         value = self._trees_on(device).value
-        added = value[self.apply(X, device) + device.asarray(self.offset[:-1])]
+        with device.active():
+            added = value[self.apply(X, device) + device.asarray(self.offset[:-1])]
         return added[..., 0] if self.width == 1 else added
 
     def apply(self, X: Any, device: Device = CPU) -> Any:
@@ -249,7 +251,8 @@ class Forest:
         """The arrays that prediction reads, copied to a device once."""
         kept: dict[str, Trees] = self.__dict__.setdefault("_trees", {})
         if str(device) not in kept:
-            kept[str(device)] = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
+            trees = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
+            kept[str(device)] = device.settled(trees)
         return kept[str(device)]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -131,7 +131,7 @@ class TargetsInLeaves:
         if str(device) not in kept:
             arrays = (self.offset, self.begin, self.segment, self.entries)
             targets = LeafTargets(*(device.asarray(a) for a in arrays))
-            kept[str(device)] = device.asarray(self.values), targets
+            kept[str(device)] = device.settled((device.asarray(self.values), targets))
         return kept[str(device)]
 
     def __getstate__(self) -> dict[str, Any]:

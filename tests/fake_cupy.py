@@ -52,6 +52,7 @@ def install(monkeypatch, gpus=2):
     cupy.zeros = lambda shape: asarray(np.zeros(shape))
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
     cupy.cuda = SimpleNamespace(
+        get_current_stream=lambda: SimpleNamespace(ptr=0, synchronize=lambda: None),
         Device=device,
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=SimpleNamespace(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from gpuens import devices, gpu_problems
+from gpuens import devices, forest, gpu_problems
 from gpuens.devices import CPU, SIMULATOR, Device, gpu_problem, resolve_device
+from gpuens.forest import Forest
 from gpuens.kernels.dispatch import Implementation, implementation_for
 from tests import fake_cupy
 
@@ -247,6 +250,31 @@ class TestDevice:
         assert (SIMULATOR.xp, SIMULATOR.implementation) == (np, Implementation.CUDA)
         gpu = Device("cuda", 1)
         assert (gpu.xp, gpu.implementation) == (cupy, Implementation.CUDA)
+
+    def test_what_is_kept_is_waited_for_on_its_own_gpu(self, cupy):
+        waited = []
+        cupy.cuda.get_current_stream = lambda: SimpleNamespace(
+            synchronize=lambda: waited.append(cupy.cuda.runtime.getDevice())
+        )
+        assert Device("cuda", 1).settled("made") == "made"
+        assert (CPU.settled(HOST) is HOST, SIMULATOR.settled(HOST) is HOST) == (True, True)
+        assert waited == [1]
+
+    def test_a_forest_is_copied_and_predicts_on_its_own_gpu(self, cupy, monkeypatch):
+        """Whichever GPU is current; other streams find it there completely."""
+        waited, places = [], []
+        monkeypatch.setattr(Device, "settled", lambda self, made: (waited.append(self), made)[1])
+
+        def empty(shape, dtype):
+            places.append(cupy.cuda.runtime.getDevice())
+            return np.empty(shape, dtype)
+
+        cupy.empty = empty
+        monkeypatch.setattr(forest, "traverse", lambda *args: None)
+        made = Forest.empty(2, np.zeros(1))
+        for _ in range(2):
+            made.raw_predict(HOST, Device("cuda", 1))
+        assert (waited, places) == ([Device("cuda", 1)], [1, 1])
 
     def test_only_the_simulator_overrides_the_dispatch(self, cupy):
         for device, expected in ((CPU, Implementation.CPU), (SIMULATOR, Implementation.CUDA)):

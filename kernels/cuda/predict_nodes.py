@@ -17,13 +17,21 @@ Nodes of float64 tables are two words: the threshold, then the upper half with 6
 from __future__ import annotations
 
 import functools
-import weakref
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .target import block_size, blocks_for_rows, cuda, device_function, empty, kernel, launch
+from ..derived import derived
+from .target import (
+    block_size,
+    blocks_for_rows,
+    cuda,
+    device_function,
+    empty,
+    kernel,
+    launch,
+    settled,
+)
 
 i64, u32, u64, f32, f64 = np.int64, np.uint32, np.uint64, np.float32, np.float64
 BLOCK = block_size(256)
@@ -111,7 +119,7 @@ def nodes_of(trees: Any, X: Any, n_largest: int) -> Nodes | None:
     shift = int(X.shape[1]).bit_length() + FLAGS
     if not wide and shift + n_largest.bit_length() > NARROW_BITS:
         return None
-    return kept_with(trees, ("nodes", wide), lambda: _pack(trees, wide, shift))
+    return derived(trees, ("nodes", wide, shift), lambda: settled(_pack(trees, wide, shift)))
 
 
 def _pack(trees: Any, wide: bool, shift: int) -> Nodes:
@@ -121,17 +129,3 @@ def _pack(trees: Any, wide: bool, shift: int) -> Nodes:
     blocks = blocks_for_rows(n_nodes, BLOCK)
     launch(packing_kernel(wide), blocks, BLOCK, *columns, u32(shift), words)
     return Nodes(words, u32(shift))
-
-
-_kept: dict[tuple[tuple[int, ...], Any], Any] = {}
-
-
-def kept_with(trees: Any, purpose: Any, build: Callable[[], Any]) -> Any:
-    """The result of ``build()``, from the first call with these arrays. It goes with the first of
-    them that goes, so it must not refer to any."""
-    key = (tuple(map(id, trees)), purpose)
-    if key not in _kept:
-        _kept[key] = build()
-        for array in trees:
-            weakref.finalize(array, _kept.pop, key, None)
-    return _kept[key]

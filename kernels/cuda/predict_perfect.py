@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..derived import derived
 from ..scalars.routing import value_goes_left
-from .predict_nodes import kept_with, rounded_down
+from .predict_nodes import rounded_down
 from .predict_rows import cells_of, cells_of_tile, rows_of_tile
 from .target import (
     block_size,
@@ -31,6 +32,7 @@ from .target import (
     empty,
     kernel,
     launch,
+    settled,
 )
 
 u32, u64, f32, f64 = np.uint32, np.uint64, np.float32, np.float64
@@ -175,7 +177,7 @@ class Shape(NamedTuple):
 
 def shape_of(trees: Any) -> Shape:
     """Found on the host once, and kept as long as the forest's arrays."""
-    return kept_with(trees, "shape", lambda: _measure(trees))
+    return derived(trees, "shape", lambda: _measure(trees))
 
 
 def _measure(trees: Any) -> Shape:
@@ -206,7 +208,8 @@ def add_trees(trees: Any, X: Any, raw: Any) -> None:
     """See ``kernels.traverse.traverse``, for trees that fit."""
     wide = bool(X.dtype == np.float64)
     depth = shape_of(trees).depth
-    words, leaves = kept_with(trees, ("perfect", wide), lambda: _fill(trees, wide, depth))
+    key = "perfect", wide
+    words, leaves = derived(trees, key, lambda: settled(_fill(trees, wide, depth)))
     block = rows_of_tile(X)
     n_rows, n_features = X.shape
     args = (words, leaves, depth, trees.output, n_features, *cells_of(X), raw)

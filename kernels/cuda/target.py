@@ -41,6 +41,7 @@ __all__ = [
     "on_device",
     "recording",
     "records_in",
+    "settled",
     "upload",
     "upload_records",
     "write",
@@ -194,6 +195,14 @@ def current_stream() -> Any:
 @functools.cache
 def _wrapped_stream(device: int, pointer: int) -> Any:
     return cuda.external_stream(pointer)
+
+
+def settled(made: Any) -> Any:
+    """The same, once the current stream has made it: what is kept is read on other streams too,
+    which know nothing of this one."""
+    if not is_simulated():
+        cupy_stream().synchronize()
+    return made
 
 
 # Memory.

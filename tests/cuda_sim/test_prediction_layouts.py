@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
 
+from gpuens.kernels import derived
 from gpuens.kernels.cuda import predict_deep, predict_few, predict_nodes, predict_perfect
 from gpuens.kernels.cuda import traverse as entry
 from gpuens.kernels.cuda.predict_perfect import MOST_DEPTH, Shape, shape_of
@@ -152,7 +154,7 @@ def test_few_rows(rng, ways, monkeypatch, width, n_outputs, n_rows, n_trees):
     raw = np.zeros((n_outputs, n_rows))
     traverse(trees, X, raw)
     assert len(launches) == 1
-    assert not any(id(trees.feature) in arrays for arrays, _ in predict_nodes._kept)
+    assert not any(id(trees.feature) in arrays for arrays, _ in derived._kept)
     assert_like_the_reference(trees, X, n_outputs)
     assert set(ways) == {"few"}
 
@@ -197,10 +199,29 @@ def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
     traverse(trees, X, raw)
     traverse(doubled, X, twice)
     np.testing.assert_array_equal(twice, 2.0 * raw)
-    assert any(feature in arrays for arrays, _ in predict_nodes._kept)
+    assert any(feature in arrays for arrays, _ in derived._kept)
+    kept = weakref.ref(next(v.words for v in derived._kept.values() if hasattr(v, "words")))
     del trees, doubled
     gc.collect()
-    assert not any(feature in arrays for arrays, _ in predict_nodes._kept)
+    assert not any(feature in arrays for arrays, _ in derived._kept)
+    assert kept() is None
+
+
+@pytest.mark.parametrize("depth", [3, 10])
+def test_layouts_are_kept_once_other_streams_may_read_them(rng, monkeypatch, depth):
+    """Whoever finds a layout knows nothing of the stream that made it."""
+    settled = []
+    for module in (predict_nodes, predict_perfect):
+        monkeypatch.setattr(module, "settled", lambda made: (settled.append(made), made)[1])
+    trees = forest_of(rng, [depth], 3)
+    X = awkward_values(rng, trees, 40, 3, np.float32)
+    for _ in range(2):
+        traverse(trees, X, np.zeros((1, 40)))
+        leaf_indices(trees, X)
+    kept = [v for (arrays, _), v in derived._kept.items() if id(trees.feature) in arrays]
+    made = [v for v in kept if not isinstance(v, Shape)]
+    assert {id(v) for v in made} == {id(v) for v in settled}
+    assert len(settled) == len(made) == (2 if depth == 3 else 1)
 
 
 VIEWS = {
