@@ -1,0 +1,194 @@
+"""The way of arrays to the kernels on hardware, with arrays of the host in the place of CuPy's:
+Numba's own typing and reading of arguments, and its views of tables of records."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from numba import config, types
+
+if config.ENABLE_CUDASIM:
+    pytest.skip("needs a process without the simulator", allow_module_level=True)
+pytest.importorskip("numba_cuda")
+
+from gpuens.kernels import frontier as fr
+from gpuens.kernels.cuda import catalogue, launching, target, traverse
+from gpuens.kernels.cuda.grow import Workspace
+from gpuens.kernels.cuda.growth_tables import READ, WRITTEN, Arena
+from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes
+from gpuens.kernels.frontier import FeatureRules, GrowthParams
+from gpuens.kernels.traverse import Trees
+from tests import host_cupy
+
+N_ROWS, N_FEATURES = 100, 3
+PARAMS = GrowthParams(4, 3, 2, 1e-3, 1.0, 0.0, 1.0, 1.0, 1.0)
+RULED = FeatureRules(np.array([1, 0, 0], np.int8), ((0, 1), (2,)), np.array([0, 0, 1], bool))
+CATALOGUED: dict[object, set[tuple[types.Type, ...]]] = defaultdict(set)
+for entry in catalogue.entries():
+    CATALOGUED[entry.kernel].add(entry.arguments)
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    return host_cupy.install(monkeypatch)
+
+
+def assert_startable(launches: list[host_cupy.Launch]) -> None:
+    """The types are compiled ahead, the words are those of a direct launch, and ``cuda.core``
+    takes them."""
+    handler = pytest.importorskip("cuda.core._kernel_arg_handler")
+    assert launches
+    for launch in launches:
+        assert launch.types in CATALOGUED[launch.kernel], launch.kernel.py_func.__qualname__
+        direct, first = [], 0
+        for argument in launch.arguments:
+            words = launching.words_of(argument)
+            theirs = launch.words[first : first + len(words)]
+            first += len(words)
+            if getattr(argument, "size", 1) == 0:  # begins and steps anywhere
+                theirs = [*theirs[:4], words[4], *theirs[5 : 5 + argument.ndim], *argument.strides]
+            assert list(map(number, words)) == list(map(number, theirs))
+            direct += words
+        assert first == len(launch.words)
+        handler.ParamHolder(tuple(launch.words))
+        handler.ParamHolder(tuple(direct))
+
+
+def number(word: object) -> object:
+    return word.value if isinstance(word, ctypes._SimpleCData) else word
+
+
+def frontier_of(rules: FeatureRules) -> fr.Frontier:
+    begin, end = np.array([0, 60]), np.array([60, N_ROWS])
+    ones = np.ones(2)
+    n_bins = np.full(N_FEATURES, 10)
+    return fr.allocate(begin, end, np.zeros(2, np.uint64), ones, ones, PARAMS, n_bins, rules)
+
+
+@pytest.mark.parametrize("rules", [fr.NO_RULES, RULED], ids=["numbers", "rules"])
+def test_tables_lie_beside_each_other(launches, rules):
+    """Each where the host writes and reads it; those that are empty take no room."""
+    frontier = frontier_of(rules)
+    arena = Arena(frontier, 4)
+    tables = arena.tables._asdict()
+    places = {
+        name: (table.__cuda_array_interface__["data"][0], table.nbytes)
+        for name, table in tables.items()
+        if table.size
+    }
+    in_order = sorted(places.values())
+    assert all(a + size <= b for (a, size), (b, _) in zip(in_order, in_order[1:], strict=False))
+    begin = arena._memory.array.ctypes.data
+    assert all(place % 16 == begin % 16 for place, _ in in_order)
+    assert in_order[-1][0] + in_order[-1][1] <= begin + arena._memory.size
+    host = [table for table in frontier if table.size]
+    assert [(t.dtype, t.size) for t in arena.tables[: len(frontier)] if t.size] == [
+        (t.dtype, t.size) for t in host
+    ]
+    assert tables["left_codes"].shape == frontier.left_codes.shape
+    written = [name for name in WRITTEN if name in places]
+    assert [name for name, _ in sorted(places.items(), key=lambda p: p[1])][: len(written)] == list(
+        written
+    )
+    assert max(places, key=lambda name: places[name]) in READ
+
+
+def test_what_the_host_writes_arrives(launches):
+    frontier = frontier_of(RULED)
+    frontier.trees["scale_g"] = [0.5, 2.0]
+    arena = Arena(frontier, 4)
+    arena._memory.array[:] = 255
+    arena.write(frontier, PARAMS)
+    for name, expected in (("trees", frontier.trees), ("rules", frontier.rules)):
+        assert on_host(getattr(arena.tables, name)).tolist() == expected.tolist()
+    assert on_host(arena.tables.params)[0].item() == tuple(PARAMS)
+    assert on_host(arena.tables.totals).tolist() == [0] * 4
+    done = np.zeros(4, np.int64)
+    done[2] = 1
+    on_host(arena.tables.counts)[:] = done
+    on_host(arena.tables.state)[:] = 0
+    on_host(arena.tables.state)[fr.N_NODES] = 2
+    on_host(arena.tables.nodes)["h"][:2] = [7, 8]
+    assert arena.read(frontier)
+    assert frontier.nodes["h"][:2].tolist() == [7, 8]
+
+
+def on_host(table):
+    """The memory that a view of Numba's stands for."""
+    place = table.__cuda_array_interface__["data"][0]
+    memory = (ctypes.c_uint8 * table.nbytes).from_address(place)
+    return np.frombuffer(memory, table.dtype)
+
+
+@pytest.mark.parametrize("params", [PARAMS, PARAMS._replace(colsample_bynode=0.5)])
+@pytest.mark.parametrize("rules", [fr.NO_RULES, RULED], ids=["numbers", "rules"])
+def test_growth_can_be_launched(launches, rules, params):
+    xp = target._arrays()
+    rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
+    codes = Codes(rows, xp.zeros((N_FEATURES, N_ROWS), np.uint8))
+    n_bins = np.full(N_FEATURES, 10)
+    workspace = Workspace(codes, n_bins, 104, frontier_of(rules), params)
+    workspace._launch(codes)
+    assert_startable(launches)
+    assert len({launch.kernel for launch in launches}) >= 10
+
+
+@pytest.fixture
+def trees():
+    one = np.array([0, -1, -1], np.int32)
+    left = np.array([1, -1, -1], np.int32)
+    none = np.full(3, -1, np.int32)
+    host = Trees(
+        np.array([0, 3]), one, np.zeros(3), np.zeros(3, np.uint8), left, left + (left > 0), none,
+        np.empty(0, np.uint32), np.zeros(N_FEATURES, np.int32), np.zeros((3, 1)),
+        np.zeros(1, np.int32),
+    )  # fmt: skip
+    return host
+
+
+VIEWS = {
+    "rows": lambda X: X,
+    "columns": lambda X: X.T.copy().T,
+    "every second row": lambda X: X[::2],
+    "some columns": lambda X: X[:, 1:],
+    "backwards": lambda X: X[::-1],
+    "one row": lambda X: X[:1],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("depth", [1, 12])
+def test_predictions_can_be_launched(launches, trees, monkeypatch, view, dtype, depth):
+    """From tables that lie anyhow: one compiled kernel reads them all."""
+    monkeypatch.setattr(traverse, "FEW_ROWS", 0.01)
+    monkeypatch.setattr(traverse.predict_perfect, "MOST_DEPTH", 8 if depth == 1 else 0)
+    there = Trees(*map(host_cupy.ndarray, trees))
+    X = VIEWS[view](host_cupy.ndarray(np.zeros((50, N_FEATURES + (view == "some columns")), dtype)))
+    raw = host_cupy.ndarray(np.zeros((1, X.shape[0])))
+    traverse.traverse(there, X, raw)
+    leaves = traverse.leaf_indices(there, X)
+    assert leaves.shape == (X.shape[0], 1)
+    assert_startable(launches)
+    names = [launch.kernel.py_func.__name__ for launch in launches]
+    if view == "one row":
+        assert names == ["add_trees_of_rows", "find_leaves_of_rows"]
+    elif depth == 1:
+        assert names == ["fill", "add", "pack_nodes", "find"]
+    else:
+        assert names == ["pack_nodes", "add_values", "find"]
+    assert all(launch.grid[0] >= target.LEAST_BLOCKS for launch in launches)
+
+
+def test_uploads(launches):
+    """Small arrays of any kinds arrive by one transfer, each where its type may lie."""
+    arrays = np.arange(3, dtype=np.int8), np.arange(4.0), np.zeros((0, 2)), np.ones((2, 3), "i4")
+    for host, there in zip(arrays, target.upload(*arrays), strict=True):
+        assert (there.dtype, there.shape) == (host.dtype, host.shape)
+        assert there.array.ctypes.data % 16 == there.array.base.ctypes.data % 16
+        np.testing.assert_array_equal(target.download(there), host)
+    table = np.array([(1, 2.0), (3, 4.0)], np.dtype([("a", "i8"), ("b", "f8")], align=True))
+    assert on_host(target.upload_records(table)).tolist() == table.tolist()

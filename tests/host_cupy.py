@@ -1,0 +1,149 @@
+"""CuPy's place taken by arrays in the memory of the host that claim to be on a GPU.
+
+``fake_cupy`` has NumPy's own arrays; these here are read as CuPy's are, by their protocols, so that
+Numba's typing and its reading of arguments run as before a launch on hardware. What would start a
+kernel keeps the words that it would be started with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.cuda import api, dispatcher
+from numba.cuda.cudadrv import devices
+
+from gpuens.kernels.cuda import target
+
+STREAM = 4711
+
+
+class ndarray:  # noqa: N801
+    """As much of CuPy's array as the launchers ask for."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return wrapped(getattr(self.array, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        return ndarray(self.array[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.array[key] = plain(value)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def get(self) -> np.ndarray:
+        return self.array.copy()
+
+    def set(self, values: np.ndarray) -> None:
+        """As strict as CuPy's."""
+        if self.dtype != values.dtype or self.shape != values.shape:
+            raise TypeError(f"{values.dtype}{values.shape} for {self.dtype}{self.shape}")
+        self.array[...] = values
+
+    def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
+        assert stream in (-1, STREAM), "the reader would have to wait for another stream"
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        packed = self.array.flags.c_contiguous
+        return {
+            "shape": self.array.shape,
+            "typestr": self.array.dtype.str,
+            "strides": None if packed else self.array.strides,
+            "data": (self.array.ctypes.data if self.array.size else 0, False),
+            "stream": STREAM,
+            "version": 3,
+        }
+
+
+ndarray.__module__ = "cupy"
+
+
+def plain(value: Any) -> Any:
+    return value.array if isinstance(value, ndarray) else value
+
+
+def wrapped(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return ndarray(value)
+    if callable(value):
+        return lambda *args, **more: wrapped(value(*map(plain, args), **more))
+    return value
+
+
+class Launch(NamedTuple):
+    """A kernel that would have been started."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    types: tuple[types.Type, ...]
+    words: list[Any]
+    arguments: tuple[Any, ...]
+
+
+def install(monkeypatch: Any) -> list[Launch]:
+    """Take CuPy's and the driver's place; returns the launches to come."""
+    cupy = ModuleType("cupy")
+    for name in ("empty", "zeros", "ones", "arange"):
+        setattr(cupy, name, wrapped(getattr(np, name)))
+    cupy.ndarray = ndarray
+    cupy.asarray = lambda array: array if isinstance(array, ndarray) else ndarray(array.copy())
+    cupy.asnumpy = lambda array: array.get()
+    strided = wrapped(np.lib.stride_tricks.as_strided)
+    cupy.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=strided))
+    stream = SimpleNamespace(ptr=STREAM, synchronize=lambda: None)
+    cupy.cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDevice=lambda: 0), get_current_stream=lambda: stream
+    )
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(target, "_arrays", lambda: cupy)
+    monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
+    monkeypatch.setattr(target, "_wrapped_stream", lambda device, pointer: SimpleStream())
+    context = SimpleNamespace(
+        device=SimpleNamespace(id=0), create_external_stream=lambda pointer: pointer
+    )
+    monkeypatch.setattr(devices._runtime, "ensure_context", contextlib.nullcontext)
+    monkeypatch.setattr(devices, "get_context", lambda: context)
+    monkeypatch.setattr(api, "current_context", lambda: context)
+    return _record(monkeypatch)
+
+
+class SimpleStream:
+    """A stream of ``cuda.core``, of which no driver knows."""
+
+    handle = STREAM
+
+
+def _record(monkeypatch: Any) -> list[Launch]:
+    launches: list[Launch] = []
+    reader = SimpleNamespace(extensions=[])
+
+    def start(kernel: Any, blocks: Any, threads: int, stream: Any, args: tuple[Any, ...]) -> None:
+        kinds = tuple(map(kernel.typeof_pyval, args))
+        words: list[Any] = []
+        for kind, value in zip(kinds, args, strict=True):
+            dispatcher._Kernel._prepare_args(reader, kind, value, stream, [], words)
+        grid, block = dispatcher.normalize_kernel_dimensions(blocks, threads)
+        launches.append(Launch(kernel, grid, block, kinds, words, args))
+
+    def configured(kernel: Any, configuration: Any) -> Any:
+        return lambda *args: start(kernel, *configuration, args)
+
+    monkeypatch.setattr(dispatcher.CUDADispatcher, "__getitem__", configured)
+    return launches
