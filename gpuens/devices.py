@@ -16,6 +16,9 @@ from .kernels import dispatch
 from .kernels.dispatch import Implementation
 from .memory import available_memory
 
+OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
+"""How the runtime and the driver say it, to whoever asks them past CuPy's pool."""
+
 
 @dataclass(frozen=True)
 class Device:
@@ -86,14 +89,20 @@ class Device:
     def memory(self) -> tuple[int | None, int | None]:
         """Bytes that are free here and, of a GPU, that it has in all; None where nobody says.
 
-        What CuPy holds back for further arrays is free.
+        What CuPy's pool holds back for further arrays is free, up to the limit that the pool has.
+        With another allocator in CuPy's place nobody says what is free.
         """
         if self.kind != "cuda":
             return available_memory(), None
         cupy = self.xp
         with cupy.cuda.Device(self.index):
             free, capacity = cupy.cuda.runtime.memGetInfo()
-            return free + cupy.get_default_memory_pool().free_bytes(), capacity
+            pool = getattr(cupy.cuda.get_allocator(), "__self__", None)
+            if not hasattr(pool, "free_bytes"):
+                return None, capacity
+            free += pool.free_bytes()
+            limit = pool.get_limit()
+            return (min(free, limit - pool.used_bytes()) if limit else free), capacity
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -276,7 +285,12 @@ def _explained_memory_error(device: Device) -> Iterator[None]:
 
     try:
         yield
-    except cupy.cuda.memory.OutOfMemoryError as error:
+    except Exception as error:
+        if not (
+            isinstance(error, cupy.cuda.memory.OutOfMemoryError)
+            or any(name in str(error) for name in OUT_OF_MEMORY)
+        ):
+            raise
         free, total = cupy.cuda.runtime.memGetInfo()
         raise MemoryError(
             f"{device} has not enough memory for this data: {free / 2**30:.1f} of "

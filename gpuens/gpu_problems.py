@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -31,6 +32,8 @@ def gpu_problem() -> str | None:
 
     Asked once a process.
     """
+    if os.environ.get("NUMBA_DISABLE_CUDA", "0") not in ("", "0"):
+        return "NUMBA_DISABLE_CUDA=1 keeps kernels from being compiled. Unset it"
     driver = driver_version()
     if driver is None:
         return (
@@ -49,7 +52,7 @@ def gpu_problem() -> str | None:
     built_for = _major_version("cuda-bindings")
     if built_for is not None and built_for > driver[0]:
         return _too_new("numba-cuda", built_for, driver, f"pip install 'gpuens[{extra}]'")
-    return _cupy_problem(driver, extra)
+    return _compiler_problem(extra) or _cupy_problem(driver, extra)
 
 
 def _too_new(package: str, built_for: int, driver: tuple[int, int], command: str) -> str:
@@ -100,6 +103,28 @@ def driver_version() -> tuple[int, int] | None:
     if driver.cuDriverGetVersion(ctypes.byref(version)) != 0:
         return None
     return version.value // 1000, version.value % 1000 // 10
+
+
+def _compiler_problem(extra: str) -> str | None:
+    """What keeps kernels from being compiled: numba-cuda alone comes without the compiler."""
+    try:
+        _load_compiler()
+    except Exception as error:  # of several libraries, with types of their own
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        return (
+            f"numba-cuda does not find the compiler of CUDA, libNVVM and nvJitLink ({text}). Run: "
+            f"pip install 'gpuens[{extra}]', or install the CUDA toolkit and set CUDA_HOME"
+        )
+    return None
+
+
+def _load_compiler() -> None:
+    """What numba-cuda loads to make a kernel."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+    from numba.cuda.cudadrv.nvvm import NVVM
+
+    NVVM()
+    load_nvidia_dynamic_lib("nvJitLink")
 
 
 def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:

@@ -76,9 +76,11 @@ class MemoryPlan:
         """One line: the sum, its parts, the largest first, and what is free."""
         ordered = sorted(self.parts.items(), key=lambda part: -part[1])
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in ordered if size)
-        free = "" if self.free is None else f"; {format_bytes(self.free)} are free"
-        if self.capacity is not None:
-            free += f" of {format_bytes(self.capacity)}"
+        card = "" if self.capacity is None else format_bytes(self.capacity)
+        if self.free is None:
+            free = f"; it has {card}" if card else ""
+        else:
+            free = f"; {format_bytes(self.free)} are free" + (f" of {card}" if card else "")
         return (
             f"{self.task} on {self.device} takes about {format_bytes(self.total)} ({parts}){free}"
         )
@@ -111,7 +113,8 @@ class MemoryPlan:
         except MemoryError as error:
             raise MemoryError(
                 f"The memory ended during the training ({error}). The plan was: {self}. "
-                f"Close other programs that hold memory there. {self._advice()}"
+                f"{self._too_large() or 'Close other programs that hold memory there. '}"
+                f"{self._advice()}"
             ) from error
 
     def _too_large(self) -> str:

@@ -15,6 +15,24 @@ import numpy as np
 from gpuens import devices
 
 
+class MemoryPool:
+    """CuPy's, of which nothing is used."""
+
+    free, used, limit = 0, 0, 0
+
+    def malloc(self, size):
+        raise NotImplementedError
+
+    def free_bytes(self):
+        return self.free
+
+    def used_bytes(self):
+        return self.used
+
+    def get_limit(self):
+        return self.limit
+
+
 def install(monkeypatch, gpus=2):
     """Make ``import cupy`` give a stand-in with a number of GPUs; returns it."""
     current = [0]
@@ -50,8 +68,10 @@ def install(monkeypatch, gpus=2):
     cupy.__getattr__ = lambda name: getattr(np, name)
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
     cupy.zeros = lambda shape: asarray(np.zeros(shape))
-    cupy.get_default_memory_pool = lambda: SimpleNamespace(free_bytes=lambda: 0)
+    pool = MemoryPool()
+    cupy.get_default_memory_pool = lambda: pool
     cupy.cuda = SimpleNamespace(
+        get_allocator=lambda: pool.malloc,
         get_current_stream=lambda: SimpleNamespace(ptr=0, synchronize=lambda: None),
         Device=device,
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),

@@ -34,6 +34,8 @@ def probe(monkeypatch):
     monkeypatch.setattr(gpu_problems, "driver_version", lambda: (13, 0))
     monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
+    monkeypatch.setattr(gpu_problems, "_load_compiler", lambda: None)
+    monkeypatch.delenv("NUMBA_DISABLE_CUDA", raising=False)
     gpu_problem.cache_clear()
     yield gpu_problem
     gpu_problem.cache_clear()
@@ -199,6 +201,26 @@ class TestWhatIsMissing:
         cupy.zeros = fail
         assert "finds no device that works (RuntimeError: cudaErrorUnknown" in probe()
 
+    def test_numba_cuda_without_the_compiler(self, cupy, probe, monkeypatch):
+        """As ``pip install numba-cuda`` leaves it."""
+
+        def fail():
+            raise RuntimeError('Failure finding "libnvvm.so.4":\n  No such file')
+
+        monkeypatch.setattr(gpu_problems, "_load_compiler", fail)
+        assert "does not find the compiler of CUDA, libNVVM and nvJitLink (Runt" in probe()
+        assert 'RuntimeError: Failure finding "libnvvm.so.4": No such file)' in probe()
+        assert "pip install 'gpuens[cuda13]', or install the CUDA toolkit" in probe()
+
+    def test_the_compiler_is_found_where_it_is(self):
+        pytest.importorskip("cuda.bindings.nvjitlink")
+        pytest.importorskip("numba_cuda")
+        gpu_problems._load_compiler()
+
+    def test_switched_off(self, probe, monkeypatch):
+        monkeypatch.setenv("NUMBA_DISABLE_CUDA", "1")
+        assert "NUMBA_DISABLE_CUDA=1 keeps kernels from being compiled. Unset it" == probe()
+
     def test_asked_once(self, cupy, probe, monkeypatch):
         assert probe() is None
         monkeypatch.setattr(gpu_problems, "driver_version", lambda: None)
@@ -301,6 +323,21 @@ class TestDevice:
         with pytest.raises(MemoryError, match=r"cuda:1 .*1\.0 of 16\.0 GiB are free \(8 GiB\)"):
             with Device("cuda", 1).active():
                 raise cupy.cuda.memory.OutOfMemoryError("8 GiB")
+
+    @pytest.mark.parametrize(
+        "text",
+        ["cudaErrorMemoryAllocation: out of memory", "[CUresult.CUDA_ERROR_OUT_OF_MEMORY] ..."],
+    )
+    def test_too_little_memory_past_cupys_pool(self, cupy, text):
+        """For a kernel's code, a stream or a graph."""
+        with pytest.raises(MemoryError, match="cuda:1 .*are free.*use device='cpu'"):
+            with Device("cuda", 1).active():
+                raise RuntimeError(text)
+
+    def test_other_errors_stay_what_they_are(self, cupy):
+        with pytest.raises(RuntimeError, match="^cudaErrorIllegalAddress: no$"):
+            with Device("cuda", 1).active():
+                raise RuntimeError("cudaErrorIllegalAddress: no")
 
 
 def test_this_machine_is_consistent():

@@ -153,10 +153,30 @@ class TestTooLittle:
         assert "Most of it is table: pass or set float32 values" in str(refused.value)
 
     def test_what_cupy_holds_back_is_free(self, cupy):
-        pool = cupy.get_default_memory_pool()
-        pool.free_bytes = lambda: 2**30
-        cupy.get_default_memory_pool = lambda: pool
+        cupy.get_default_memory_pool().free = 2**30
         assert devices.Device("cuda").memory() == (2**31, 2**34)
+
+    def test_the_limit_of_cupys_pool_is_kept(self, cupy):
+        pool = cupy.get_default_memory_pool()
+        pool.free, pool.used, pool.limit = 2**20, 5 * 2**20, 7 * 2**20
+        assert devices.Device("cuda").memory() == (2**21, 2**34)
+        model = GradientBoostingRegressor(device="cuda")
+        with pytest.raises(MemoryError, match="2 MiB are free of 16 GiB"):
+            memory_plan(model, X).require()
+
+    def test_another_allocator_says_nothing(self, cupy):
+        """Its pool may have much that the driver counts as taken."""
+        cupy.cuda.get_allocator = lambda: lambda size: None
+        assert devices.Device("cuda").memory() == (None, 2**34)
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), X)
+        assert plan.fits and str(plan).endswith("); it has 16 GiB")
+
+    def test_another_allocator_ends_too(self, cupy):
+        cupy.cuda.get_allocator = lambda: lambda size: None
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
+        with pytest.raises(MemoryError, match="That is more than cuda:0 has at all"):
+            with plan.explaining():
+                raise MemoryError("allocating 9 bytes")
 
     def test_that_shows_during_the_training(self, monkeypatch):
         def out_of_memory(*args):
