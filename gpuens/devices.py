@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal
@@ -219,6 +220,26 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
     if (problem := card_problem(index)) is not None:
         raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
     return Device("cuda", index)
+
+
+def same_place() -> Callable[[], AbstractContextManager[Any]]:
+    """Lets other threads work where this one does: within ``with place():``, where ``place`` is
+    what this returns, CuPy's current GPU and stream are those of the thread that asked.
+
+    A new thread begins on the first GPU and its default stream, which does not wait for what its
+    maker has started elsewhere.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is None or simulated() or gpu_problem() is not None:
+        return nullcontext
+    index, stream = _current_gpu(), cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def place() -> Iterator[None]:
+        with cupy.cuda.Device(index), stream:
+            yield
+
+    return place
 
 
 def simulated() -> bool:

@@ -19,6 +19,7 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing
 
+from .devices import same_place
 from .parameters import threads_of
 
 CELLS_WORTH_THREADS = 2_000_000
@@ -72,11 +73,12 @@ def fit_many(
     ]
     n_threads = threads_of(n_jobs)
     side_by_side = n_threads > 1 and _cells(X) <= CELLS_WORTH_THREADS
+    place = same_place()
 
     def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
         model, (of_X, of_y, weight) = task
         further = {} if weight is None else {"sample_weight": weight}
-        with _on_one_thread(model, side_by_side):
+        with place(), _on_one_thread(model, side_by_side):
             return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
 
     tasks = [(clone(setting), part) for setting in settings for part in rows]

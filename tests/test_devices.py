@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gpuens import devices, forest, gpu_problems
-from gpuens.devices import CPU, SIMULATOR, Device, gpu_problem, resolve_device
+from gpuens import DecisionTreeRegressor, devices, fit_many, forest, gpu_problems, many_fits
+from gpuens.devices import CPU, SIMULATOR, Device, gpu_problem, resolve_device, same_place
 from gpuens.forest import Forest
 from gpuens.kernels.dispatch import Implementation, implementation_for
 from tests import fake_cupy
@@ -297,6 +299,32 @@ class TestDevice:
         for _ in range(2):
             made.raw_predict(HOST, Device("cuda", 1))
         assert (waited, places) == ([Device("cuda", 1)], [1, 1])
+
+    @pytest.mark.parametrize("stands_still", [False, True])
+    def test_threads_work_where_their_maker_does(self, cupy, monkeypatch, stands_still):
+        """A thread of its own knows neither the GPU nor the stream."""
+        entered = []
+        stream = contextlib.contextmanager(lambda: (yield entered.append("the stream")))()
+        cupy.cuda.get_current_stream = lambda: stream
+        monkeypatch.setattr(devices, "simulated", lambda: stands_still)
+        with cupy.cuda.Device(1):
+            place = same_place()
+        with place():
+            entered.append(cupy.cuda.runtime.getDevice())
+        assert entered == ([0] if stands_still else ["the stream", 1])
+
+    def test_many_fits_share_the_place_of_their_caller(self, cupy, monkeypatch):
+        seen = []
+
+        @contextlib.contextmanager
+        def place():
+            seen.append(threading.get_ident())
+            yield
+
+        monkeypatch.setattr(many_fits, "same_place", lambda: place)
+        model = DecisionTreeRegressor(max_depth=1, device="cpu")
+        fit_many(model, HOST, np.arange(3.0), param_grid={"max_depth": [1, 2]}, n_jobs=2)
+        assert len(seen) == 2 and threading.get_ident() not in seen
 
     def test_only_the_simulator_overrides_the_dispatch(self, cupy):
         for device, expected in ((CPU, Implementation.CPU), (SIMULATOR, Implementation.CUDA)):
