@@ -12,6 +12,8 @@ from typing import Any
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 
+from .cache_files import name_data_by_key
+
 inner = njit(
     nogil=True,
     error_model="numpy",
@@ -72,6 +74,7 @@ def _stamped(compiled: Any) -> Any:
     if cache_file is not None:
         own = Path(compiled.py_func.__code__.co_filename)
         cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources(own))
+        name_data_by_key(cache_file)
     return compiled
 
 

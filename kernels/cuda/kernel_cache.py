@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cache_files import name_data_by_key
 from ..compilation import _stamp_of_sources
 
 PACKAGE = __package__.rpartition(".")[0]
@@ -38,6 +39,7 @@ def kept_on_disk(compiled: Any) -> Any:
         cache = compiled._cache
         stamp = _stamp_of_sources(Path(function.__code__.co_filename))
         cache._cache_file._source_stamp = (cache._cache_file._source_stamp, stamp)
+        name_data_by_key(cache._cache_file)
         if closure:
             named = SimpleNamespace(__code__=function.__code__, __closure__=(CellType(closure),))
             cache._py_func = named  # of which the index takes no more than these
