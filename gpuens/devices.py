@@ -98,7 +98,7 @@ class Device:
         cupy = self.xp
         with cupy.cuda.Device(self.index):
             free, capacity = cupy.cuda.runtime.memGetInfo()
-            pool = getattr(cupy.cuda.get_allocator(), "__self__", None)
+            pool: Any = getattr(cupy.cuda.get_allocator(), "__self__", None)
             if not hasattr(pool, "free_bytes"):
                 return None, capacity
             free += pool.free_bytes()

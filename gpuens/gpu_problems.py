@@ -119,12 +119,9 @@ def _compiler_problem(extra: str) -> str | None:
 
 
 def _load_compiler() -> None:
-    """What numba-cuda loads to make a kernel."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-    from numba.cuda.cudadrv.nvvm import NVVM
+    from .kernels.cuda.launching import load_compiler
 
-    NVVM()
-    load_nvidia_dynamic_lib("nvJitLink")
+    load_compiler()
 
 
 def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:

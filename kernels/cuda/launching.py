@@ -38,6 +38,15 @@ def is_direct() -> bool:
     return os.environ.get("GPUENS_CUDA_LAUNCHER", "stock") == "direct"
 
 
+def load_compiler() -> None:
+    """Load what kernels are compiled with, as Numba will: an error says what is not found."""
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+    from numba.cuda.cudadrv.nvvm import NVVM
+
+    NVVM()
+    load_nvidia_dynamic_lib("nvJitLink")
+
+
 def kind_of(argument: Any) -> Any:
     """What the specialisation of a kernel depends on."""
     if isinstance(argument, NUMBERS):
