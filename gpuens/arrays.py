@@ -21,6 +21,7 @@ from .memory import available_memory, format_bytes
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
 
+MOST_ROWS = 2**31 - 1
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 _RESHAPE = (
@@ -95,7 +96,20 @@ def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
 
 
 def table_of(values: Any, device: Device, estimator: Any) -> Table:
-    """Values that were read, on the device, with the names of the estimator's features."""
+    """Values that were read, on the device, with the names of the estimator's features.
+
+    Raises
+    ------
+    ValueError
+        There are more rows than int32 counts, which is what nodes count them with. Kernels that
+        step over rows by uint32 rely on it too.
+    """
+    if values.shape[0] > MOST_ROWS:
+        raise ValueError(
+            f"The table has {values.shape[0]:,} rows, and rows are counted with 31 bits: at most "
+            f"{MOST_ROWS:,} can be taken at once. Pass a sample of them to fit, and parts of them "
+            "to predict."
+        )
     names = getattr(estimator, "feature_names_in_", None)
     return Table(device.asarray(values), None if names is None else [str(n) for n in names])
 

@@ -37,6 +37,17 @@ def cupy(monkeypatch):
     return fake_cupy.install(monkeypatch)
 
 
+@pytest.mark.parametrize("place", ["host", "gpu"])
+def test_more_rows_than_are_counted(cupy, place):
+    """A table of one value that is repeated, so that it takes no memory."""
+    device = CPU if place == "host" else Device("cuda", 0)
+    X = np.broadcast_to(np.zeros((1, 1), np.float32), (2**31, 1))
+    X = X if place == "host" else X.view(cupy.ndarray)
+    with pytest.raises(ValueError, match="has 2,147,483,648 rows, .* at most 2,147,483,647 can"):
+        read(X, device)
+    assert values(X[1:], device).shape == (2**31 - 1, 1)
+
+
 class TestArrays:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("device", [CPU, SIMULATOR])
