@@ -29,6 +29,8 @@ class Card:
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
+        self.kept: dict[Any, Any] = {}
+        """What the cases of a process share."""
 
     def put(self, array: np.ndarray) -> Any:
         """A copy in the card's memory."""

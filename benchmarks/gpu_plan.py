@@ -145,7 +145,10 @@ PARTS: dict[str, Part] = {
         "prediction", 30,
         {
             "1M × 28": Case(partial(gpu_predict.predict, n_rows=M), 10),
-            "10M × 28": Case(partial(gpu_predict.predict, n_rows=10 * M), 12, 6 * GIB),
+            "10M × 28": Case(partial(gpu_predict.predict, n_rows=10 * M), 10, 6 * GIB),
+            "10k × 28": Case(partial(gpu_predict.predict, n_rows=10_000), 2),
+            "100k × 28": Case(partial(gpu_predict.predict, n_rows=100_000), 2),
+            "100M × 28": Case(partial(gpu_predict.predict, n_rows=100 * M), 28, 24 * GIB),
         },
     ),
     "forests": Part(

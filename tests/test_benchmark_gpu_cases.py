@@ -133,6 +133,19 @@ class TestCases:
         row = gpu_predict.predict(bench, 1000, n_trees=500)
         assert {OURS, XGBOOST} == set(row["libraries"]) and row["seconds_of_one_row"] > 0
         assert bench.gaps == {"nvForest": "ImportError: nvforest is not installed"}
+        assert row["seconds_of_leaves"] > 0 and row["leaf_rows"] == 400
+
+    def test_models_are_trained_once_for_all_predictions(self, bench, monkeypatch):
+        def built(bench, task):
+            bench.gaps[XGBOOST] = "is not installed"
+            return {OURS: (gpu_contestants.ours(task), True)}
+
+        monkeypatch.setattr(gpu_predict, "builders", built)
+        first = gpu_predict.trained(bench, gpu_contestants.settings_of(bench, 2, 3))
+        again = Bench(bench.card, threads=1, rehearsal=True)
+        gpu_predict.predict(again, 300, n_trees=2, depth=3)
+        assert list(bench.card.kept.values()) == [(first, {XGBOOST: "is not installed"})]
+        assert again.gaps == {XGBOOST: "is not installed", "nvForest": "needs XGBoost's model"}
 
     @needs_xgboost
     def test_nvforest_gets_the_model_of_xgboost(self, bench, monkeypatch):
