@@ -58,8 +58,12 @@ class Entry(NamedTuple):
 
 
 def compile_ahead(entry: Entry) -> None:
-    """Compile a specialisation for the current device, or load it from the disk."""
-    entry.kernel.compile(types.void(*entry.arguments))
+    """Compile a specialisation for the current device, or load it from the disk.
+
+    The types are given as a launch gives them: on the disk a signature would be another kernel,
+    which no launch asks for.
+    """
+    entry.kernel.compile(entry.arguments)
 
 
 def array(dtype: types.Type, ndim: int = 1, layout: str = "C") -> types.Array:

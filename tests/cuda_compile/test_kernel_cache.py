@@ -26,6 +26,7 @@ NAMES += [f"gradients_{next(iter(LOSSES)).__name__}", "histogram_2", "histogram_
 
 PROCESS = """
 import json, sys
+import numpy as np
 from types import SimpleNamespace
 from numba import types
 from numba.cuda import codegen, dispatcher
@@ -46,7 +47,10 @@ entries = {entry.name: entry for entry in catalogue.entries()}
 loaded = {}
 for name in json.loads(sys.argv[1]):
     kernel = entries[name].kernel
-    catalogue.compile_ahead(entries[name])
+    if sys.argv[4] == "launch":
+        kernel._compile_for_args(np.zeros(3, np.int32), 3, np.uint64(7))
+    else:
+        catalogue.compile_ahead(entries[name])
     loaded[name] = [sum(kernel._cache_hits.values()), sum(kernel._cache_misses.values())]
 print(json.dumps(loaded))
 """
@@ -57,9 +61,10 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("kernels")
 
 
-def hits_and_misses(folder, capability=(9, 0), change="", names=NAMES):
+def hits_and_misses(folder, capability=(9, 0), change="", names=NAMES, by="warming up"):
+    arguments = [json.dumps(names), json.dumps(capability), change, by]
     done = subprocess.run(
-        [sys.executable, "-c", PROCESS, json.dumps(names), json.dumps(capability), change],
+        [sys.executable, "-c", PROCESS, *arguments],
         env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
@@ -71,6 +76,16 @@ def hits_and_misses(folder, capability=(9, 0), change="", names=NAMES):
 def test_the_second_process_loads_what_the_first_compiled(folder):
     assert hits_and_misses(folder) == {name: [0, 1] for name in NAMES}
     assert hits_and_misses(folder) == {name: [1, 0] for name in NAMES}
+
+
+def test_a_launch_finds_what_was_compiled_ahead(folder):
+    """And warming up finds what a launch has compiled."""
+    of_draws = {"names": NAMES[:1], "capability": (7, 5)}
+    hits_and_misses(folder, **of_draws)
+    assert hits_and_misses(folder, **of_draws, by="launch") == {NAMES[0]: [1, 0]}
+    of_draws["capability"] = (12, 0)
+    assert hits_and_misses(folder, **of_draws, by="launch") == {NAMES[0]: [0, 1]}
+    assert hits_and_misses(folder, **of_draws) == {NAMES[0]: [1, 0]}
 
 
 @pytest.mark.parametrize("other", [{"capability": (8, 0)}, {"change": "a file was edited"}])
