@@ -89,8 +89,8 @@ class Binner:
         return table
 
     def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
-        """See ``CategoryBinner``: no feature is split by categories here."""
-        raise NotImplementedError
+        """See ``CategoryBinner``; here every feature is numeric, so there are no categories."""
+        return np.empty(0, np.uint32)
 
     def transform(self, X: Any, device: Device) -> Codes:
         """The bins of a table (float32 or float64, on ``device``)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,7 +133,7 @@ def targets_of(
     return np.stack([to_numpy(target) for target in targets], axis=1)
 
 
-class CartEstimator(ForestEstimator):
+class CartEstimator(ForestEstimator, ABC):
     """A tree or an ensemble of trees that are averaged.
 
     Parameters ``max_bins``, ``categorical_features``, ``monotonic_cst``, ``n_jobs`` and
@@ -196,16 +197,18 @@ class CartEstimator(ForestEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    @abstractmethod
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
-        raise NotImplementedError
+        """Class numbers or targets of each output, on the device."""
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         return weight
 
+    @abstractmethod
     def _problem(
         self, targets: list[Any], weight: Any, multiplicity: int, device: Device
     ) -> Problem:
-        raise NotImplementedError
+        """What the criterion makes of what ``_read_outputs`` returned."""
 
     def _outputs(self, X: Any, finish: Any) -> Any:
         """``finish(mean, device)`` of the mean over the trees, float64 (width, n_rows)."""

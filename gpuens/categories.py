@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -137,7 +138,7 @@ _Codes = Mapping[int, Callable[[], Any]]
 """What gives the numbers of the categorical features, by position; called once for each."""
 
 
-class _Source:
+class _Source(ABC):
     """A table whose shape and features were checked, but not yet its values."""
 
     names: list[Any] | None = None
@@ -150,12 +151,13 @@ class _Source:
             return f"{self.name}'s feature {feature}"
         return f"{self.name}'s column {self.names[feature]!r}"
 
+    @abstractmethod
     def column(self, feature: int) -> Column:
-        raise NotImplementedError
+        """The values of a categorical feature."""
 
+    @abstractmethod
     def table(self, codes: _Codes) -> Any:
         """All values, as numbers."""
-        raise NotImplementedError
 
 
 class _FrameSource(_Source):

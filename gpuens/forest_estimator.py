@@ -4,6 +4,7 @@ the rows outside their samples say."""
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
@@ -449,18 +450,18 @@ class ForestOfTrees(CartEstimator):
 
     # What depends on whether classes or numbers are predicted.
 
+    @abstractmethod
     def _numbers_of(self, y: Any, device: Device) -> np.ndarray:
         """Class numbers or targets of the rows, (n_rows, n_outputs)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _row_errors(self, mean: np.ndarray, truth: np.ndarray) -> np.ndarray:
         """Error of each row, averaged over the outputs; ``mean`` is (width, n_rows)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
         """Keep the out-of-bag prediction (width, n_rows), NaN where there is none, and score
         it."""
-        raise NotImplementedError
 
 
 class _Watch:

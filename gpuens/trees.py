@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -186,8 +187,9 @@ class _Tree(CartEstimator):
         self.forest_ = reduced_error_prune(self.forest_, loss)
         return self
 
+    @abstractmethod
     def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
-        raise NotImplementedError
+        """The loss at every node, as ``gpuens.pruning.held_out_loss`` gives it."""
 
     def _fit_batch(
         self,
