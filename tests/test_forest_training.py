@@ -18,8 +18,16 @@ from sklearn.metrics import balanced_accuracy_score, mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from benchmarks import out_of_bag
-from gpuens import RandomForestClassifier, RandomForestRegressor
-from gpuens import forest_estimator as module
+from gpuens import (
+    RandomForestClassifier,
+    RandomForestRegressor,
+    fitted_forest,
+    forest_estimator,
+    forest_progress,
+)
+from gpuens.forest_estimator import ForestOfTrees
+from gpuens.forest_out_of_bag import OutOfBagErrors
+from gpuens.forest_progress import ForestProgress
 from tests.test_forests import (
     ALL,
     REGRESSORS,
@@ -217,9 +225,8 @@ class TestInterrupt:
         monkeypatch.setattr("gpuens.tree_growth.BATCH_BYTES", 1)
 
     @staticmethod
-    def press_at(monkeypatch, name: str, call: int) -> None:
-        """Press before a certain call of a method of the forests."""
-        owner = module._Watch if hasattr(module._Watch, name) else module.ForestOfTrees
+    def press_at(monkeypatch, owner: type, name: str, call: int) -> None:
+        """Press before a certain call of a method."""
         original, calls = getattr(owner, name), [0]
 
         def wrapped(*args: Any) -> Any:
@@ -230,17 +237,19 @@ class TestInterrupt:
 
         monkeypatch.setattr(owner, name, wrapped)
 
-    @pytest.mark.parametrize("name", ["_sample", "_add_out_of_bag", "__call__"])
+    @pytest.mark.parametrize("owner, name", [
+        (ForestOfTrees, "_sample"), (OutOfBagErrors, "add"), (ForestProgress, "__call__"),
+    ])  # fmt: skip
     @pytest.mark.parametrize("cls, settings", [
         *((cls, {}) for cls in ALL),
         (RandomForestClassifier, {"class_weight": "balanced_subsample"}),
     ])  # fmt: skip
-    def test_finished_trees_stay(self, cls, settings, name, monkeypatch):
+    def test_finished_trees_stay(self, cls, settings, owner, name, monkeypatch):
         X, y = data_for(cls)
         settings = {"bootstrap": True, "oob_score": True, "n_jobs": 1, **settings}
         with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            self.press_at(patch, name, 12)
+            self.press_at(patch, owner, name, 12)
             model = cls(10_000, **settings).fit(X, y)
         n = len(model)
         assert 11 <= n <= 13
@@ -260,7 +269,7 @@ class TestInterrupt:
     def test_before_the_first_tree_there_is_nothing_to_keep(self, cls, monkeypatch):
         X, y = data_for(cls)
         with monkeypatch.context() as patch:
-            self.press_at(patch, "_sample", 1)
+            self.press_at(patch, ForestOfTrees, "_sample", 1)
             model = cls(50)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
@@ -271,8 +280,10 @@ class TestMemory:
     @forests
     def test_a_forest_that_cannot_fit_is_refused_before_it_grows(self, cls, monkeypatch):
         X, y = data_for(cls)
-        monkeypatch.setattr(module, "available_memory", lambda: 5 * 2**20)
-        monkeypatch.setattr(module, "grow_forest", lambda *args, **more: pytest.fail("grows"))
+        monkeypatch.setattr(forest_progress, "available_memory", lambda: 5 * 2**20)
+        monkeypatch.setattr(
+            forest_estimator, "grow_forest", lambda *args, **more: pytest.fail("grows")
+        )
         with pytest.raises(MemoryError, match=(
             r"A forest of 100000 trees with up to \d+ leaves each takes about [0-9.]+ [GM]iB, "
             r"5 MiB are free. Grow fewer trees \(n_estimators\), or smaller ones"
@@ -282,8 +293,8 @@ class TestMemory:
     @forests
     def test_one_that_turns_out_too_large_is_refused_after_the_first_trees(self, cls, monkeypatch):
         X, y = data_for(cls)
-        monkeypatch.setattr(module, "LIKELY_SHARE", 0.0)
-        monkeypatch.setattr(module, "available_memory", lambda: 2**20)
+        monkeypatch.setattr(forest_progress, "LIKELY_SHARE", 0.0)
+        monkeypatch.setattr(forest_progress, "available_memory", lambda: 2**20)
         with pytest.raises(MemoryError, match=r"trees with about \d+ nodes each takes about"):
             cls(10_000, n_jobs=1).fit(X, y)
 
@@ -292,14 +303,15 @@ class TestMemory:
     ], ids=str)  # fmt: skip
     def test_small_trees_are_not_refused(self, settings, monkeypatch):
         X, y = load_diabetes(return_X_y=True)
-        monkeypatch.setattr(module, "available_memory", lambda: 300 * 2**10)
+        monkeypatch.setattr(forest_progress, "available_memory", lambda: 300 * 2**10)
         assert len(RandomForestRegressor(100, **settings).fit(X, y)) == 100
         with pytest.raises(MemoryError):
             RandomForestRegressor(100).fit(X, y)
 
     def test_where_the_system_does_not_tell_nothing_is_refused(self, monkeypatch):
         X, y = load_wine(return_X_y=True)
-        monkeypatch.setattr(module, "available_memory", lambda: None)
+        for module in (forest_progress, fitted_forest):
+            monkeypatch.setattr(module, "available_memory", lambda: None)
         model = RandomForestClassifier(3).fit(X, y)
         assert model.proximity(X).shape == (178, 178)
 

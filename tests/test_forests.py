@@ -19,8 +19,8 @@ from gpuens import (
     ExtraTreesRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    fitted_forest,
 )
-from gpuens import forest_estimator as module
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 NAN = float("nan")
@@ -292,7 +292,7 @@ class TestProximity:
     def test_too_many_rows(self, monkeypatch):
         X, y = load_wine(return_X_y=True)
         model = RandomForestClassifier(2).fit(X, y)
-        monkeypatch.setattr(module, "available_memory", lambda: 1000)
+        monkeypatch.setattr(fitted_forest, "available_memory", lambda: 1000)
         with pytest.raises(MemoryError, match=r"178 and 178 rows take 248 KiB, 1e\+03 B are free"):
             model.proximity(X)
 

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpuens import (
     QuantileForestRegressor,
     RandomForestRegressor,
-    forest_estimator,
+    forest_progress,
     leaf_targets,
     tree_growth,
 )
@@ -224,17 +224,17 @@ class TestWarmStart:
 
 
 def test_ctrl_c_keeps_the_trees_that_are_finished(monkeypatch):
-    watch = forest_estimator._Watch.__call__
+    progress = forest_progress.ForestProgress.__call__
     batches = []
 
     def interrupted(self, first, forest, records):
-        watch(self, first, forest, records)
+        progress(self, first, forest, records)
         batches.append(forest.n_trees)
         if len(batches) == 2:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(tree_growth, "MOST_TREES", 2)
-    monkeypatch.setattr(forest_estimator._Watch, "__call__", interrupted)
+    monkeypatch.setattr(forest_progress.ForestProgress, "__call__", interrupted)
     model = QuantileForestRegressor(n_estimators=9, n_jobs=1)
     with pytest.warns(RuntimeWarning, match="interrupted"):
         model.fit(X, Y)
