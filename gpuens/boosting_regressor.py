@@ -11,10 +11,10 @@ from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .boosting_estimator import BoostingEstimator
-from .cart_estimator import columns_of
 from .devices import Device, to_numpy
 from .docstrings import BOOSTING, documented
 from .losses import OF_NUMBERS, OF_POSITIVE_NUMBERS, Loss
+from .multi_output import columns_of
 from .targets import read_target
 
 

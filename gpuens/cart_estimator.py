@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.metrics import accuracy_score, r2_score
@@ -28,6 +27,7 @@ from .criteria import (
 )
 from .devices import Device, on_host, to_numpy
 from .kernels.cart import CartTable
+from .multi_output import columns_of, labels_of_numbers, shape_of, side_by_side
 from .parameters import seed_of, threads_of
 from .targets import read_labels, read_sample_weight, read_target
 from .tree_parameters import monotone_constraints
@@ -55,84 +55,6 @@ class TrainingData:
     weight: np.ndarray | None
 
 
-def _shape(y: Any) -> tuple[int, ...]:
-    host = on_host(y)
-    return tuple(host.shape if hasattr(host, "shape") else np.asarray(host).shape)
-
-
-def columns_of(y: Any) -> list[Any]:
-    """The outputs of a target, one array each."""
-    host, shape = on_host(y), _shape(y)
-    if len(shape) != 2:
-        return [y]
-    if issparse(host):
-        raise ValueError("sparse multilabel-indicator for y is not supported. Pass y.toarray().")
-    if shape[1] == 0:
-        raise ValueError(f"y has the shape {shape}, without a single output: pass a column.")
-    if hasattr(host, "iloc"):
-        return [host.iloc[:, k] for k in range(shape[1])]
-    if hasattr(host, "column"):  # pyarrow
-        return [host.column(k) for k in range(shape[1])]
-    array = y if hasattr(y, "shape") else np.asarray(y)
-    return [array[:, k] for k in range(shape[1])]
-
-
-def class_numbers(
-    y: Any, known: list[np.ndarray], n_rows: int, device: Device, *, estimator: Any, name: str
-) -> np.ndarray:
-    """Labels as class numbers of a fitted model.
-
-    Parameters
-    ----------
-    y : array, shape (n_rows,) or (n_rows, n_outputs)
-    known : list of ndarray
-        The classes of each output.
-    n_rows, device, estimator, name
-        As for ``read_labels``.
-
-    Returns
-    -------
-    int64, shape (n_rows, n_outputs), NumPy
-        -1 for a label that the model does not know.
-
-    Raises
-    ------
-    ValueError
-        What ``read_labels`` does not take, or another number of outputs.
-    """
-    columns = columns_of(y)
-    if len(columns) != len(known):
-        raise ValueError(
-            f"{name} has {len(columns)} outputs, the model was fitted with {len(known)}."
-        )
-    numbers = []
-    for column, classes in zip(columns, known, strict=True):
-        labels = read_labels(column, n_rows, device, estimator=estimator, name=name)
-        number_of = {label: number for number, label in enumerate(classes.tolist())}
-        found = [number_of.get(label, -1) for label in labels.classes.tolist()]
-        numbers.append(np.array(found, np.int64)[to_numpy(labels.codes)])
-    return np.stack(numbers, axis=1)
-
-
-def targets_of(
-    y: Any, n_outputs: int, n_rows: int, device: Device, *, estimator: Any, name: str
-) -> np.ndarray:
-    """Targets for a fitted model, float64 of shape (n_rows, n_outputs), NumPy.
-
-    Raises
-    ------
-    ValueError
-        What ``read_target`` does not take, or another number of outputs.
-    """
-    columns = columns_of(y)
-    if len(columns) != n_outputs:
-        raise ValueError(
-            f"{name} has {len(columns)} outputs, the model was fitted with {n_outputs}."
-        )
-    targets = [read_target(c, n_rows, device, estimator=estimator, name=name) for c in columns]
-    return np.stack([to_numpy(target) for target in targets], axis=1)
-
-
 class CartEstimator(ForestEstimator, ABC):
     """A tree or an ensemble of trees that are averaged.
 
@@ -157,7 +79,7 @@ class CartEstimator(ForestEstimator, ABC):
         if y is None:
             read_target(y, n_rows, device, estimator=self)
         columns = columns_of(y)
-        if self._warns_of_column and len(columns) == 1 and len(_shape(y)) == 2:
+        if self._warns_of_column and len(columns) == 1 and len(shape_of(y)) == 2:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected. Please change the "
                 "shape of y to (n_samples,), for example using ravel().",
@@ -244,7 +166,7 @@ class CartClassifier(ClassifierMixin, CartEstimator):
     def _labels(self, targets: list[Any]) -> np.ndarray:
         """The labels of the rows, as the user wrote them."""
         classes = [self.classes_] if len(targets) == 1 else self.classes_
-        return _side_by_side([c[to_numpy(t)] for c, t in zip(classes, targets, strict=True)], np)
+        return side_by_side([c[to_numpy(t)] for c, t in zip(classes, targets, strict=True)], np)
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         class_weight = self.class_weight
@@ -289,8 +211,8 @@ class CartClassifier(ClassifierMixin, CartEstimator):
 
         def finish(mean: Any, device: Device) -> Any:
             best = [share.argmax(axis=0) for share in self._shares(mean)]
-            labels = [_take(c, k, device) for c, k in zip(classes, best, strict=True)]
-            return _side_by_side(labels, device.xp)
+            labels = [labels_of_numbers(c, k, device) for c, k in zip(classes, best, strict=True)]
+            return side_by_side(labels, device.xp)
 
         return self._outputs(X, finish)
 
@@ -407,22 +329,6 @@ class CartRegressor(RegressorMixin, CartEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
-
-
-def _take(classes: np.ndarray, k: Any, device: Device) -> Any:
-    """Labels by number; on the host where the device has no such type."""
-    if classes.dtype.kind in "biuf":
-        return device.asarray(classes)[k]
-    return classes[to_numpy(k)]
-
-
-def _side_by_side(labels: list[Any], xp: Any) -> Any:
-    """The labels of several outputs as the columns of a table, those of one as they are."""
-    if len(labels) == 1:
-        return labels[0]
-    if len({label.dtype.kind in "biuf" for label in labels}) > 1:  # text would swallow numbers
-        labels = [to_numpy(label).astype(object) for label in labels]
-    return (np if isinstance(labels[0], np.ndarray) else xp).stack(labels, axis=1)
 
 
 def _log(probabilities: Any) -> Any:

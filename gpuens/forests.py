@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import accuracy_score, r2_score
 
-from .cart_estimator import CartClassifier, CartRegressor, class_numbers, targets_of
+from .cart_estimator import CartClassifier, CartRegressor
 from .devices import Device
 from .docstrings import (
     CLASS_CRITERIA,
@@ -19,6 +19,7 @@ from .docstrings import (
     documented,
 )
 from .forest_estimator import ForestOfTrees
+from .multi_output import class_numbers, targets_of
 from .trees import (
     DecisionTreeClassifier,
     DecisionTreeRegressor,

@@ -32,7 +32,7 @@ LAYERS = (
     ),
     ("boosting", "adaboost_members", "adaboost_rounds", "training_memory"),
     (
-        *("base", "cart_estimator", "trees", "forests", "quantile_forest"),
+        *("base", "cart_estimator", "tree_estimator", "trees", "forests", "quantile_forest"),
         *("forest_out_of_bag", "forest_progress", "fitted_forest", "forest_estimator"),
         *("isolation_forest", "bagging_base", "bagging_forest", "bagging", "combination"),
         *("boosting_estimator", "boosting_regressor", "boosting_classifier", "gradient_boosting"),
