@@ -13,7 +13,8 @@ import numpy as np
 
 from ..cart import WEIGHT_MASK
 from ..compilation import inner
-from .cart_scan import heavy_enough, keeps_order, mark_categories, take_if_better
+from .cart_scan import mark_categories
+from .cart_scores import heavy_enough, keeps_order, take_if_better
 from .cart_sorting import sort_by_high_word
 
 i64, u64 = np.int64, np.uint64

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..cart import GINI
 from ..compilation import inlined, inner
-from .cart_scan import MASK, heavy_enough, mark_categories, take_if_better
+from .cart_scan import mark_categories
+from .cart_scores import MASK, heavy_enough, take_if_better
 
 i64 = np.int64
 LOW_32 = np.uint64(0xFFFFFFFF)

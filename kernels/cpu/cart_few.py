@@ -13,7 +13,7 @@ from ..cart import GINI, SQUARED_ERROR
 from ..compilation import inlined, inner
 from ..scalars.impurity import square
 from .cart_classes import EXACT_WEIGHT, squares_moved
-from .cart_scan import MASK, heavy_enough, take_if_better
+from .cart_scores import MASK, heavy_enough, take_if_better
 from .cart_sorting import insertion_sort
 
 u64, i64 = np.uint64, np.int64

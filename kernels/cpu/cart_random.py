@@ -10,7 +10,8 @@ from ..scalars.rng import PURPOSE_THRESHOLD, draw, subkey
 from ..scalars.routing import is_left_category, random_cut
 from .cart_absolute import score_of_sides
 from .cart_groups import fill_keys
-from .cart_scan import add_row, score_alone, take_if_better
+from .cart_scan import add_row
+from .cart_scores import score_alone, take_if_better
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 LOW_32 = u64(0xFFFFFFFF)

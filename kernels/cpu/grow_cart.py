@@ -12,137 +12,22 @@ Nodes are numbered breadth first at the end, so who grew them leaves no trace.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..cart import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
-from ..compilation import inlined, inner, kernel, kernel_without_allocation
+from ..compilation import inlined, kernel, kernel_without_allocation
 from ..frontier import UNLIMITED
 from ..scalars.rng import draw
-from .cart_absolute import Medians
-from .cart_few import FEW_ROWS
-from .cart_nodes import NODE, Room, Rows, find_split, part_rows
-from .cart_scan import BLOCK, FOUND, Block, Groups
-from .cart_sorting import N_COUNTERS
-from .team import CACHE_LINE, atomic_add, atomic_load, get_threads, pause, run, yield_thread
+from .cart_nodes import find_split
+from .cart_numbering import emitted
+from .cart_queue import NUMBERS_AT_ONCE, pop, push, share, someone_waits, take_shared, two_numbers
+from .cart_rows import Rows, part_rows
+from .cart_tables import TREES, Settings, allocate_rooms, allocate_work, room_of
+from .team import atomic_add, get_threads, run
 
 u64, i64 = np.uint64, np.int64
-
-# Entries of ``Work.counts``, each on a cache line of its own.
-TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
-
-SHARE_ROWS = 64
-"""Nodes with fewer rows are not worth handing over."""
-SPINS_BEFORE_YIELD = 200
-NUMBERS_AT_ONCE = 64
-"""Numbers of nodes that a thread takes at a time; even."""
-MOST_FLAGS = 256
-"""Features up to which nodes know which of them are constant."""
-TABLE_ENTRIES = 2**15
-"""Entries of the table of statistics by code; larger ones leave the caches."""
-
-
-class Settings(NamedTuple):
-    """``CartParams``, and whether any feature has a monotone constraint."""
-
-    criterion: int
-    max_depth: int
-    max_leaves: int
-    min_samples_split: int
-    min_samples_leaf: int
-    min_weight_fraction: float
-    min_gain: float
-    max_features: int
-    shuffle: int
-    random_splits: int
-    bounded: bool
-
-
-class Work(NamedTuple):
-    """What the threads share.
-
-    nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
-    bits : uint32, (capacity, words) or (0, 0)
-        Categories that go left.
-    constant : uint64, (capacity, words)
-        Features that are known to be constant at the node, a bit for each.
-    shared : int64
-        Stack of nodes for idle threads, guarded by a ticket lock.
-    weight : int64, (n_trees,)
-        Weight of each tree's sample.
-    """
-
-    nodes: np.ndarray
-    statistics: np.ndarray
-    bits: np.ndarray
-    constant: np.ndarray
-    shared: np.ndarray
-    weight: np.ndarray
-    counts: np.ndarray
-
-
-@inner
-def _lock(counts):
-    ticket = atomic_add(counts, TICKET, 1)
-    spins = 0
-    while atomic_load(counts, SERVING) != ticket:
-        spins += 1
-        pause()
-        if spins > SPINS_BEFORE_YIELD:
-            yield_thread()
-
-
-@inner
-def _unlock(counts):
-    atomic_add(counts, SERVING, 1)
-
-
-@inner
-def _share(work, x):
-    """Put a node on the shared stack."""
-    counts = work.counts
-    _lock(counts)
-    work.shared[counts[SHARED]] = x
-    atomic_add(counts, SHARED, 1)
-    _unlock(counts)
-
-
-@inner
-def _take_shared(work, n_threads):
-    """A node from the shared stack, -1 once all threads are out of work."""
-    counts = work.counts
-    x = i64(-1)
-    atomic_add(counts, IDLE, 1)
-    spins = 0
-    while True:
-        if atomic_load(counts, SHARED) > 0:
-            _lock(counts)
-            n = counts[SHARED]
-            if n > 0:
-                x = work.shared[n - 1]
-                atomic_add(counts, SHARED, -1)
-                atomic_add(counts, IDLE, -1)
-            _unlock(counts)
-            if x >= 0:
-                return x
-        elif atomic_load(counts, IDLE) == n_threads:
-            return x
-        spins += 1
-        pause()
-        if spins > SPINS_BEFORE_YIELD:
-            yield_thread()
-
-
-@inner
-def _two_numbers(work, numbers):
-    """The first of two numbers of nodes; a thread takes many at a time, since threads that
-    write into the same cache line wait for each other."""
-    if numbers[0] == numbers[1]:
-        numbers[0] = atomic_add(work.counts, NODES, NUMBERS_AT_ONCE)
-        numbers[1] = numbers[0] + NUMBERS_AT_ONCE
-    numbers[0] += 2
-    return numbers[0] - 2
 
 
 @inlined
@@ -151,7 +36,7 @@ def _split_node(table, rows, params, work, x, room):
     nodes = work.nodes
     node = nodes[x]
     n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
-    child = _two_numbers(work, room.numbers)
+    child = two_numbers(work, room.numbers)
     node.child = child
     direction = i64(table.monotone[node.feature])
     middle = node.value_left * 0.5 + node.value_right * 0.5
@@ -185,47 +70,6 @@ def _look_at(table, rows, params, work, x, room):
             work.bits[x, w] = room.bits[0, w]
 
 
-@inner
-def _comes_before(nodes, x, y):
-    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
-
-
-@inner
-def _push(heap, size, nodes, x):
-    """Add a node that can be split to a heap of ``size`` nodes, the best first; the new size."""
-    if nodes[x].feature < 0:
-        return size
-    i = size
-    while i > 0:
-        parent = (i - 1) >> 1
-        if not _comes_before(nodes, x, heap[parent]):
-            break
-        heap[i] = heap[parent]
-        i = parent
-    heap[i] = x
-    return size + 1
-
-
-@inner
-def _pop(heap, size, nodes):
-    """Remove the best entry, which stands at 0; the new size."""
-    size -= 1
-    x = heap[size]
-    i = i64(0)
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
-            child += 1
-        if not _comes_before(nodes, heap[child], x):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = x
-    return size
-
-
 @inlined
 def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
     """Grow everything below a node: depth first, or, where leaves are limited, the best first.
@@ -244,12 +88,12 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
             x = stack[n_stacked]
             _look_at(table, rows, params, work, x, room)
             if best_first:
-                n_heap = _push(heap, n_heap, nodes, x)
+                n_heap = push(heap, n_heap, nodes, x)
             elif nodes[x].feature >= 0:
                 split = x
         elif n_heap > 0 and n_leaves < params.max_leaves:
             split = heap[0]
-            n_heap = _pop(heap, n_heap, nodes)
+            n_heap = pop(heap, n_heap, nodes)
             n_leaves += 1
         else:
             break
@@ -257,8 +101,8 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
             child = _split_node(table, rows, params, work, split, room)
             stack[n_stacked] = child + 1
             n_stacked += 1
-            if _someone_waits(work, nodes[child], n_threads) and not best_first:
-                _share(work, child)
+            if someone_waits(work, nodes[child], n_threads) and not best_first:
+                share(work, child)
             else:
                 stack[n_stacked] = child
                 n_stacked += 1
@@ -267,167 +111,17 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
         nodes[heap[i]].gain = 0.0
 
 
-@inlined
-def _someone_waits(work, node, n_threads):
-    """Whether a node is worth handing over to an idle thread."""
-    if n_threads == 1 or node.end - node.begin < SHARE_ROWS:
-        return False
-    return atomic_load(work.counts, IDLE) > atomic_load(work.counts, SHARED)
-
-
 @kernel_without_allocation
 def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks):
-    room = _room_of(thread, rooms)
+    room = room_of(thread, rooms)
     stack, heap = stacks[thread, 0], stacks[thread, 1]
     while True:
         x = atomic_add(work.counts, TREES, 1)
         if x >= work.weight.size:
-            x = _take_shared(work, n_threads)
+            x = take_shared(work, n_threads)
             if x < 0:
                 break
         _grow_below(table, rows, params, work, x, room, stack, heap, n_threads)
-
-
-@inlined
-def _room_of(thread, rooms):
-    """The lines of a thread."""
-    g, b, m = rooms.groups, rooms.block, rooms.medians
-    groups = Groups(
-        g.by_rows[thread],
-        g.weights[thread],
-        g.items[thread],
-        g.keys[thread],
-        g.buffer[thread],
-        g.counters[thread],
-        g.histogram[thread],
-        g.seen[thread],
-        g.seen_words[thread],
-        g.code[thread],
-        g.first[thread],
-        g.order[thread],
-        g.order_buffer[thread],
-        g.ratio[thread],
-        g.total[thread],
-        g.missing[thread],
-        g.left[thread],
-        g.right[thread],
-    )
-    block = Block(
-        b.left[thread], b.right[thread], b.packed[thread], b.term[thread], b.score[thread]
-    )
-    medians = Medians(
-        m.rank[thread],
-        m.distinct[thread],
-        m.n_distinct[thread],
-        m.weights[thread],
-        m.sums[thread],
-        m.score[thread],
-        m.median[thread],
-        m.packed[thread],
-    )
-    return Room(
-        groups,
-        block,
-        medians,
-        rooms.features[thread],
-        rooms.swapped[thread],
-        rooms.found[thread],
-        rooms.bits[thread],
-        rooms.moved[thread],
-        rooms.numbers[thread],
-        rooms.most_entries,
-    )
-
-
-def _rooms(
-    n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
-) -> Room:
-    """Scratch for nodes of up to n rows, a line for each thread."""
-    n_features = table.n_bins.size
-    most_bins = int(table.n_bins.max(initial=1))
-    absolute = params.criterion == ABSOLUTE_ERROR
-    wide = table.codes.dtype != np.uint8
-    n_statistics, n_outputs = target.n_statistics, target.n_outputs
-    is_set = table.categorical == 1
-    n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
-    entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
-    sorts = wide or absolute or params.random_splits == 1
-    n_groups = min(n, most_bins) + 2
-
-    def lines(shape: int | tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
-        shape = shape if isinstance(shape, tuple) else (shape,)
-        return np.zeros((n_threads, *shape), dtype)
-
-    keys = n if sorts else FEW_ROWS
-    n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // 8) * 8
-    seen_words = lines(n_flags // 8, np.uint64)
-    medians = n if absolute else 0
-    groups = Groups(
-        by_rows=lines(1),
-        weights=lines(n),
-        items=lines((n_outputs, n)),
-        keys=lines(keys, np.uint64),
-        buffer=lines(keys, np.uint64),
-        counters=lines(N_COUNTERS),
-        histogram=lines(entries),
-        seen=seen_words.view(np.uint8),
-        seen_words=seen_words,
-        code=lines(n_groups),
-        first=lines(n_groups),
-        order=lines(n_groups),
-        order_buffer=lines(n_groups),
-        ratio=lines(n_groups, np.float64),
-        total=lines(n_statistics),
-        missing=lines(n_statistics),
-        left=lines(n_statistics),
-        right=lines(n_statistics),
-    )
-    return Room(
-        groups=groups,
-        block=Block(
-            left=lines((n_statistics, BLOCK)),
-            right=lines((n_statistics, BLOCK)),
-            packed=lines((2, BLOCK)),
-            term=lines(BLOCK, np.float64),
-            score=lines((2, BLOCK), np.float64),
-        ),
-        medians=Medians(
-            rank=lines((n_outputs, medians)),
-            distinct=lines((n_outputs, medians)),
-            n_distinct=lines(n_outputs),
-            weights=lines(medians + 1),
-            sums=lines(medians + 1),
-            score=lines((2, n_groups), np.float64),
-            median=lines((2, n_groups)),
-            packed=lines((2, n_groups)),
-        ),
-        features=np.tile(np.arange(n_features, dtype=np.int64), (n_threads, 1)),
-        swapped=lines(n_features),
-        found=lines(2, FOUND),
-        bits=lines((2, n_words), np.uint32),
-        moved=lines(n, np.uint64),
-        numbers=lines(CACHE_LINE),
-        most_entries=entries,
-    )
-
-
-def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
-    rank, n_ranks = np.empty((0, 0), np.uint32), 1
-    if params.criterion == ABSOLUTE_ERROR:
-        distinct, inverse = np.unique(target.values, return_inverse=True)
-        rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
-    return Rows(
-        target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
-    )
-
-
-def _capacity(begin: np.ndarray, end: np.ndarray, params: CartParams) -> int:
-    """Most nodes that the trees can have."""
-    leaves = np.maximum(1, (end - begin) // params.min_samples_leaf)
-    leaves = np.minimum(leaves, params.max_leaves)
-    if params.max_depth < 31:
-        leaves = np.minimum(leaves, 2**params.max_depth)
-    return int((2 * leaves - 1).sum())
 
 
 def grow_cart(
@@ -440,32 +134,44 @@ def grow_cart(
     params: CartParams,
 ) -> GrownCart:
     n_trees = tree_begin.size
-    n_threads = max(1, min(get_threads(), int((tree_end - tree_begin).sum()) // 512))
-    capacity = _capacity(tree_begin, tree_end, params) + n_threads * NUMBERS_AT_ONCE
-    rooms = _rooms(n_threads, int((tree_end - tree_begin).max()), table, target, params)
-    n_words = rooms.bits.shape[2] if bool((table.categorical == 1).any()) else 0
-    nodes = np.empty(capacity, NODE)
-    roots = nodes[:n_trees]
+    sizes = tree_end - tree_begin
+    n_threads = max(1, min(get_threads(), int(sizes.sum()) // 512))
+    rooms = allocate_rooms(n_threads, int(sizes.max()), table, target, params)
+    work = allocate_work(
+        _most_nodes(sizes, params) + n_threads * NUMBERS_AT_ONCE,
+        _tree_weights(target.weight, records, tree_begin, tree_end),
+        table,
+        target.n_statistics,
+        rooms.bits.shape[2] if bool((table.categorical == 1).any()) else 0,
+    )
+    roots = work.nodes[:n_trees]
     roots["tree"], roots["depth"] = np.arange(n_trees), 0
     roots["begin"], roots["end"], roots["key"] = tree_begin, tree_end, keys
     roots["low"], roots["high"] = -np.inf, np.inf
-    n_flags = -(-table.n_bins.size // 64) if table.n_bins.size <= MOST_FLAGS else 0
-    work = Work(
-        nodes=nodes,
-        statistics=np.empty((capacity, target.n_statistics), np.int64),
-        bits=np.empty((capacity if n_words else 0, n_words), np.uint32),
-        constant=np.empty((capacity, n_flags), np.uint64),
-        shared=np.empty(capacity + 1, np.int64),
-        weight=_tree_weights(target.weight, records, tree_begin, tree_end),
-        counts=np.zeros(6 * CACHE_LINE, np.int64),
-    )
-    work.counts[NODES] = n_trees
-    work.constant[:n_trees] = 0
     settings = Settings(*params, bounded=bool((table.monotone != 0).any()))
-    stacks = np.empty((n_threads, 2, int((tree_end - tree_begin).max()) + 2), np.int64)
+    stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
     rows = _rows(target, records, params)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
-    return _emitted(table, work, n_trees)
+    return emitted(table, work, n_trees)
+
+
+def _most_nodes(sizes: np.ndarray, params: CartParams) -> int:
+    """Most nodes that trees on samples of these sizes can have."""
+    leaves = np.maximum(1, sizes // params.min_samples_leaf)
+    leaves = np.minimum(leaves, params.max_leaves)
+    if params.max_depth < 31:
+        leaves = np.minimum(leaves, 2**params.max_depth)
+    return int((2 * leaves - 1).sum())
+
+
+def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
+    rank, n_ranks = np.empty((0, 0), np.uint32), 1
+    if params.criterion == ABSOLUTE_ERROR:
+        distinct, inverse = np.unique(target.values, return_inverse=True)
+        rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
+    return Rows(
+        target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
+    )
 
 
 def _tree_weights(
@@ -483,73 +189,3 @@ def _add_up_trees(weight, records, begin, end, totals):
         for i in range(begin[t], end[t]):
             total += weight[records[i] & u64(0xFFFFFFFF)] * i64(records[i] >> u64(32))
         totals[t] = total
-
-
-@kernel
-def _number_nodes(nodes, n_trees, order, offset):
-    """Put the nodes of every tree into ``order`` breadth first."""
-    total = 0
-    for tree in range(n_trees):
-        offset[tree] = total
-        order[total] = tree
-        head = total
-        total += 1
-        while head < total:
-            child = nodes[order[head]].child
-            if child >= 0:
-                order[total] = child
-                order[total + 1] = child + 1
-                total += 2
-            head += 1
-    offset[n_trees] = total
-
-
-@kernel
-def _emit(nodes, statistics, order, offset, grown):
-    """Write the nodes in their final order."""
-    for tree in range(offset.size - 1):
-        child = 1
-        for i in range(offset[tree], offset[tree + 1]):
-            node = nodes[order[i]]
-            is_split = node.child >= 0
-            grown.feature[i] = node.feature if is_split else -1
-            grown.threshold[i] = node.threshold if is_split else 0.0
-            grown.missing_left[i] = node.missing_left if is_split else 0
-            grown.left[i] = child if is_split else -1
-            grown.right[i] = child + 1 if is_split else -1
-            grown.gain[i] = node.gain if is_split else 0.0
-            grown.begin[i] = node.begin
-            grown.end[i] = node.end
-            for s in range(statistics.shape[1]):
-                grown.statistics[i, s] = statistics[order[i], s]
-            if is_split:
-                child += 2
-
-
-def _emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
-    order = np.empty(int(work.counts[NODES]), np.int64)
-    offset = np.empty(n_trees + 1, np.int64)
-    _number_nodes(work.nodes, n_trees, order, offset)
-    n = int(offset[-1])
-    grown = GrownCart(
-        offset=offset,
-        feature=np.empty(n, np.int32),
-        threshold=np.empty(n, np.float64),
-        missing_left=np.empty(n, np.uint8),
-        left=np.empty(n, np.int32),
-        right=np.empty(n, np.int32),
-        category_begin=np.full(n, -1, np.int32),
-        gain=np.empty(n, np.float64),
-        statistics=np.empty((n, work.statistics.shape[1]), np.int64),
-        begin=np.empty(n, np.int64),
-        end=np.empty(n, np.int64),
-        categories=np.empty(0, np.uint32),
-    )
-    _emit(work.nodes, work.statistics, order, grown.offset, grown)
-    by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
-    if not by_category.size:
-        return grown
-    n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
-    grown.category_begin[by_category] = np.cumsum(n_words) - n_words
-    used = np.arange(work.bits.shape[1]) < n_words[:, None]
-    return grown._replace(categories=work.bits[order[by_category]][used])
