@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .datasets_draws import LABELS, Draws
@@ -11,8 +12,27 @@ from .docstrings import documented
 
 N_WAVE = 21
 
+OF_NORMALS = f"""n_rows : int
+    n_features : int, default=20
+    {ARGUMENTS}
 
-@documented(ARGUMENTS)
+    Returns
+    -------
+    X : float32, shape (n_rows, n_features)
+    y : int64, shape (n_rows,)
+        0 or 1, equally likely.
+
+    References
+    ----------
+    Breiman, "Arcing classifiers", The Annals of Statistics 26, 1998 (before: "Bias, variance and
+    arcing classifiers", report 460, University of California, Berkeley, 1996)."""
+
+Place = Callable[[Any, float, Draws], tuple[Any, Any]]
+"""The features (shape (n_features, n_rows)) and the classes of a block of rows, made of standard
+normal deviates, ``2 / √n_features`` and further draws."""
+
+
+@documented(OF_NORMALS)
 def make_twonorm(
     n_rows: int,
     n_features: int = 20,
@@ -30,20 +50,7 @@ def make_twonorm(
 
     Parameters
     ----------
-    n_rows : int
-    n_features : int, default=20
     <shared>
-
-    Returns
-    -------
-    X : float32, shape (n_rows, n_features)
-    y : int64, shape (n_rows,)
-        0 or 1, equally likely.
-
-    References
-    ----------
-    Breiman, "Arcing classifiers", The Annals of Statistics 26, 1998 (before: "Bias, variance and
-    arcing classifiers", report 460, University of California, Berkeley, 1996).
 
     Examples
     --------
@@ -52,17 +59,15 @@ def make_twonorm(
     >>> X.shape, bool(X[y == 0].mean() > 0.4), bool(X[y == 1].mean() < -0.4)
     ((1000, 20), True, True)
     """
-    check_counts(n_rows=n_rows, n_features=n_features)
-    a = 2.0 / math.sqrt(n_features)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def place(X: Any, a: float, draws: Draws) -> tuple[Any, Any]:
         second, sign = _coin(draws, 0)
-        return draws.normal(int(n_features)) + sign * a, second
+        return X + sign * a, second
 
-    return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
+    return _normals(place, n_rows, n_features, random_state, rows=rows, xp=xp, device=device)
 
 
-@documented(ARGUMENTS)
+@documented(OF_NORMALS)
 def make_threenorm(
     n_rows: int,
     n_features: int = 20,
@@ -80,19 +85,7 @@ def make_threenorm(
 
     Parameters
     ----------
-    n_rows : int
-    n_features : int, default=20
     <shared>
-
-    Returns
-    -------
-    X : float32, shape (n_rows, n_features)
-    y : int64, shape (n_rows,)
-        0 or 1, equally likely.
-
-    References
-    ----------
-    Breiman, "Arcing classifiers", The Annals of Statistics 26, 1998.
 
     Examples
     --------
@@ -101,21 +94,19 @@ def make_threenorm(
     >>> X.shape, sorted(set(y.tolist()))
     ((1000, 20), [0, 1])
     """
-    check_counts(n_rows=n_rows, n_features=n_features)
-    a = 2.0 / math.sqrt(n_features)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def place(X: Any, a: float, draws: Draws) -> tuple[Any, Any]:
         xp = draws.xp
         second, _ = _coin(draws, 0)
         _, sign = _coin(draws, 1)
-        column = xp.arange(int(n_features), dtype=xp.int64, device=draws.device)
+        column = xp.arange(X.shape[0], dtype=xp.int64, device=draws.device)
         alternating = xp.astype(1 - column % 2 * 2, xp.float32)[:, None]
-        return draws.normal(int(n_features)) + xp.where(second == 1, alternating, sign) * a, second
+        return X + xp.where(second == 1, alternating, sign) * a, second
 
-    return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
+    return _normals(place, n_rows, n_features, random_state, rows=rows, xp=xp, device=device)
 
 
-@documented(ARGUMENTS)
+@documented(OF_NORMALS)
 def make_ringnorm(
     n_rows: int,
     n_features: int = 20,
@@ -134,19 +125,7 @@ def make_ringnorm(
 
     Parameters
     ----------
-    n_rows : int
-    n_features : int, default=20
     <shared>
-
-    Returns
-    -------
-    X : float32, shape (n_rows, n_features)
-    y : int64, shape (n_rows,)
-        0 or 1, equally likely.
-
-    References
-    ----------
-    Breiman, "Arcing classifiers", The Annals of Statistics 26, 1998.
 
     Examples
     --------
@@ -155,16 +134,13 @@ def make_ringnorm(
     >>> X.shape, bool(X[y == 0].std() > 1.9), bool(X[y == 1].std() < 1.1)
     ((1000, 20), True, True)
     """
-    check_counts(n_rows=n_rows, n_features=n_features)
-    a = 2.0 / math.sqrt(n_features)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def place(X: Any, a: float, draws: Draws) -> tuple[Any, Any]:
         second, sign = _coin(draws, 0)
         inner = sign * -0.5 + 0.5
-        X = draws.normal(int(n_features))
         return X * (2.0 - inner) + inner * a, second
 
-    return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
+    return _normals(place, n_rows, n_features, random_state, rows=rows, xp=xp, device=device)
 
 
 @documented(ARGUMENTS)
@@ -219,6 +195,18 @@ def make_waveform(
         return X, y
 
     return make_table(block, n_features, n_rows, random_state, rows=rows, xp=xp, device=device)
+
+
+def _normals(
+    place: Place, n_rows: int, n_features: int, random_state: Any, **where: Any
+) -> tuple[Any, Any]:
+    check_counts(n_rows=n_rows, n_features=n_features)
+    n, a = int(n_features), 2.0 / math.sqrt(n_features)
+
+    def block(draws: Draws) -> tuple[Any, Any]:
+        return place(draws.normal(n), a, draws)
+
+    return make_table(block, n, n_rows, random_state, **where)
 
 
 def _coin(draws: Draws, column: int) -> tuple[Any, Any]:

@@ -15,6 +15,22 @@ LOW = (0.0, 40 * math.pi, 0.0, 1.0)
 WIDTH = (100.0, 520 * math.pi, 1.0, 10.0)
 """Ranges of the four features of the second and third problem."""
 
+OF_A_CIRCUIT = f"""n_rows : int
+    noise : float, default=0.0
+        Standard deviation of the normal noise. <third> is a third of that of the signal, as in the
+        papers.
+    {ARGUMENTS}
+
+    Returns
+    -------
+    X : float32, shape (n_rows, 4)
+    y : float64, shape (n_rows,)
+
+    References
+    ----------
+    Friedman, "Multivariate adaptive regression splines", The Annals of Statistics 19, 1991.
+    Breiman, "Bagging predictors", Machine Learning 24, 1996."""
+
 
 @documented(ARGUMENTS)
 def make_friedman1(
@@ -80,7 +96,7 @@ def make_friedman1(
     )
 
 
-@documented(ARGUMENTS)
+@documented(OF_A_CIRCUIT, third="125")
 def make_friedman2(
     n_rows: int,
     noise: float = 0.0,
@@ -97,21 +113,7 @@ def make_friedman2(
 
     Parameters
     ----------
-    n_rows : int
-    noise : float, default=0.0
-        Standard deviation of the normal noise. 125 is a third of that of the signal, as in the
-        papers.
     <shared>
-
-    Returns
-    -------
-    X : float32, shape (n_rows, 4)
-    y : float64, shape (n_rows,)
-
-    References
-    ----------
-    Friedman, "Multivariate adaptive regression splines", The Annals of Statistics 19, 1991.
-    Breiman, "Bagging predictors", Machine Learning 24, 1996.
 
     Examples
     --------
@@ -127,7 +129,7 @@ def make_friedman2(
     return _circuit(impedance, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
 
 
-@documented(ARGUMENTS)
+@documented(OF_A_CIRCUIT, third="0.1")
 def make_friedman3(
     n_rows: int,
     noise: float = 0.0,
@@ -144,21 +146,7 @@ def make_friedman3(
 
     Parameters
     ----------
-    n_rows : int
-    noise : float, default=0.0
-        Standard deviation of the normal noise. 0.1 is a third of that of the signal, as in the
-        papers.
     <shared>
-
-    Returns
-    -------
-    X : float32, shape (n_rows, 4)
-    y : float64, shape (n_rows,)
-
-    References
-    ----------
-    Friedman, "Multivariate adaptive regression splines", The Annals of Statistics 19, 1991.
-    Breiman, "Bagging predictors", Machine Learning 24, 1996.
 
     Examples
     --------
