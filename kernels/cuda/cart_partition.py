@@ -30,7 +30,7 @@ from .target import (
     upload,
     zeros,
 )
-from .tiles import cut
+from .tiles import cut, upload_tiles
 
 i64 = np.int64
 
@@ -54,9 +54,7 @@ def goes_left(codes, record, k, feature, n_bins, bin_, missing_left, categorical
 def count_left(
     codes,
     records,
-    node,
-    begin,
-    end,
+    tiles,
     feature,
     n_bins,
     bin_,
@@ -68,11 +66,12 @@ def count_left(
 ):
     """One tile a block at a time; ``n_left`` (n_tiles,) starts with zeros."""
     tile = cuda.blockIdx.x
-    while tile < node.shape[0]:
-        k = node[tile]
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
         own = 0
-        i = begin[tile] + cuda.threadIdx.x
-        while i < end[tile]:
+        i = tiles[tile].begin + cuda.threadIdx.x
+        end = tiles[tile].end
+        while i < end:
             record = records[i]
             copy[i] = record
             if goes_left(
@@ -89,9 +88,7 @@ def count_left(
 def move_to_sides(
     codes,
     records,
-    node,
-    begin,
-    end,
+    tiles,
     feature,
     n_bins,
     bin_,
@@ -107,13 +104,14 @@ def move_to_sides(
     left_up_to = cuda.shared.array(BLOCK, np.int32)
     t = cuda.threadIdx.x
     tile = cuda.blockIdx.x
-    while tile < node.shape[0]:
-        k = node[tile]
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
         to_left = left_begin[tile]
         to_right = right_begin[tile]
-        first = begin[tile]
-        while first < end[tile]:
-            n = min(BLOCK, end[tile] - first)
+        first = tiles[tile].begin
+        end = tiles[tile].end
+        while first < end:
+            n = min(BLOCK, end - first)
             is_left = False
             if t < n:
                 record = copy[first + t]
@@ -148,12 +146,13 @@ def partition(table: CartTable, records: Any, nodes: np.ndarray) -> np.ndarray:
         nodes["categories"],
     )
     copy = empty(records.shape[0], RECORD)
-    n_left = zeros(tiles.node.size, np.int64)
-    args = (table.codes, records, *upload(*tiles, *splits), copy)
-    blocks = blocks_for(tiles.node.size)
+    n_left = zeros(tiles.size, np.int64)
+    args = (table.codes, records, *upload_tiles(tiles, *splits), copy)
+    blocks = blocks_for(tiles.size)
     launch(count_left, blocks, BLOCK, *args, n_left)
     left = download(n_left)
-    of_node, left_begin, right_begin = places(tiles.node, tiles.end - tiles.begin, left, nodes)
+    n_rows = tiles["end"] - tiles["begin"]
+    of_node, left_begin, right_begin = places(tiles["of"], n_rows, left, nodes)
     launch(move_to_sides, blocks, BLOCK, *args, *upload(left_begin, right_begin))
     return of_node
 

@@ -15,10 +15,9 @@ from .target import (
     download,
     kernel,
     launch,
-    upload,
     zeros,
 )
-from .tiles import cut
+from .tiles import cut, upload_tiles
 
 i64 = np.int64
 
@@ -54,18 +53,19 @@ def differ(of_rows, row, other):
 
 
 @kernel
-def add_up_nodes(classes, values, weight, records, node, begin, end, first, sums, mixed):
+def add_up_nodes(classes, values, weight, records, tiles, first, sums, mixed):
     """One tile a block at a time.
 
     ``sums`` (n_nodes, 1, n_statistics) and ``mixed`` (n_nodes,), which is set where a row
     differs from the node's first one, at ``first`` of the records, are the results.
     """
     tile = cuda.blockIdx.x
-    while tile < node.shape[0]:
-        k = node[tile]
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
         other = i64(records[first[k]]) & ROW_MASK
-        i = begin[tile] + cuda.threadIdx.x
-        while i < end[tile]:
+        i = tiles[tile].begin + cuda.threadIdx.x
+        end = tiles[tile].end
+        while i < end:
             record = i64(records[i])
             add_row(classes, values, weight, record, k, 0, sums)
             row = record & ROW_MASK
@@ -83,24 +83,24 @@ def add_up(
     sums = zeros((begin.size, 1, target.n_statistics), np.int64)
     mixed = zeros(begin.size, np.uint8)
     of_rows = (target.classes, target.values, target.weight)
-    small = upload(*tiles, begin)
-    blocks = blocks_for(tiles.node.size)
-    launch(add_up_nodes, blocks, BLOCK, *of_rows, records, *small, sums, mixed)
+    small = upload_tiles(tiles, begin)
+    launch(add_up_nodes, blocks_for(tiles.size), BLOCK, *of_rows, records, *small, sums, mixed)
     return download(sums)[:, 0], download(mixed) == 0
 
 
 @kernel
-def add_up_bins(codes, classes, values, weight, records, item, begin, end, feature, sums):
+def add_up_bins(codes, classes, values, weight, records, tiles, feature, sums):
     """One tile of an item, which is a node with a feature, a block at a time.
 
     ``sums`` (n_items, n_slots, n_statistics) is the result; few rows of a node meet in a bin,
     so the additions go to global memory at once.
     """
     tile = cuda.blockIdx.x
-    while tile < item.shape[0]:
-        k = item[tile]
-        i = begin[tile] + cuda.threadIdx.x
-        while i < end[tile]:
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
+        i = tiles[tile].begin + cuda.threadIdx.x
+        end = tiles[tile].end
+        while i < end:
             record = i64(records[i])
             code = codes[feature[k], record & ROW_MASK]
             add_row(classes, values, weight, record, k, code, sums)
@@ -123,9 +123,8 @@ def histograms(
     tiles = cut(begin, end, TILE)
     sums = zeros((begin.size, n_slots(table), target.n_statistics), np.int64)
     of_rows = (table.codes, target.classes, target.values, target.weight)
-    small = upload(*tiles, feature)
-    blocks = blocks_for(tiles.node.size)
-    launch(add_up_bins, blocks, BLOCK, *of_rows, records, *small, sums)
+    small = upload_tiles(tiles, feature)
+    launch(add_up_bins, blocks_for(tiles.size), BLOCK, *of_rows, records, *small, sums)
     return sums
 
 

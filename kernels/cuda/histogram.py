@@ -15,11 +15,9 @@ from .target import (
     is_simulated,
     kernel,
     launch,
-    upload,
-    upload_records,
     zeros,
 )
-from .tiles import as_records, cut
+from .tiles import cut, upload_tiles
 
 i32, i64, u32 = np.int32, np.int64, np.uint32
 
@@ -102,7 +100,7 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
     if work == 0:
         return out
     tiles = cut(begin, end, max(LEAST_TILE, -(-work // most_blocks())))
-    tables = upload_records(as_records(tiles)), *upload(np.array([tiles.node.size]))
+    tables = upload_tiles(tiles, np.array([tiles.size]))
     add_histograms(codes, records, records, *tables, out)
     return out
 

@@ -29,7 +29,7 @@ from .target import (
     upload_records,
     zeros,
 )
-from .tiles import as_records, cut
+from .tiles import cut, upload_tiles
 
 i32, i64, u32 = np.int32, np.int64, np.uint32
 
@@ -122,7 +122,7 @@ def partition(
     left_codes: Any = NO_SETS,
 ) -> Any:
     tiles = cut(begin, end, TILE)
-    if tiles.node.size == 0:
+    if tiles.size == 0:
         return np.zeros(len(begin), np.int64)
     nodes = np.zeros(len(begin), NODE)
     columns = (begin, end, feature, bin_, missing_left)
@@ -135,7 +135,7 @@ def partition(
     filled = zeros(2 * nodes.size, np.int64)
     spare = on_device(records).copy()
     tables = (upload_records(nodes), *upload(left_codes), upload_records(expand))
-    work = (upload_records(as_records(tiles)), *upload(np.array([tiles.node.size])))
+    work = upload_tiles(tiles, np.array([tiles.size]))
     move_tiles(codes, records, spare, *tables, *work, filled)
     records[...] = spare
     return download(filled)[::2].copy()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+
+from .target import records_in, upload
 
 TILE = np.dtype(
     [("of", np.int64), ("buffer", np.int64), ("begin", np.int64), ("end", np.int64)], align=True
@@ -13,31 +15,30 @@ TILE = np.dtype(
 belong to."""
 
 
-class Tiles(NamedTuple):
-    """Work of a launch: rows ``begin:end`` (int64) belong to segment ``node`` (int32)."""
-
-    node: np.ndarray
-    begin: np.ndarray
-    end: np.ndarray
-
-
-def cut(begin: np.ndarray, end: np.ndarray, rows: int) -> Tiles:
-    """Cut segments into tiles of at most ``rows`` rows; empty segments have none.
+def cut(begin: np.ndarray, end: np.ndarray, rows: int) -> np.ndarray:
+    """Cut segments of the first buffer into tiles of at most ``rows`` rows; empty segments have
+    none.
 
     Parameters
     ----------
     begin, end : int64, shape (n_nodes,), NumPy
     rows : int
+
+    Returns
+    -------
+    TILE, shape (n_tiles,), NumPy
     """
     pieces = -(-(end - begin) // rows)
-    node = np.repeat(np.arange(begin.size, dtype=np.int32), pieces)
+    node = np.repeat(np.arange(begin.size), pieces)
     piece = np.arange(node.size) - (np.cumsum(pieces) - pieces)[node]
-    first = begin[node] + piece * rows
-    return Tiles(node, first, np.minimum(first + rows, end[node]))
+    tiles = np.zeros(node.size, TILE)
+    tiles["of"] = node
+    tiles["begin"] = begin[node] + piece * rows
+    tiles["end"] = np.minimum(tiles["begin"] + rows, end[node])
+    return tiles
 
 
-def as_records(tiles: Tiles) -> np.ndarray:
-    """The same as TILE, of the first buffer."""
-    made = np.zeros(tiles.node.size, TILE)
-    made["of"], made["begin"], made["end"] = tiles
-    return made
+def upload_tiles(tiles: np.ndarray, *arrays: np.ndarray) -> tuple[Any, ...]:
+    """Copies of tiles and of small arrays on the device, brought over by one transfer."""
+    memory, *copies = upload(tiles.view(np.uint8), *arrays)
+    return records_in(memory, 0, TILE, tiles.size), *copies

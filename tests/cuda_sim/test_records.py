@@ -16,9 +16,10 @@ def test_tiles_cover_the_segments():
     begin = np.array([0, 7, 7, 20], np.int64)
     end = np.array([7, 7, 19, 24], np.int64)
     tiles = cut(begin, end, 4)
-    assert tiles.node.tolist() == [0, 0, 2, 2, 2, 3]
-    assert tiles.begin.tolist() == [0, 4, 7, 11, 15, 20]
-    assert tiles.end.tolist() == [4, 7, 11, 15, 19, 24]
+    assert tiles["of"].tolist() == [0, 0, 2, 2, 2, 3]
+    assert tiles["begin"].tolist() == [0, 4, 7, 11, 15, 20]
+    assert tiles["end"].tolist() == [4, 7, 11, 15, 19, 24]
+    assert not tiles["buffer"].any()
 
 
 @pytest.mark.parametrize("n_features", [3, 18])
