@@ -30,7 +30,7 @@ from .kernels.cpu.team import using_threads
 from .parameters import seed_of, threads_of
 from .savable import Savable
 from .targets import read_sample_weight
-from .tree_view import tree_importances
+from .tree_structure import tree_importances
 
 ADABOOST = """Parameters
     ----------

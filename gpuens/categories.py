@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
 
-from .arrays import (
-    Table,
-    check_frame,
-    dense_table,
-    read_on_host,
-    read_table,
-    require_readable,
-    require_shape,
-    table_of,
-)
-from .category_encoding import Column, DictionaryColumn, NumberColumn, kind_of
-from .devices import Device, gpu_of, on_host
-from .frames import (
-    category_column,
-    column_names,
-    columns_of_categories,
-    frame_to_numpy,
-    is_frame,
-)
+from .arrays import Table, dense_table, read_table, table_of
+from .category_encoding import kind_of
+from .category_sources import Source, source_of
+from .devices import Device, on_host
+from .frames import columns_of_categories, is_frame
 
 MAX_CATEGORIES = 2**16
 """Most distinct values of a categorical feature."""
-
-_FEW = 1000
-"""Rows that tell most columns of other values from those of numbered categories."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +90,7 @@ def read_features(
         return _read_training(X, device, estimator, categorical_features, name)
     if known is None:
         return read_table(X, device, estimator=estimator, reset=reset, name=name)
-    source = _source(X, device, estimator, False, name)
+    source = source_of(X, device, estimator, False, name)
     known_of = {f: v for f, v in enumerate(known.values) if v is not None}
     codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
     return table_of(source.table(codes), device, estimator)
@@ -124,7 +104,7 @@ def _means_none(categorical_features: Any, X: Any) -> bool:
 def _read_training(
     X: Any, device: Device, estimator: Any, categorical_features: Any, name: str
 ) -> Table:
-    source = _source(X, device, estimator, True, name)
+    source = source_of(X, device, estimator, True, name)
     is_categorical = _resolve(categorical_features, source)
     distinct: list[np.ndarray | None] = [None] * source.n_features
     chosen = np.flatnonzero(is_categorical).tolist()
@@ -134,122 +114,7 @@ def _read_training(
     return table_of(values, device, estimator)
 
 
-_Codes = Mapping[int, Callable[[], Any]]
-"""What gives the numbers of the categorical features, by position; called once for each."""
-
-
-class _Source(ABC):
-    """A table whose shape and features were checked, but not yet its values."""
-
-    names: list[Any] | None = None
-
-    def __init__(self, X: Any, n_features: int, name: str) -> None:
-        self.X, self.n_features, self.name = X, n_features, name
-
-    def label(self, feature: int) -> str:
-        if self.names is None:
-            return f"{self.name}'s feature {feature}"
-        return f"{self.name}'s column {self.names[feature]!r}"
-
-    @abstractmethod
-    def column(self, feature: int) -> Column:
-        """The values of a categorical feature."""
-
-    @abstractmethod
-    def table(self, codes: _Codes) -> Any:
-        """All values, as numbers."""
-
-
-class _FrameSource(_Source):
-    def __init__(self, X: Any, name: str) -> None:
-        self.names = column_names(X)
-        super().__init__(X, len(self.names), name)
-
-    def column(self, feature: int) -> Column:
-        return category_column(self.X, feature, self.label(feature))
-
-    def table(self, codes: _Codes) -> np.ndarray:
-        return frame_to_numpy(self.X, self.name, codes)
-
-
-class _ObjectSource(_Source):
-    """An array of objects."""
-
-    def __init__(self, X: np.ndarray, estimator: Any, name: str) -> None:
-        super().__init__(X, X.shape[1], name)
-        self.estimator = estimator
-
-    def column(self, feature: int) -> Column:
-        return DictionaryColumn.of_objects(self.X[:, feature].tolist(), self.label(feature))
-
-    def table(self, codes: _Codes) -> np.ndarray:
-        rest = [f for f in range(self.n_features) if f not in codes]
-        numbers = np.empty((len(self.X), 0), np.float32)
-        if rest:
-            numbers = read_on_host(self.X[:, rest], self.estimator, self.name)
-        values = np.empty(self.X.shape, numbers.dtype, order="F")
-        values[:, rest] = numbers
-        for feature, code in codes.items():
-            values[:, feature] = code()
-        return values
-
-
-class _NumberSource(_Source):
-    """Numbers of any array library, or lists; ``values`` are what ``read_table`` made of X."""
-
-    def __init__(self, X: Any, values: Any, device: Device, name: str) -> None:
-        super().__init__(X, values.shape[1], name)
-        self.values, self.device = values, device
-        dtype = str(getattr(X, "dtype", "")).rpartition(".")[2]  # "torch.int64" is one, too
-        self.is_integer = dtype.startswith(("int", "uint", "bool")) and not np.ma.isMA(X)
-        self.may_be_users = gpu_of(X) == gpu_of(values) and dtype in ("", str(values.dtype))
-
-    def column(self, feature: int) -> Column:
-        if self.is_integer:  # beyond 2**53 the table has rounded them
-            return NumberColumn(self.device.asarray(self.X[:, feature], order="C"))
-        return NumberColumn(self.device.asarray(self.values[:, feature], order="C"))
-
-    def table(self, codes: _Codes) -> Any:
-        values, may_write = self.values, not self.may_be_users
-        for feature, code in codes.items():
-            column, numbers = values[:, feature], code()
-            if _same(numbers[:_FEW], column[:_FEW]) and _same(numbers, column):
-                continue  # the user has numbered the categories already
-            if not may_write:
-                values, may_write = values.copy(order="K"), True
-            values[:, feature] = numbers
-        return values
-
-
-def _same(a: Any, b: Any) -> bool:
-    return bool(((a == b) | (a != a) & (b != b)).all())
-
-
-def _source(X: Any, device: Device, estimator: Any, reset: bool, name: str) -> _Source:
-    if is_frame(X):
-        check_frame(X, estimator, reset, name)
-        return _FrameSource(X, name)
-    require_readable(X, name)
-    objects = None if device.holds(X) else _as_objects(X)
-    if objects is None:
-        table = read_table(X, device, estimator=estimator, reset=reset, name=name)
-        return _NumberSource(X, table.values, device, name)
-    require_shape(objects.shape, estimator, objects)
-    validate_data(estimator, objects, reset=reset, skip_check_array=True)
-    return _ObjectSource(objects, estimator, name)
-
-
-def _as_objects(X: Any) -> np.ndarray | None:
-    """An array or a list of text or objects, as objects; None for numbers."""
-    array = X if hasattr(X, "dtype") else np.asarray(X)
-    if getattr(array.dtype, "kind", "") not in ("O", "U", "T"):
-        return None
-    objects = np.array(X, object)  # not the array, in which the numbers of a list became text
-    objects[np.ma.getmask(X)] = None
-    return objects
-
-
-def _learn(source: _Source, feature: int, distinct: list[np.ndarray | None]) -> Any:
+def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> Any:
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)
     values = column.distinct()
@@ -265,7 +130,7 @@ def _learn(source: _Source, feature: int, distinct: list[np.ndarray | None]) -> 
     return column.encode(values)
 
 
-def _encode(source: _Source, feature: int, known: np.ndarray) -> Any:
+def _encode(source: Source, feature: int, known: np.ndarray) -> Any:
     column = source.column(feature)
     kinds = column.kind(), kind_of(known)
     if None not in kinds and kinds[0] != kinds[1]:
@@ -276,7 +141,7 @@ def _encode(source: _Source, feature: int, known: np.ndarray) -> Any:
     return column.encode(known)
 
 
-def _resolve(categorical_features: Any, source: _Source) -> np.ndarray:
+def _resolve(categorical_features: Any, source: Source) -> np.ndarray:
     """Which features are categorical: bool, shape (n_features,)."""
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return columns_of_categories(source.X)  # other tables have no such types
@@ -315,7 +180,7 @@ def _kinds(array: np.ndarray) -> str:
     return ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
 
 
-def _positions_of(wanted: list[str], source: _Source) -> list[int]:
+def _positions_of(wanted: list[str], source: Source) -> list[int]:
     names = source.names
     if names is None:
         raise ValueError(
@@ -335,7 +200,7 @@ def _positions_of(wanted: list[str], source: _Source) -> list[int]:
     return [names.index(n) for n in wanted]
 
 
-def _require_positions(positions: list[int], wanted: np.ndarray, source: _Source) -> None:
+def _require_positions(positions: list[int], wanted: np.ndarray, source: Source) -> None:
     outside = [p for p in positions if not 0 <= p < source.n_features]
     if outside:
         raise ValueError(

@@ -20,7 +20,7 @@ from .memory import available_memory, format_bytes
 from .parameters import seed_of
 from .targets import read_sample_weight
 from .tree_growth import tree_key
-from .tree_view import decision_path, tree_importances
+from .tree_structure import decision_path, tree_importances
 
 
 class FittedForest(CartEstimator):

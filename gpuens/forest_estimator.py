@@ -8,10 +8,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 
 from .bootstrap import records_of_sample
-from .cart_estimator import TrainingData
+from .cart_estimator import CartClassifier, CartRegressor, TrainingData
 from .criteria import Problem
 from .devices import Device, resolve_device
 from .fitted_forest import FittedForest
@@ -19,6 +20,7 @@ from .forest import Forest
 from .forest_out_of_bag import trees_of
 from .forest_progress import ForestProgress
 from .kept_on_failure import kept_on_failure
+from .multi_output import class_numbers, targets_of
 from .parameters import seed_of
 from .pruning import prune_by_complexity
 from .training_memory import cart_plan
@@ -235,6 +237,73 @@ class ForestOfTrees(FittedForest):
     def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
         """Keep the out-of-bag prediction (width, n_rows), NaN where there is none, and score
         it."""
+
+
+class ForestClassifier(CartClassifier, ForestOfTrees):
+    """Trees that vote by their class shares."""
+
+    def _describe_member(self, member: Any) -> None:
+        numbers = [np.arange(n, dtype=np.float64) for n in self._n_classes]
+        member.classes_ = numbers[0] if self.n_outputs_ == 1 else numbers
+        member.n_classes_ = self.n_classes_
+
+    def _numbers_of(self, y: Any, device: Device) -> np.ndarray:
+        known = [self.classes_] if self.n_outputs_ == 1 else self.classes_
+        numbers = class_numbers(y, known, self._n_rows, device, estimator=self, name="y")
+        if numbers.min() < 0:
+            raise ValueError(
+                "y has classes that the forest does not know: pass the training data, whose "
+                "out-of-bag rows are known."
+            )
+        return numbers
+
+    def _row_errors(self, mean: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        wrong = [share.argmax(axis=0) != truth[:, o] for o, share in enumerate(self._shares(mean))]
+        return np.mean(wrong, axis=0)
+
+    def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
+        shares: list[Any] = [np.ascontiguousarray(share.T) for share in self._shares(mean)]
+        if len(shares) == 1:
+            self.oob_decision_function_ = shares[0]
+        elif len({share.shape[1] for share in shares}) == 1:
+            self.oob_decision_function_ = np.stack(shares, axis=2)
+        else:
+            self.oob_decision_function_ = shares
+        seen = ~np.isnan(mean[0])
+        labels = [self.classes_] if self.n_outputs_ == 1 else self.classes_
+        predicted = [c[s[seen].argmax(axis=1)] for c, s in zip(labels, shares, strict=True)]
+        true = [c[truth[seen, o]] for o, c in enumerate(labels)]
+        self.oob_score_ = _score(self.oob_score, accuracy_score, true, predicted)
+
+
+class ForestRegressor(CartRegressor, ForestOfTrees):
+    """Trees whose predictions are averaged."""
+
+    def _numbers_of(self, y: Any, device: Device) -> np.ndarray:
+        return targets_of(y, self.n_outputs_, self._n_rows, device, estimator=self, name="y")
+
+    def _row_errors(self, mean: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        return ((mean.T - truth) ** 2).mean(axis=1)
+
+    def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
+        self.oob_prediction_ = mean[0] if len(mean) == 1 else np.ascontiguousarray(mean.T)
+        seen = ~np.isnan(mean[0])
+        self.oob_score_ = _score(self.oob_score, r2_score, list(truth[seen].T), list(mean[:, seen]))
+
+
+def _score(metric: Any, default: Any, true: list[Any], predicted: list[Any]) -> float:
+    """The score of out-of-bag predictions, given output by output."""
+    if len(true[0]) == 0:
+        return float("nan")
+    if callable(metric):
+        default = metric
+    if len(true) == 1:
+        return float(default(true[0], predicted[0]))
+    if default is accuracy_score:  # of several outputs: all labels of the row
+        return float(
+            np.mean(np.all([t == p for t, p in zip(true, predicted, strict=True)], axis=0))
+        )
+    return float(default(np.stack(true, axis=1), np.stack(predicted, axis=1)))
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .bagging import BaggingClassifier, BaggingRegressor
 from .bagging_forest import joined_forest
 from .forest import Forest
-from .tree_view import impurity_decrease
+from .tree_structure import impurity_decrease
 
 KINDS = ("gain", "cover", "frequency")
 

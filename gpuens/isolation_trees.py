@@ -21,7 +21,7 @@ from .kernels.frontier import UNLIMITED
 from .kernels.scalars import isolation
 from .kernels.scalars.primitives import vectorise
 from .tree_growth import grow_forest, tree_key
-from .tree_view import node_depths
+from .tree_structure import node_depths
 
 average_path_length = vectorise(isolation.average_path_length)
 

@@ -23,7 +23,7 @@ from itertools import product
 import numpy as np
 
 from .forest import Forest
-from .tree_view import children
+from .tree_structure import children
 
 NODES_AT_ONCE = 2**21
 """Nodes of the trees that are passed together, about."""

@@ -20,7 +20,7 @@ from .plotting_axes import (
     tidy,
     whole_number,
 )
-from .tree_view import tree_importances
+from .tree_structure import tree_importances
 
 LABELS = {
     "impurity": "mean decrease in impurity (share)",

@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from .devices import CPU, Device, to_numpy
 from .forest import NODE_ARRAYS, Forest
 from .kernels.compilation import kernel
-from .tree_view import children, impurity_decrease, levels, parents
+from .tree_structure import children, impurity_decrease, levels, parents
 
 ROUNDING = 1e-12
 """Sums of held-out losses that differ by less, relatively, are equal: they add up the same rows

@@ -13,12 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .arrays import to_input_library
 from .bootstrap import records_of_sample
-from .cart_estimator import (
-    CartClassifier,
-    CartEstimator,
-    CartRegressor,
-    TrainingData,
-)
+from .cart_estimator import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .categories import read_features
 from .devices import Device, resolve_device, to_numpy
 from .forest import Forest
@@ -34,7 +29,8 @@ from .pruning import (
 from .targets import read_sample_weight
 from .tree_growth import all_rows, grow_forest, tree_key
 from .tree_parameters import cart_params, check_tree_parameters, n_features_to_look_at
-from .tree_view import TreeView, decision_path, tree_importances
+from .tree_structure import decision_path, tree_importances
+from .tree_view import TreeView
 
 
 class TreeEstimator(CartEstimator):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .criteria import Problem, node_numbers
+from .criteria import Problem
 from .devices import Device, to_numpy
 from .forest import Forest
 from .kernels.cart import CartParams, CartTable, GrownCart
@@ -15,6 +15,7 @@ from .kernels.cpu.team import get_threads
 from .kernels.grow_cart import clip_values, grow_cart
 from .kernels.scalars.primitives import vectorise
 from .kernels.scalars.rng import PURPOSE_TREE, subkey
+from .node_numbers import node_numbers
 
 BATCH_BYTES = 2**25
 """Memory that the records and nodes of one batch of trees may take, about. The allocator hands

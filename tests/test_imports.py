@@ -12,15 +12,8 @@ ROOT = Path(__file__).parents[1]
 
 LAYERS = (
     (
-        *(
-            "binning",
-            "boosting_categories",
-            "cart_table",
-            "criteria",
-            "sampling",
-            "bootstrap",
-            "forest",
-        ),
+        *("binning", "boosting_categories", "cart_table", "criteria", "sampling", "bootstrap"),
+        *("forest", "tree_structure", "node_numbers"),
         *("loss_base", "loss_location", "loss_positive", "loss_classes", "loss_functions"),
         *("loss_custom", "loss_arrays", "losses"),
     ),

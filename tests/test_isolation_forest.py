@@ -20,7 +20,7 @@ from gpuens import IsolationForest, isolation_scores
 from gpuens.isolation_scores import parts_of_few_cuts
 from gpuens.isolation_trees import average_path_length
 from gpuens.kernels.scalars.isolation import LENGTH_UNIT
-from gpuens.tree_view import node_depths
+from gpuens.tree_structure import node_depths
 
 NAN = float("nan")
 

@@ -19,7 +19,8 @@ from gpuens.pruning import (
     prune_by_complexity,
     reduced_error_prune,
 )
-from gpuens.tree_view import TreeView, impurity_decrease, parents
+from gpuens.tree_structure import impurity_decrease, parents
+from gpuens.tree_view import TreeView
 from tests.sklearn_trees import random_rows, random_tree, to_forest, tree_of
 
 many = settings(max_examples=100, deadline=None, derandomize=True, database=None)

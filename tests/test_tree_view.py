@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTre
 
 from gpuens import GradientBoostingClassifier
 from gpuens.forest import Forest
-from gpuens.tree_view import TreeView, decision_path, levels, node_depths, parents, tree_importances
+from gpuens.tree_structure import decision_path, levels, node_depths, parents, tree_importances
+from gpuens.tree_view import TreeView
 from tests.sklearn_trees import breadth_first, random_rows, random_tree, to_forest, to_view
 
 many = settings(max_examples=60, deadline=None, derandomize=True, database=None)
