@@ -37,19 +37,21 @@ class ndarray:  # noqa: N801
         return ndarray(self.array[key])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.array[key] = plain(value)
+        """As strict as CuPy's, and more so: no other type."""
+        own, value = self.array[key], plain(value)
+        if isinstance(value, np.ndarray) and (own.dtype, own.shape) != (value.dtype, value.shape):
+            raise TypeError(f"{value.dtype}{value.shape} for {own.dtype}{own.shape}")
+        self.array[key] = value
 
     def __len__(self) -> int:
         return len(self.array)
 
-    def get(self) -> np.ndarray:
-        return self.array.copy()
-
-    def set(self, values: np.ndarray) -> None:
-        """As strict as CuPy's."""
-        if self.dtype != values.dtype or self.shape != values.shape:
-            raise TypeError(f"{values.dtype}{values.shape} for {self.dtype}{self.shape}")
-        self.array[...] = values
+    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> np.ndarray:
+        if out is None:
+            return self.array.copy()
+        assert not blocking and stream.ptr == STREAM
+        stream.work.append(lambda: np.copyto(out, self.array))
+        return out
 
     def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
         assert stream in (-1, STREAM), "the reader would have to wait for another stream"
@@ -86,6 +88,27 @@ def wrapped(value: Any) -> Any:
     return value
 
 
+def concatenate(arrays: Any, out: ndarray) -> ndarray:
+    np.concatenate([array.array for array in arrays], out=out.array)
+    return out
+
+
+class Stream:
+    """CuPy's current stream: copies are done when somebody waits for them."""
+
+    ptr = STREAM
+
+    def __init__(self) -> None:
+        self.work: list[Any] = []
+
+    def synchronize(self) -> None:
+        while self.work:
+            self.work.pop(0)()
+
+    def record(self) -> Any:
+        return SimpleNamespace(synchronize=self.synchronize)
+
+
 class Launch(NamedTuple):
     """A kernel that would have been started."""
 
@@ -107,11 +130,15 @@ def install(monkeypatch: Any) -> list[Launch]:
     cupy.asnumpy = lambda array: array.get()
     strided = wrapped(np.lib.stride_tricks.as_strided)
     cupy.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=strided))
-    stream = SimpleNamespace(ptr=STREAM, synchronize=lambda: None)
+    cupy.concatenate = concatenate
+    stream = Stream()
     cupy.cuda = SimpleNamespace(
         runtime=SimpleNamespace(getDevice=lambda: 0), get_current_stream=lambda: stream
     )
+    cupyx = ModuleType("cupyx")
+    cupyx.empty_pinned = np.empty
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupyx", cupyx)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
     monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
     monkeypatch.setattr(target, "_wrapped_stream", lambda device, pointer: SimpleStream())

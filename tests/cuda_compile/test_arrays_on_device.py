@@ -16,10 +16,15 @@ pytest.importorskip("numba_cuda")
 
 from gpuens.kernels import frontier as fr
 from gpuens.kernels.cuda import catalogue, launching, target, traverse
-from gpuens.kernels.cuda.grow import Workspace
+from gpuens.kernels.cuda.add_leaf_values import add_leaf_values
+from gpuens.kernels.cuda.gradients import gradients
+from gpuens.kernels.cuda.grow import grow
 from gpuens.kernels.cuda.growth_tables import READ, WRITTEN, Arena
-from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes
+from gpuens.kernels.cuda.newton_steps import newton_steps
+from gpuens.kernels.cuda.quantise import quantise
+from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes, NodeValues, Scales, TreeRecords, Update
 from gpuens.kernels.frontier import FeatureRules, GrowthParams
+from gpuens.kernels.scalars.losses import BinomialLogLoss
 from gpuens.kernels.traverse import Trees
 from tests import host_cupy
 
@@ -62,10 +67,8 @@ def number(word: object) -> object:
 
 
 def frontier_of(rules: FeatureRules) -> fr.Frontier:
-    begin, end = np.array([0, 60]), np.array([60, N_ROWS])
-    ones = np.ones(2)
     n_bins = np.full(N_FEATURES, 10)
-    return fr.allocate(begin, end, np.zeros(2, np.uint64), ones, ones, PARAMS, n_bins, rules)
+    return fr.allocate([60, N_ROWS - 60], np.zeros(2, np.uint64), PARAMS, n_bins, rules)
 
 
 @pytest.mark.parametrize("rules", [fr.NO_RULES, RULED], ids=["numbers", "rules"])
@@ -105,14 +108,15 @@ def test_what_the_host_writes_arrives(launches):
     for name, expected in (("trees", frontier.trees), ("rules", frontier.rules)):
         assert on_host(getattr(arena.tables, name)).tolist() == expected.tolist()
     assert on_host(arena.tables.params)[0].item() == tuple(PARAMS)
-    assert on_host(arena.tables.totals).tolist() == [0] * 4
     done = np.zeros(4, np.int64)
     done[2] = 1
     on_host(arena.tables.counts)[:] = done
     on_host(arena.tables.state)[:] = 0
     on_host(arena.tables.state)[fr.N_NODES] = 2
     on_host(arena.tables.nodes)["h"][:2] = [7, 8]
-    assert arena.read(frontier)
+    fetched = arena.fetch()
+    assert frontier.nodes["h"][:2].tolist() == [0, 0]
+    assert arena.read(frontier, fetched)
     assert frontier.nodes["h"][:2].tolist() == [7, 8]
 
 
@@ -130,10 +134,36 @@ def test_growth_can_be_launched(launches, rules, params):
     rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
     codes = Codes(rows, xp.zeros((N_FEATURES, N_ROWS), np.uint8))
     n_bins = np.full(N_FEATURES, 10)
-    workspace = Workspace(codes, n_bins, 104, frontier_of(rules), params)
-    workspace._launch(codes)
+    sums, scales = xp.zeros(2, np.int64), Scales(2.0, 4.0)
+    trees = [TreeRecords(xp.zeros(n, np.uint64), sums, scales) for n in (60, N_ROWS - 60)]
+    growing = grow(codes, n_bins, trees, np.zeros(2, np.uint64), params, rules)
     assert_startable(launches)
-    assert len({launch.kernel for launch in launches}) >= 10
+    assert len({launch.kernel for launch in launches}) >= 9
+    assert growing.most_nodes(0) > 1
+
+
+def test_a_round_of_boosting_can_be_launched(launches):
+    """Gradients with an update, integers, growth and Newton steps; nobody waits."""
+    xp = target._arrays()
+    codes = Codes(
+        xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8), xp.zeros((N_FEATURES, N_ROWS), np.uint8)
+    )
+    y, raw = xp.zeros(N_ROWS), xp.zeros(N_ROWS)
+    g, h = xp.zeros(N_ROWS, np.float32), xp.zeros(N_ROWS, np.float32)
+    update = Update(xp.zeros(N_ROWS, np.int32), NodeValues(np.zeros(3), np.zeros(3)), 0.1)
+    nothing = xp.zeros(0)
+    totals = gradients(BinomialLogLoss(), y, raw, nothing, nothing, g, h, update)
+    records = quantise(g, h, xp.zeros(0, np.int32), 1, totals.scales_for(N_ROWS))
+    growing = grow(codes, np.full(N_FEATURES, 10), [records], np.zeros(1, np.uint64), PARAMS)
+    leaf = xp.zeros(N_ROWS, np.int32)
+    growing.__dict__["leaf"] = [leaf]
+    values = newton_steps(growing, 0, g, h, totals, 0.0, 1e-3)
+    add_leaf_values(raw, leaf, values, 0.1)
+    assert_startable(launches)
+    started = [launch.kernel.py_func.__name__ for launch in launches]
+    assert started[:3] == ["gradients_of_chunks", "join_measures", "make_records"]
+    assert started[-3:] == ["sum_in_shared", "take_steps", "add_values"]
+    assert target.cupy_stream().work
 
 
 @pytest.fixture

@@ -200,7 +200,11 @@ def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
     traverse(doubled, X, twice)
     np.testing.assert_array_equal(twice, 2.0 * raw)
     assert any(feature in arrays for arrays, _ in derived._kept)
-    kept = weakref.ref(next(v.words for v in derived._kept.values() if hasattr(v, "words")))
+    (kept,) = [
+        weakref.ref(layout.words)
+        for (arrays, _), layout in derived._kept.items()
+        if feature in arrays and hasattr(layout, "words")
+    ]
     del trees, doubled
     gc.collect()
     assert not any(feature in arrays for arrays, _ in derived._kept)
