@@ -40,7 +40,16 @@ from .sampling import draw_rows
 from .weighted import whole_weights
 
 BATCH_RECORDS = 2_000_000
-"""Records that the trees of one batch may have together on the CPU."""
+"""Records that the trees of one batch may have together on the CPU: more would not be in its
+caches."""
+BATCH_RECORDS_ON_GPU = 2**24
+"""On a GPU, where a batch costs the host one wait, and a record 36 bytes."""
+
+
+def batch_size(n_outputs: int, n_rows: int, device: Device) -> int:
+    """Trees of one round that grow together; the model does not depend on it."""
+    most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
+    return max(1, min(n_outputs, most // max(n_rows, 1)))
 
 
 @dataclass
@@ -155,7 +164,7 @@ class Grower:
         self.settings = settings
         self.device = device
         n = rows.raw.shape[1]
-        self.batch = max(1, min(loss.n_outputs, BATCH_RECORDS // n))
+        self.batch = batch_size(loss.n_outputs, n, device)
         xp = device.xp
         self.joins_updates = device.runs_ahead and self._looks_at_raw_once()
         self._update: Update | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import tree_growth
 from .devices import Device
-from .growth import BATCH_RECORDS
+from .growth import batch_size
 from .kernels import frontier as fr
 from .kernels.cpu.team import get_threads
 from .kernels.dtypes import CODE_WORDS, N_SLOTS, ROW_ALIGNMENT
@@ -174,7 +174,7 @@ def boosting_plan(
     """
     n, n_features = shape
     params = growth_params(estimator)
-    batch = max(1, min(n_outputs, BATCH_RECORDS // max(n, 1)))
+    batch = batch_size(n_outputs, n, device)
     in_sample = max(1, int(n * float(estimator.subsample)))
     n_nodes = batch * fr.node_capacity(params, in_sample)
     bins = _code_bytes(n_features)

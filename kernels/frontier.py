@@ -79,6 +79,10 @@ TREE = np.dtype(
         ("scale_h", _F),
         ("expanded", _I),  # number of nodes
         ("key", np.uint64),
+        ("first", _I),  # where its part of ``heap`` and ``need`` begins
+        ("n_need", _I),  # what its simulation has found
+        ("n_splits", _I),
+        ("needs_last", _I),
     ],
     align=True,
 )
@@ -176,7 +180,7 @@ class Frontier(NamedTuple):
     free_slots : int64
         Stack of unused histogram slots.
     heap, need : int64
-        Scratch of the simulation.
+        Scratch of the simulations; each tree has a part of its own.
     rules : RULE, shape (n_features,) or (0,)
         Empty where no feature is special.
     members : MEMBER
@@ -228,11 +232,13 @@ def allocate(
     feature_rules: FeatureRules = NO_RULES,
 ) -> Frontier:
     """Tables for a batch of trees, whose records stand one segment after the other."""
-    capacity = sum(node_capacity(params, n) for n in n_records)
+    capacities = [node_capacity(params, n) for n in n_records]
+    capacity = sum(capacities)
     trees = np.zeros(len(n_records), TREE)
     trees["end"] = np.cumsum(n_records)
     trees["begin"] = trees["end"] - n_records
     trees["key"] = keys
+    trees["first"] = np.cumsum(capacities) - capacities
     by_categories = feature_rules.categorical.any()
     is_ruled = by_categories or feature_rules.monotone.any()
     rules = np.zeros(n_bins.size if is_ruled else 0, RULE)
@@ -369,69 +375,76 @@ def _comes_before(nodes, x, y):
 
 
 @inner
-def _push(heap, size, nodes, x):
-    """Add a node to a heap of ``size`` nodes, the best first; the new size."""
+def _push(heap, first, size, nodes, x):
+    """Add a node to the heap of ``size`` nodes that begins at ``first``, the best there; the new
+    size."""
     if not nodes[x].gain > NO_GAIN:
         return size
     i = size
     while i > 0:
         parent = (i - 1) >> 1
-        if not _comes_before(nodes, x, heap[parent]):
+        if not _comes_before(nodes, x, heap[first + parent]):
             break
-        heap[i] = heap[parent]
+        heap[first + i] = heap[first + parent]
         i = parent
-    heap[i] = x
+    heap[first + i] = x
     return size + 1
 
 
 @inner
-def _pop(heap, size, nodes):
-    """Remove the best entry, which stands at 0; the new size."""
+def _pop(heap, first, size, nodes):
+    """Remove the best entry; the new size."""
     size -= 1
-    x = heap[size]
+    x = heap[first + size]
     i = 0
     while True:
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
+        if child + 1 < size and _comes_before(nodes, heap[first + child + 1], heap[first + child]):
             child += 1
-        if not _comes_before(nodes, heap[child], x):
+        if not _comes_before(nodes, heap[first + child], x):
             break
-        heap[i] = heap[child]
+        heap[first + i] = heap[first + child]
         i = child
-    heap[i] = x
+    heap[first + i] = x
     return size
 
 
 @inner
-def _simulate(frontier, root, max_leaves):
-    """Walk the best-first order over the known splits.
+def simulate(frontier, params, t):
+    """Walk the best-first order of tree t over the known splits.
 
-    Fills ``need`` with the nodes that it opens and whose children are unknown, marks the
-    others as ``chosen``; returns the numbers of needed nodes and of splits, and whether the
-    last split is a needed node's.
+    Fills the tree's part of ``need`` with the nodes that it opens and whose children are unknown,
+    marks the others as ``chosen``, and takes note of the numbers of needed nodes and of splits,
+    and of whether the last split is a needed node's. Trees without a limit open every node that
+    has a split: they need no order.
     """
-    nodes = frontier.nodes
-    heap = frontier.heap
-    size = _push(heap, np.int64(0), nodes, np.int64(root))
+    if params.max_leaves == UNLIMITED:
+        return
+    nodes, heap = frontier.nodes, frontier.heap
+    tree = frontier.trees[t]
+    first = tree.first
+    size = _push(heap, first, np.int64(0), nodes, np.int64(t))
     n_splits = 0
     n_need = 0
     needs_last = False
-    while size > 0 and n_splits < max_leaves - 1:
-        x = heap[0]
-        size = _pop(heap, size, nodes)
+    while size > 0 and n_splits < params.max_leaves - 1:
+        x = heap[first]
+        size = _pop(heap, first, size, nodes)
         n_splits += 1
         child = nodes[x].child
         needs_last = child < 0
         if needs_last:
-            frontier.need[n_need] = x
+            frontier.need[first + n_need] = x
             n_need += 1
         else:
             nodes[x].chosen = 1
-            size = _push(heap, size, nodes, child)
-            size = _push(heap, size, nodes, child + 1)
-    return n_need, n_splits, needs_last
+            size = _push(heap, first, size, nodes, child)
+            size = _push(heap, first, size, nodes, child + 1)
+    tree.n_need = n_need
+    tree.n_splits = n_splits
+    tree.needs_last = 1 if needs_last else 0
 
 
 @inner
@@ -451,7 +464,15 @@ def _slots_needed(frontier, x):
 
 @inner
 def choose(frontier, params):
-    """Fill ``expand`` with the nodes of the next round; their number, 0 when all is done.
+    """Fill ``expand`` with the nodes of the next round; their number, 0 when all is done."""
+    for t in range(frontier.trees.size):
+        simulate(frontier, params, t)
+    return open_needed(frontier, params)
+
+
+@inner
+def open_needed(frontier, params):
+    """The same after the simulations.
 
     Speculation stops when a tree has opened twice the nodes that it needs; from then on only
     the first needed node is opened, which is certain to belong to the tree.
@@ -459,28 +480,43 @@ def choose(frontier, params):
     state = frontier.state
     state[N_EXPAND] = 0
     slots_left = state[N_FREE_SLOTS]
-    for root in range(frontier.trees.size):
-        n_need, n_splits, needs_last = _simulate(frontier, root, params.max_leaves)
-        n_open = n_need
-        if params.max_leaves < UNLIMITED and n_need > 2:
-            large = frontier.trees[root].end - frontier.trees[root].begin >= LARGE_TREE
+    if params.max_leaves == UNLIMITED:
+        for x in range(state[N_NODES]):
+            if frontier.nodes[x].child < 0 and frontier.nodes[x].gain > NO_GAIN:
+                slots_left = _open(frontier, np.int64(x), np.int64(0), slots_left)
+                if slots_left < 0:
+                    break
+        return state[N_EXPAND]
+    for t in range(frontier.trees.size):
+        tree = frontier.trees[t]
+        n_need = n_open = tree.n_need
+        if n_need > 2:
+            large = tree.end - tree.begin >= LARGE_TREE
             n_open = (n_need + 3) >> 2 if large else (n_need + 1) >> 1
-            if frontier.trees[root].expanded + n_open > 2 * (params.max_leaves - 1):
+            if tree.expanded + n_open > 2 * (params.max_leaves - 1):
                 n_open = 1
+        # Not if it comes before a known split, which a child of it may beat.
+        closes = n_need == 1 and tree.needs_last == 1 and tree.n_splits == params.max_leaves - 1
         for i in range(n_open):
-            x = frontier.need[i]
-            if slots_left < _slots_needed(frontier, x):
-                if state[N_EXPAND] > 0:
-                    return state[N_EXPAND]
-                slots_left = _evict_all(frontier)
-            slots_left -= _slots_needed(frontier, x)
-            k = state[N_EXPAND]
-            # Not if it comes before a known split, which a child of it may beat.
-            closes = n_need == 1 and needs_last and n_splits == params.max_leaves - 1
-            frontier.expand[k].node = x
-            frontier.expand[k].closes = 1 if closes else 0
-            state[N_EXPAND] = k + 1
+            x = frontier.need[tree.first + i]
+            slots_left = _open(frontier, x, np.int64(1 if closes else 0), slots_left)
+            if slots_left < 0:
+                return state[N_EXPAND]
     return state[N_EXPAND]
+
+
+@inner
+def _open(frontier, x, closes, slots_left):
+    """Add a node to ``expand``; the histogram slots that are left, -1 if it must wait for them."""
+    k = frontier.state[N_EXPAND]
+    if slots_left < _slots_needed(frontier, x):
+        if k > 0:
+            return np.int64(-1)
+        slots_left = _evict_all(frontier)
+    frontier.expand[k].node = x
+    frontier.expand[k].closes = closes
+    frontier.state[N_EXPAND] = k + 1
+    return slots_left - _slots_needed(frontier, x)
 
 
 @inner
@@ -593,7 +629,15 @@ def _add_pair(frontier, build, sibling):
 
 @inner
 def settle(frontier, params, x, score):
-    """Take note of the node's best split, whose ``feature`` and so on stand in the table.
+    """Take note of the node's best split; without one its histogram is given up."""
+    take_gain(frontier, params, x, score)
+    if not frontier.nodes[x].gain > NO_GAIN:
+        release(frontier, x)
+
+
+@inner
+def take_gain(frontier, params, x, score):
+    """Fill in the gain of the node's best split, whose ``feature`` and so on stand in the table.
 
     A gain within the noise of the stochastic rounding is none: rounding n rows of hessian h
     to integers adds a variance below n/4 to any sum of g, so the best of many meaningless
@@ -610,7 +654,6 @@ def settle(frontier, params, x, score):
         node.gain = gain
     else:
         node.gain = NO_GAIN
-        release(frontier, x)
 
 
 @inner
@@ -621,34 +664,57 @@ def finish(frontier, params, order, tree_offset):
     begins. Sets the ``leaf`` of every node at or below a leaf to that leaf's number in its
     tree, and to -1 above.
     """
+    for x in range(frontier.state[N_NODES]):
+        forget_choice(frontier, params, x)
+    end = np.int64(0)
+    for t in range(frontier.trees.size):
+        tree_offset[t] = end
+        simulate(frontier, params, t)
+        end = number_nodes(frontier, t, order, end)
+    tree_offset[frontier.trees.size] = end
+    for x in range(frontier.state[N_NODES]):
+        inherit_leaf(frontier, x)
+
+
+@inner
+def forget_choice(frontier, params, x):
+    """Undo what simulations have marked; without a limit of leaves every parent is chosen."""
+    node = frontier.nodes[x]
+    node.chosen = 1 if params.max_leaves == UNLIMITED and node.child >= 0 else 0
+    node.leaf = -1
+
+
+@inner
+def number_nodes(frontier, t, order, first):
+    """List the nodes of tree t breadth first in ``order`` from ``first`` on, and number its
+    leaves; the end of the list."""
+    end = first
+    order[end] = t
+    end += 1
+    head = first
+    while head < end:
+        node = frontier.nodes[order[head]]
+        if node.chosen == 1:
+            order[end] = node.child
+            order[end + 1] = node.child + 1
+            end += 2
+        else:
+            node.leaf = head - first
+        head += 1
+    return end
+
+
+@inner
+def inherit_leaf(frontier, x):
+    """Give a node below a leaf, which was opened too early, the number of the leaf."""
     nodes = frontier.nodes
-    n_nodes = frontier.state[N_NODES]
-    for x in range(n_nodes):
-        nodes[x].chosen = 0
-        nodes[x].leaf = -1
-    total = 0
-    for root in range(frontier.trees.size):
-        _simulate(frontier, root, params.max_leaves)
-        first = total
-        tree_offset[root] = first
-        order[total] = root
-        total += 1
-        head = first
-        while head < total:
-            node = nodes[order[head]]
-            if node.chosen == 1:
-                order[total] = node.child
-                order[total + 1] = node.child + 1
-                total += 2
-            else:
-                node.leaf = head - first
-            head += 1
-    tree_offset[frontier.trees.size] = total
-    for x in range(n_nodes):  # parents come before their children
-        child = nodes[x].child
-        if child >= 0 and nodes[x].leaf >= 0:
-            nodes[child].leaf = nodes[x].leaf
-            nodes[child + 1].leaf = nodes[x].leaf
+    y = np.int64(x)
+    if nodes[x].chosen == 1:
+        return
+    while y >= 0 and nodes[y].leaf < 0:
+        y = nodes[y].parent
+    if y >= 0:
+        nodes[x].leaf = nodes[y].leaf
 
 
 @inner

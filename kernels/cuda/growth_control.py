@@ -1,9 +1,9 @@
 """What one block decides between the launches over rows, all of it on the device.
 
-``kernels.frontier``, the control of growth, is compiled for the device as it is; its only thread
-is the first one of the first block. The others of this block help to write the plan of the next
-launch: the tiles of rows that its blocks take in turn. Further blocks, without which Numba would
-warn, have nothing to do.
+``kernels.frontier``, the control of growth, is compiled for the device as it is. What concerns a
+tree or a node alone is shared among the threads of the first block, and so is the plan of the next
+launch: the tiles of rows that its blocks take in turn. What changes common tables is left to its
+first thread. Further blocks, without which Numba would warn, have nothing to do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .target import block_size, cuda, device_function, is_simulated, kernel
 
 i64, u64 = np.int64, np.uint64
 
-BLOCK = block_size(128)
+BLOCK = block_size(512)
+WARP = 32
 ROWS_BLOCK = block_size(256)
 
 
@@ -31,10 +32,13 @@ def control(function: Any) -> Any:
 
 
 start = control(fr.start)
-choose = control(fr.choose)
+simulate = control(fr.simulate)
+open_needed = control(fr.open_needed)
 commit = control(fr.commit)
-settle = control(fr.settle)
-finish = control(fr.finish)
+release = control(fr.release)
+take_gain = control(fr.take_gain)
+forget_choice = control(fr.forget_choice)
+inherit_leaf = control(fr.inherit_leaf)
 can_split = control(fr.can_split)
 least_h = control(fr.least_h)
 l2_of = control(fr.l2_of)
@@ -66,24 +70,60 @@ def write_tiles(nodes, of, n, by_slot, first_tile, size, tiles, t):
 
 
 @device_function
-def count_tiles(nodes, of, n, size, first_tile):
-    """Fill ``first_tile``; the number of all tiles."""
-    total = i64(0)
-    for k in range(n):
-        node = nodes[of[k]]
+def running_sums(sums, t):
+    """Replace the entries of a shared array, one a thread, by the sums up to them."""
+    cuda.syncthreads()
+    step = 1
+    while step < BLOCK:
+        before = i64(0)
+        if t >= step:
+            before = sums[t - step]
+        cuda.syncthreads()
+        sums[t] += before
+        cuda.syncthreads()
+        step *= 2
+
+
+@device_function
+def fair_size(nodes, of, n, least, n_shares, sums, t):
+    """Rows of a tile if every block is to have about as many."""
+    rows = i64(0)
+    for k in range(t, n, BLOCK):
+        rows += nodes[of[k]].end - nodes[of[k]].begin
+    sums[t] = rows
+    running_sums(sums, t)
+    total = sums[BLOCK - 1]
+    cuda.syncthreads()
+    return max(i64(least), total // n_shares + 1)
+
+
+@device_function
+def count_tiles(nodes, of, n, size, first_tile, sums, t):
+    """Fill ``first_tile``; the number of all tiles. A thread counts for neighbouring nodes."""
+    share = (n + BLOCK - 1) // BLOCK
+    begin = min(t * share, n)
+    end = min(begin + share, n)
+    own = i64(0)
+    for k in range(begin, end):
+        own += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+    sums[t] = own
+    running_sums(sums, t)
+    total = sums[t] - own
+    for k in range(begin, end):
         first_tile[k] = total
-        total += (node.end - node.begin + size - 1) // size
-    first_tile[n] = total
+        total += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+    total = sums[BLOCK - 1]
+    if t == 0:
+        first_tile[n] = total
+    cuda.syncthreads()
     return total
 
 
 @device_function
-def fair_size(nodes, of, n, least, n_shares):
-    """Rows of a tile if every block is to have about as many."""
-    rows = i64(0)
-    for k in range(n):
-        rows += nodes[of[k]].end - nodes[of[k]].begin
-    return max(i64(least), rows // n_shares + 1)
+def tree_of_thread(t):
+    """The first tree of a thread: neighbouring trees, which may take different ways, belong to
+    different warps."""
+    return (t % WARP) * (BLOCK // WARP) + t // WARP
 
 
 @kernel
@@ -101,7 +141,7 @@ def open_nodes(
     left_codes,
     state,
     params,
-    sums,
+    totals,
     scales,
     tiles,
     first_tile,
@@ -118,34 +158,39 @@ def open_nodes(
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x
-    size = cuda.shared.array(1, np.int64)
+    sums = cuda.shared.array(BLOCK, np.int64)
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
         state,
     )  # fmt: skip
     settings = params_of(params)
+    if is_first != 0:
+        for tree in range(t, trees.shape[0], BLOCK):
+            trees[tree].g = totals[2 * tree]
+            trees[tree].h = totals[2 * tree + 1]
+            trees[tree].scale_g = scales[2 * tree]
+            trees[tree].scale_h = scales[2 * tree + 1]
+    elif counts[IS_DONE] == 0:
+        for k in range(t, state[fr.N_EXPAND], BLOCK):
+            expand[k].n_left = filled[2 * k]
+    cuda.syncthreads()
     if t == 0:
         if is_first != 0:
-            for tree in range(trees.shape[0]):
-                trees[tree].g = sums[2 * tree]
-                trees[tree].h = sums[2 * tree + 1]
-                trees[tree].scale_g = scales[2 * tree]
-                trees[tree].scale_h = scales[2 * tree + 1]
             counts[IS_DONE] = 0
             start(frontier, settings)
         elif counts[IS_DONE] == 0:
-            for k in range(state[fr.N_EXPAND]):
-                expand[k].n_left = filled[2 * k]
             commit(frontier, settings)
-        n_pairs = state[fr.N_PAIRS]
-        for p in range(n_pairs):  # first the nodes to build, for the tiles
-            looked[p] = pairs[p].build
-        size[0] = fair_size(nodes, looked, n_pairs, least_rows, n_shares)
-        counts[N_TILES] = count_tiles(nodes, looked, n_pairs, size[0], first_tile)
-        counts[N_LOOKED] = 2 * n_pairs + state[fr.N_RECHECK]
     cuda.syncthreads()
     n_pairs = state[fr.N_PAIRS]
-    write_tiles(nodes, looked, n_pairs, True, first_tile, size[0], tiles, t)
+    for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
+        looked[p] = pairs[p].build
+    cuda.syncthreads()
+    size = fair_size(nodes, looked, n_pairs, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(nodes, looked, n_pairs, size, first_tile, sums, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles
+        counts[N_LOOKED] = 2 * n_pairs + state[fr.N_RECHECK]
+    write_tiles(nodes, looked, n_pairs, True, first_tile, size, tiles, t)
     cuda.syncthreads()
     for p in range(t, n_pairs, BLOCK):
         looked[2 * p] = pairs[p].build
@@ -246,32 +291,59 @@ def choose_nodes(
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x
-    if counts[IS_DONE] == 0:
-        if t == 0:
-            frontier = frontier_of(
-                nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members,
-                left_codes, state,
-            )  # fmt: skip
-            settings = params_of(params)
-            for k in range(counts[N_LOOKED]):
-                if looked[k] >= 0:
-                    settle(frontier, settings, looked[k], scores[k])
-            state[fr.N_RECHECK] = 0
-            state[fr.N_PAIRS] = 0
-            counts[N_LOOKED] = 0
-            n = choose(frontier, settings)
-            for k in range(n):
-                looked[k] = expand[k].node
-            counts[N_TILES] = count_tiles(nodes, looked, n, i64(PARTITION_TILE), first_tile)
-        cuda.syncthreads()
-        n = state[fr.N_EXPAND]
-        for k in range(t, n, BLOCK):
-            filled[2 * k] = 0
-            filled[2 * k + 1] = 0
-        write_tiles(nodes, looked, n, False, first_tile, i64(PARTITION_TILE), tiles, t)
-        cuda.syncthreads()
-        if t == 0 and n == 0:
+    sums = cuda.shared.array(BLOCK, np.int64)
+    if counts[IS_DONE] != 0:
+        return
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
+        state,
+    )  # fmt: skip
+    settings = params_of(params)
+    n_looked = counts[N_LOOKED]
+    for k in range(t, n_looked, BLOCK):
+        if looked[k] >= 0:
+            take_gain(frontier, settings, looked[k], scores[k])
+    cuda.syncthreads()
+    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
+        simulate(frontier, settings, tree)
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(n_looked):
+            if looked[k] >= 0 and not nodes[looked[k]].gain > fr.NO_GAIN:
+                release(frontier, looked[k])
+        state[fr.N_RECHECK] = 0
+        state[fr.N_PAIRS] = 0
+        counts[N_LOOKED] = 0
+        open_needed(frontier, settings)
+    cuda.syncthreads()
+    n = state[fr.N_EXPAND]
+    for k in range(t, n, BLOCK):
+        looked[k] = expand[k].node
+        filled[2 * k] = 0
+        filled[2 * k + 1] = 0
+    cuda.syncthreads()
+    n_tiles = count_tiles(nodes, looked, n, i64(PARTITION_TILE), first_tile, sums, t)
+    write_tiles(nodes, looked, n, False, first_tile, i64(PARTITION_TILE), tiles, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles
+        if n == 0:
             counts[IS_DONE] = 1
+
+
+number_nodes = control(fr.number_nodes)
+
+if is_simulated():
+
+    def number_tree(frontier, tree):
+        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
+        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree]["first"])
+
+else:
+
+    @device_function
+    def number_tree(frontier, tree):
+        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
+        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree].first)
 
 
 @kernel
@@ -300,37 +372,36 @@ def number_leaves(
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x
-    size = cuda.shared.array(1, np.int64)
-    closed = cuda.shared.array(1, np.int64)
+    sums = cuda.shared.array(BLOCK, np.int64)
+    n_closed = cuda.shared.array(1, np.int32)
     if t == 0:
-        closed[0] = 0
+        n_closed[0] = 0
         counts[N_TILES] = 0
-    if t == 0 and counts[IS_DONE] != 0:
-        frontier = frontier_of(
-            nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members,
-            left_codes, state,
-        )  # fmt: skip
-        finish_trees(frontier, params_of(params), recheck, first_tile)
-        n = i64(0)
-        for x in range(state[fr.N_NODES]):
-            if nodes[x].child < 0:
-                recheck[n] = x
-                n += 1
-        closed[0] = n
-        size[0] = fair_size(nodes, recheck, n, least_rows, n_shares)
-        counts[N_TILES] = count_tiles(nodes, recheck, n, size[0], first_tile)
+    if counts[IS_DONE] == 0:
+        return
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
+        state,
+    )  # fmt: skip
+    settings = params_of(params)
+    for x in range(t, state[fr.N_NODES], BLOCK):
+        forget_choice(frontier, settings, x)
     cuda.syncthreads()
-    write_tiles(nodes, recheck, closed[0], False, first_tile, size[0], tiles, t)
-
-
-if is_simulated():
-
-    def finish_trees(frontier, settings, order, offset):
-        """On the NumPy arrays behind the simulator's."""
-        finish(frontier, settings, unwrapped(order), unwrapped(offset))
-
-else:
-    finish_trees = finish
+    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
+        simulate(frontier, settings, tree)
+        number_tree(frontier, tree)
+    cuda.syncthreads()
+    for x in range(t, state[fr.N_NODES], BLOCK):
+        inherit_leaf(frontier, x)
+        if nodes[x].child < 0:
+            recheck[cuda.atomic.add(n_closed, 0, np.int32(1))] = x
+    cuda.syncthreads()
+    n = i64(n_closed[0])
+    size = fair_size(nodes, recheck, n, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(nodes, recheck, n, size, first_tile, sums, t)
+    write_tiles(nodes, recheck, n, False, first_tile, size, tiles, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles
 
 
 def has_categories(rules: np.ndarray) -> bool:
