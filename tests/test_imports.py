@@ -40,7 +40,7 @@ LAYERS = (
     ),
     (
         *("diversity_input", "diversity_members", "diversity_pairwise", "diversity_of_ensemble"),
-        *("diversity_average", "diversity_regression", "bias_variance"),
+        *("diversity_average", "diversity_regression", "bias_variance_input", "bias_variance"),
         *("inspection_columns", "inspection_features"),
         *("inspection_scoring", "inspection_importances", "inspection_permutation"),
         *("inspection_drop_column", "inspection_interaction", "partial_dependence_grid"),
