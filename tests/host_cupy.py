@@ -54,7 +54,8 @@ class ndarray:  # noqa: N801
         return out
 
     def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
-        assert stream in (-1, STREAM), "the reader would have to wait for another stream"
+        current = sys.modules["cupy"].cuda.get_current_stream().ptr
+        assert stream in (-1, current), "the reader would have to wait for another stream"
         return self.array.__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -93,22 +94,6 @@ def concatenate(arrays: Any, out: ndarray) -> ndarray:
     return out
 
 
-class Stream:
-    """CuPy's current stream: copies are done when somebody waits for them."""
-
-    ptr = STREAM
-
-    def __init__(self) -> None:
-        self.work: list[Any] = []
-
-    def synchronize(self) -> None:
-        while self.work:
-            self.work.pop(0)()
-
-    def record(self) -> Any:
-        return SimpleNamespace(synchronize=self.synchronize)
-
-
 class Launch(NamedTuple):
     """A kernel that would have been started."""
 
@@ -118,6 +103,7 @@ class Launch(NamedTuple):
     types: tuple[types.Type, ...]
     words: list[Any]
     arguments: tuple[Any, ...]
+    stream: int
 
 
 def install(monkeypatch: Any) -> list[Launch]:
@@ -131,9 +117,11 @@ def install(monkeypatch: Any) -> list[Launch]:
     strided = wrapped(np.lib.stride_tricks.as_strided)
     cupy.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=strided))
     cupy.concatenate = concatenate
-    stream = Stream()
+    streams = [Stream(STREAM)]
     cupy.cuda = SimpleNamespace(
-        runtime=SimpleNamespace(getDevice=lambda: 0), get_current_stream=lambda: stream
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+        get_current_stream=lambda: streams[-1],
+        Stream=lambda non_blocking: Stream(STREAM + len(streams), streams),
     )
     cupyx = ModuleType("cupyx")
     cupyx.empty_pinned = np.empty
@@ -141,7 +129,9 @@ def install(monkeypatch: Any) -> list[Launch]:
     monkeypatch.setitem(sys.modules, "cupyx", cupyx)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
     monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
-    monkeypatch.setattr(target, "_wrapped_stream", lambda device, pointer: SimpleStream())
+    monkeypatch.setattr(
+        target, "_wrapped_stream", lambda device, pointer: SimpleNamespace(handle=pointer)
+    )
     context = SimpleNamespace(
         device=SimpleNamespace(id=0), create_external_stream=lambda pointer: pointer
     )
@@ -151,10 +141,34 @@ def install(monkeypatch: Any) -> list[Launch]:
     return _record(monkeypatch)
 
 
-class SimpleStream:
-    """A stream of ``cuda.core``, of which no driver knows."""
+class Stream:
+    """One of CuPy's streams: copies to the host are done when somebody waits for them."""
 
-    handle = STREAM
+    def __init__(self, pointer: int, current: list[Stream] | None = None) -> None:
+        self.ptr, self._current, self.events = pointer, current, []
+        self.work: list[Any] = []
+
+    def __enter__(self) -> Stream:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._current.pop()
+
+    def synchronize(self) -> None:
+        self.events.append("synchronize")
+        while self.work:
+            self.work.pop(0)()
+
+    def record(self) -> Any:
+        return SimpleNamespace(synchronize=self.synchronize)
+
+    def begin_capture(self) -> None:
+        self.events.append("begin")
+
+    def end_capture(self) -> Any:
+        self.events.append("end")
+        return SimpleNamespace(launch=lambda stream: stream.events.append(self))
 
 
 def _record(monkeypatch: Any) -> list[Launch]:
@@ -167,7 +181,7 @@ def _record(monkeypatch: Any) -> list[Launch]:
         for kind, value in zip(kinds, args, strict=True):
             dispatcher._Kernel._prepare_args(reader, kind, value, stream, [], words)
         grid, block = dispatcher.normalize_kernel_dimensions(blocks, threads)
-        launches.append(Launch(kernel, grid, block, kinds, words, args))
+        launches.append(Launch(kernel, grid, block, kinds, words, args, stream.handle))
 
     def configured(kernel: Any, configuration: Any) -> Any:
         return lambda *args: start(kernel, *configuration, args)

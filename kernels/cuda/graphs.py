@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from . import target
@@ -52,6 +53,8 @@ def _capture(work: Callable[[], None]) -> Any:
         stream.begin_capture()
         try:
             work()
-        finally:
-            graph = stream.end_capture()
-    return graph
+        except BaseException:
+            with suppress(Exception):  # of a capture that has failed nothing is wanted
+                stream.end_capture()
+            raise
+        return stream.end_capture()
