@@ -27,14 +27,20 @@ def expected():
     return boosting(device="cpu").fit(X, Y)
 
 
+def keep_busy(cupy):
+    """Give the current stream work for some milliseconds; returns what comes of it."""
+    noise = cupy.ones(10_000_000, cupy.float32)
+    for _ in range(200):
+        noise = cupy.sqrt(noise * noise + 1)
+    return noise
+
+
 def test_work_follows_the_stream(cupy, host, expected):
     """Tables that are written on a stream are read behind that, without anybody waiting."""
     for _ in range(3):
         stream = cupy.cuda.Stream(non_blocking=True)
         with stream:
-            noise = cupy.ones(10_000_000, cupy.float32)
-            for _ in range(200):
-                noise = cupy.sqrt(noise * noise + 1)  # keeps the stream busy
+            noise = keep_busy(cupy)
             table = cupy.asarray(X) + 0 * noise[0]
             model = boosting(device="cuda").fit(table, cupy.asarray(Y))
             found = model.predict_proba(table)
@@ -49,8 +55,10 @@ def test_a_model_is_used_on_other_streams(cupy, host, expected):
     cupy.cuda.get_current_stream().synchronize()
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
     found = []
-    for stream in streams:
+    for k, stream in enumerate(streams):
         with stream:
+            if k == 0:  # the others must not read the forest's copy before it is there
+                keep_busy(cupy)
             found.append(model.predict_proba(table))
     for stream, p in zip(streams, found, strict=True):
         stream.synchronize()
@@ -85,6 +93,17 @@ def test_fit_many_gives_the_models_of_single_fits(cupy):
         for (rows, _), model in zip(folds, by_fold, strict=True):
             alone = boosting(device="cpu", learning_rate=rate).fit(X[rows], Y[rows])
             assert model.forest_.fingerprint() == alone.forest_.fingerprint()
+
+
+def test_fit_many_works_behind_the_stream_of_its_caller(cupy, expected):
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        noise = keep_busy(cupy)
+        table = cupy.asarray(X) + 0 * noise[0]
+        y = cupy.asarray(Y)
+        models = gpuens.fit_many([boosting(device="cuda")] * 3, table, y, n_jobs=3)
+    for (model,) in models:
+        assert model.forest_.fingerprint() == expected.forest_.fingerprint()
 
 
 def test_memory_that_ends_during_a_fit(cupy, expected):
