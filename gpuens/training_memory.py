@@ -12,6 +12,7 @@ from . import tree_growth
 from .devices import Device
 from .growth import batch_size
 from .kernels import frontier as fr
+from .kernels.cart import SCRATCH_BYTES
 from .kernels.cpu.team import get_threads
 from .kernels.dtypes import CODE_WORDS, N_SLOTS, ROW_ALIGNMENT
 from .kernels.frontier import GrowthParams
@@ -290,13 +291,25 @@ def cart_plan(
         "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
         "bins": n * (EXACT_CELL_BYTES * n_features if one_bin_a_value else _code_bytes(n_features)),
         "records and growing nodes": batch * of_tree,
+        "histograms": 0
+        if capacity is None
+        else _cart_histograms(estimator, n_features, width, batch * leaves),
         "trees": _on_host(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
     if held:
-        parts = {"records and growing nodes": parts["records and growing nodes"]}
+        parts = {name: parts[name] for name in ("records and growing nodes", "histograms")}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     task = f"{what} on {n:,} x {n_features:,} values"
     return _plan(task, device, parts, free, capacity)
+
+
+def _cart_histograms(estimator: Any, n_features: int, width: int, n_nodes: int) -> int:
+    """On a GPU, of the features of a generation of nodes, and as much to search in; as many at a
+    time as there is room for. Trees with a bin for every value are grown by the host."""
+    if estimator.max_bins is None:
+        return 0
+    of_feature = 2 * 8 * (estimator.max_bins + 1) * (1 + width)
+    return max(of_feature, min(SCRATCH_BYTES, n_nodes * n_features * of_feature))
 
 
 def _leaves_of_tree(estimator: Any, n_rows: int) -> int:

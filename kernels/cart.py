@@ -36,6 +36,8 @@ MAX_TREE_WEIGHT = 2**COUNT_SHIFT - 1
 MAX_TREE_ROWS = 2**27 - 1
 MAX_MULTIPLICITY = 31
 """Largest number of times that a row may be in one tree's sample."""
+SCRATCH_BYTES = 2**30
+"""Most memory of a GPU that the statistics of bins may take at a time."""
 
 GINI, ENTROPY, MISCLASSIFICATION, SQUARED_ERROR, POISSON, ABSOLUTE_ERROR = range(6)
 """Criteria. Scores of a node, with w its weight; multi-output: the scores of the outputs,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cart import CartParams, CartTable, CartTarget
+from ..cart import SCRATCH_BYTES, CartParams, CartTable, CartTarget
 from ..scalars.rng import PURPOSE_THRESHOLD, subkey
 from .blocks import NOWHERE, best_to_front
 from .cart_children import (
@@ -40,8 +40,6 @@ from .target import blocks_for, cuda, device_function, download, empty, kernel, 
 i32, u32, u64 = np.int32, np.uint32, np.uint64
 
 EVERY_CUT = -1
-SCRATCH_BYTES = 2**30
-"""Most memory that the statistics of bins may take at a time."""
 
 N_BINS, CATEGORICAL, MONOTONE, BEGIN = range(4)
 """Columns of ``features``."""
