@@ -100,7 +100,6 @@ class TreeLearners:
             problem,
             self.n_rows,
             self._n_features,
-            shuffle=False,
             random=self._base.splitter == "random",
         )
         begin, end = np.zeros(1, np.int64), np.array([records.size], np.int64)

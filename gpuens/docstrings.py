@@ -150,7 +150,8 @@ TREE = """Parameters
         Features that each node looks at, drawn at random: their number, or their share of all.
         The search goes on until one of them is not constant in the node.
     random_state : int, RandomState instance or None, default=None
-        Seed of all draws. None is a fixed seed: the same call gives the same model.
+        Seed of all draws, those between equally good splits included. None is a fixed seed: the
+        same call gives the same model.
     max_leaf_nodes : int or None, default=None
         The best leaf is split first until there are this many.
     min_impurity_decrease : float, default=0.0
@@ -215,7 +216,8 @@ FOREST = """Parameters
         Features that each node looks at, drawn at random: their number, or their share of all.
         The search goes on until one of them is not constant in the node.
     random_state : int, RandomState instance or None, default=None
-        Seed of all draws. None is a fixed seed: the same call gives the same model.
+        Seed of all draws, those between equally good splits included. None is a fixed seed: the
+        same call gives the same model.
     max_leaf_nodes : int or None, default=None
         The best leaf is split first until there are this many.
     min_impurity_decrease : float, default=0.0

@@ -184,7 +184,7 @@ class ForestOfTrees(FittedForest):
     ) -> Forest:
         n_features = data.table.n_bins.size
         params = cart_params(
-            self, data.problem, data.values.shape[0], n_features, shuffle=True,
+            self, data.problem, data.values.shape[0], n_features,
             random=self._random_splits,
         )  # fmt: skip
         seeds = [tree_key(self._seed, t) for t in range(first, first + n_new)]

@@ -78,7 +78,6 @@ class TreeEstimator(CartEstimator):
             data.problem,
             data.values.shape[0],
             n_features,
-            shuffle=False,
             random=self.splitter == "random",
         )
         return grow_forest(data.table, data.problem, sample, seeds, params, device)

@@ -144,7 +144,7 @@ def n_features_to_look_at(max_features: Any, n_features: int) -> int:
 
 
 def cart_params(
-    estimator: Any, problem: Problem, n_rows: int, n_features: int, *, shuffle: bool, random: bool
+    estimator: Any, problem: Problem, n_rows: int, n_features: int, *, random: bool
 ) -> CartParams:
     """The settings of growth, as plain numbers.
 
@@ -155,8 +155,6 @@ def cart_params(
     problem : Problem
     n_rows, n_features : int
         Of the training table, which shares refer to.
-    shuffle : bool
-        Whether ties between features fall to a random one.
     random : bool
         Whether cuts are random.
     """
@@ -180,7 +178,7 @@ def cart_params(
         # A little less: the gain is rounded, the number that the user compares it with is not.
         min_gain=float(estimator.min_impurity_decrease) * problem.gain_unit * (1.0 - 1e-10),
         max_features=looked_at,
-        shuffle=int(shuffle or looked_at < n_features),
+        shuffle=1,  # ties fall to a random feature: members of an ensemble differ more
         random_splits=int(random),
     )
 

@@ -79,7 +79,7 @@ class TestMonotoneConstraints:
             for feature, sign in ((0, 1), (1, -1))
         ]
         assert np.min(steps) >= -1e-12 and np.max(steps) > 0
-        free = made(cls, criterion=criterion, **settings).fit(X, y)
+        free = made(cls, criterion=criterion).fit(X, y)
         assert np.diff(self.response(free, X[:40], 0), axis=1).min() < 0
 
     @pytest.mark.parametrize("weighted", [False, True])

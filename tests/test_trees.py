@@ -390,7 +390,7 @@ class TestStructure:
     @pytest.fixture(params=[
         (DecisionTreeClassifier, {"max_depth": 3}),
         (DecisionTreeClassifier, {"max_leaf_nodes": 9, "criterion": "entropy"}),
-        (DecisionTreeRegressor, {"max_leaf_nodes": 30}),
+        (DecisionTreeRegressor, {"max_leaf_nodes": 16}),
         (DecisionTreeRegressor, {"min_samples_leaf": 9, "criterion": "absolute_error"}),
     ], ids=str)  # fmt: skip
     def pair(self, request):
