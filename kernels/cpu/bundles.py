@@ -21,6 +21,8 @@ MOST_BINS = 16
 """A feature with more bins keeps a byte of its own."""
 FEWEST_ROWS = 5_000
 """Tables with fewer rows do not repay the expansion."""
+SLOT_ALIGNMENT = 8
+"""Numbers of used slots are rounded up to this, which spares the loops their remainders."""
 SHORTEST_LINE = 16
 """Entries below which adding up two lines is slower than adding up two digits."""
 
@@ -43,12 +45,15 @@ class Layout(NamedTuple):
     features : FEATURE, one entry a feature
     column_begin, column_features : int64
         ``column_features[column_begin[c]:column_begin[c + 1]]`` share byte c.
+    column_slots : int64
+        The histogram of byte c uses its first ``column_slots[c]`` entries, and MISSING.
     """
 
     words: np.ndarray
     features: np.ndarray
     column_begin: np.ndarray
     column_features: np.ndarray
+    column_slots: np.ndarray
 
 
 # A slice's own loop vectorises; sums of indices, which might be negative, would keep it from that.
@@ -115,6 +120,8 @@ def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
             features["stride"][group] = np.cumprod(sizes) // sizes
             features["product"][group] = np.prod(sizes)
     begin = np.cumsum([0, *map(len, groups)])
+    slots = np.array([np.prod(n_bins[group], dtype=np.int64) for group in groups])
+    slots = np.minimum(-(-slots // SLOT_ALIGNMENT) * SLOT_ALIGNMENT, N_SLOTS)
     if len(groups) == n_features:
         words = codes.rows
     else:
@@ -123,7 +130,7 @@ def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
             strides = np.maximum(features["stride"][group], 1).astype(np.uint8)
             parts = (codes.columns[f] * s for f, s in zip(group, strides, strict=True))
             words[:, column] = sum(parts, np.uint8(0))
-    return Layout(words.reshape(-1).view(np.uint64), features, begin, np.concatenate(groups))
+    return Layout(words.reshape(-1).view(np.uint64), features, begin, np.concatenate(groups), slots)
 
 
 def _bundle(codes: Codes, n_bins: np.ndarray) -> list[list[int]]:

@@ -47,7 +47,7 @@ def _grow_worker(
         fr.start(frontier, params)
     while True:
         if thread == 0:
-            plan_histograms(frontier, work, n_threads)
+            plan_histograms(frontier, params, work, n_threads)
         wait(barrier, n_threads)
         histograms(table, frontier, work)
         wait(barrier, n_threads)

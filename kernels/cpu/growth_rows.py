@@ -19,7 +19,7 @@ from .growth_tables import (
     PIECES_PER_THREAD,
     RECHECK,
 )
-from .histogram import add_rows
+from .histogram import add_rows, clear_used
 from .partition import (
     PIECE,
     cut_of,
@@ -28,11 +28,14 @@ from .partition import (
     partition_piece,
     partition_piece_by_set,
 )
+from .split_plain import LARGEST_L2
 from .team import atomic_add
 
 u64, i64 = np.uint64, np.int64
 
 SMALLEST_PIECE = 2048
+FEW_ROWS = 192
+"""Rows up to which adding up both nodes of a pair is cheaper than the histogram of one."""
 
 
 @inner
@@ -90,11 +93,13 @@ def partition(thread, table, frontier, work):
 
 
 @inner
-def plan_histograms(frontier, work, n_threads):
-    """Cut the rows of all pairs into pieces of about the same size."""
+def plan_histograms(frontier, params, work, n_threads):
+    """Cut the rows of all pairs but small ones into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
     n_rows = i64(0)
     for p in range(n_pairs):
+        if has_few_rows(frontier, params, frontier.pairs[p]):
+            continue
         node = frontier.nodes[frontier.pairs[p].build]
         n_rows += node.end - node.begin
     size = n_rows + 1
@@ -102,8 +107,10 @@ def plan_histograms(frontier, work, n_threads):
         size = max(SMALLEST_PIECE, n_rows // (PIECES_PER_THREAD * n_threads) + 1)
     n_pieces = n_partials = 0
     for p in range(n_pairs):
+        work.partial_range[p, 0] = work.partial_range[p, 1] = n_partials
+        if has_few_rows(frontier, params, frontier.pairs[p]):
+            continue
         node = frontier.nodes[frontier.pairs[p].build]
-        work.partial_range[p, 0] = n_partials
         for low in range(node.begin, node.end, size):
             piece = work.pieces[n_pieces]
             piece.pair = p
@@ -120,6 +127,15 @@ def plan_histograms(frontier, work, n_threads):
 
 
 @inner
+def has_few_rows(frontier, params, pair):
+    """Whether both nodes are so small that they do not need a histogram (see ``growth_few``)."""
+    x = pair.build if pair.sibling < 0 else pair.sibling
+    node = frontier.nodes[x]
+    is_plain = frontier.rules.size == 0 and fr.l2_of(frontier, params, x) <= LARGEST_L2
+    return is_plain and node.end - node.begin <= FEW_ROWS
+
+
+@inner
 def histograms(table, frontier, work):
     n_columns = table.layout.column_begin.size - 1
     while True:
@@ -131,7 +147,7 @@ def histograms(table, frontier, work):
         into = work.histograms[node.slot]
         if piece.partial >= 0:
             into = work.partials[piece.partial]
-        into[:] = 0
+        clear_used(table.layout.column_slots, 0, n_columns, into, into)
         records = table.records[node.depth & 1]
         add_rows(table.layout.words, n_columns, records, piece.begin, piece.end, into)
 

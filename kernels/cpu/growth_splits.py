@@ -9,8 +9,10 @@ from ..compilation import inner
 from ..dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
 from .bundles import expand
 from .category_arrangement import COUNTS, PLACES, SUMS, arrange, fill_left_codes
+from .growth_few import best_of_few_rows
+from .growth_rows import has_few_rows
 from .growth_tables import EVALUATE, RECHECK
-from .histogram import STRIDE, WORD_ENTRIES, add_rows
+from .histogram import STRIDE, add_rows, add_used, clear_used, subtract_used
 from .split import best_of_feature
 from .split_plain import LARGEST_L2, best_of_plain
 from .team import atomic_add
@@ -21,6 +23,7 @@ LOW = i64(0xFFFFFFFF)
 
 @inner
 def evaluate(thread, table, frontier, params, work):
+    slots = table.layout.column_slots
     n_words = work.best.shape[1]
     n_tasks = frontier.state[fr.N_PAIRS] * n_words
     while True:
@@ -29,19 +32,22 @@ def evaluate(thread, table, frontier, params, work):
             break
         p = task // n_words
         word = task - p * n_words
-        first = word * WORD_ENTRIES
+        first = 8 * word
+        last = min(first + 8, slots.size)
         pair = frontier.pairs[p]
-        built = work.histograms[frontier.nodes[pair.build].slot, first : first + WORD_ENTRIES]
-        for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
-            for i in range(WORD_ENTRIES):
-                built[i] += work.partials[q, first + i]
         best = work.best[p, word]
+        if has_few_rows(frontier, params, pair):
+            best_of_few_rows(thread, table, frontier, params, work, pair.build, word, best[0])
+            if pair.sibling >= 0:
+                best_of_few_rows(thread, table, frontier, params, work, pair.sibling, word, best[1])
+            continue
+        built = work.histograms[frontier.nodes[pair.build].slot]
+        for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
+            add_used(slots, first, last, built, work.partials[q])
         _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
         if pair.sibling >= 0:
-            slot = frontier.nodes[pair.sibling].slot
-            rest = work.histograms[slot, first : first + WORD_ENTRIES]
-            for i in range(WORD_ENTRIES):
-                rest[i] -= built[i]
+            rest = work.histograms[frontier.nodes[pair.sibling].slot]
+            subtract_used(slots, first, last, rest, built)
             _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
 
 
@@ -63,7 +69,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
         f = layout.column_features[k]
         if allowed[f] == 1:
             feature = layout.features[f]
-            o = (feature.column - 8 * word) * STRIDE
+            o = feature.column * STRIDE
             bins = histogram[o : o + N_SLOTS]
             if feature.stride != 0:
                 expand(bins, feature, work.expanded[thread])
@@ -194,7 +200,7 @@ def recheck(thread, table, frontier, params, work):
         if node.slot >= 0:
             histogram = work.histograms[node.slot]
         else:
-            histogram[:] = 0
+            clear_used(table.layout.column_slots, 0, n_columns, histogram, histogram)
             add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
         fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
         f = i64(0)

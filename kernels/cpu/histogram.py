@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..compilation import inner, kernel
-from ..dtypes import N_SLOTS, Codes
+from ..dtypes import MISSING, N_SLOTS, Codes
 from .team import atomic_add, prefetch, run, threads_for
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
@@ -30,6 +30,47 @@ BYTE = u64(255)
 
 
 @inner
+def _clear(line, _):
+    for i in range(line.size):
+        line[i] = 0
+
+
+@inner
+def _add(line, other):
+    for i in range(line.size):
+        line[i] += other[i]
+
+
+@inner
+def _subtract(line, other):
+    for i in range(line.size):
+        line[i] -= other[i]
+
+
+def _over_used_slots(change):
+    """``change`` applied to the entries that a table uses, of the columns first … last - 1.
+
+    ``slots`` are those of ``bundles.Layout``.
+    """
+
+    @inner
+    def over_used_slots(slots, first, last, histogram, other):
+        for column in range(first, last):
+            o = column * STRIDE
+            end = o + slots[column]
+            change(histogram[o:end], other[o:end])
+            if slots[column] < N_SLOTS:
+                change(histogram[o + MISSING : o + N_SLOTS], other[o + MISSING : o + N_SLOTS])
+
+    return over_used_slots
+
+
+clear_used = _over_used_slots(_clear)
+add_used = _over_used_slots(_add)
+subtract_used = _over_used_slots(_subtract)
+
+
+@inner
 def unpack_record(record):
     """The record's statistics as one packed addend."""
     signed = i64(record)
@@ -37,7 +78,7 @@ def unpack_record(record):
 
 
 @inner
-def _add_word(histogram, o, w, v):
+def add_word(histogram, o, w, v):
     """Add v to the entries of the eight codes in one word."""
     histogram[o + (w & BYTE)] += v
     histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
@@ -50,7 +91,7 @@ def _add_word(histogram, o, w, v):
 
 
 @inner
-def _add_partial_word(histogram, o, w, v, n):
+def add_partial_word(histogram, o, w, v, n):
     """The same for the first n < 8 codes."""
     histogram[o + (w & BYTE)] += v
     if n > 1:
@@ -88,10 +129,10 @@ def add_rows(words, n_columns, records, begin, end, histogram):
         base = u64(u32(record)) * n_words
         o = u64(0)
         for k in range(n_full):
-            _add_word(histogram, o, words[base + u64(k)], v)
+            add_word(histogram, o, words[base + u64(k)], v)
             o += entries
         if tail > 0:
-            _add_partial_word(histogram, o, words[base + n_full], v, tail)
+            add_partial_word(histogram, o, words[base + n_full], v, tail)
 
 
 @kernel

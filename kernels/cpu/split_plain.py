@@ -75,7 +75,7 @@ def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
 
 
 @inner
-def _largest(scores, n_blocks):
+def largest(scores, n_blocks):
     """The bits of -1 are below those of all other scores, which are in the order of the scores."""
     best = bits_of_float32(f32(-1.0))
     for b in range(n_blocks * BLOCK):
@@ -84,7 +84,7 @@ def _largest(scores, n_blocks):
 
 
 @inner
-def _at_least(scores, n_blocks, bound):
+def at_least(scores, n_blocks, bound):
     """The first score not below ``bound``, and how many there are."""
     first, count = i32(NOWHERE), i32(0)
     for b in range(n_blocks * BLOCK):
@@ -117,11 +117,11 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
             break
         extra = missing if side == 1 else i64(0)
         _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
-        top = _largest(scores, n_blocks)
+        top = largest(scores, n_blocks)
         if top < f32(0.0) or float(top) * (1.0 + MARGIN) < floor:
             continue
         bound = f32(float(top) * (1.0 - MARGIN))
-        first, count = _at_least(scores, n_blocks, bound)
+        first, count = at_least(scores, n_blocks, bound)
         k = u64(first)
         while count > 0:
             if scores[k] >= bound:

@@ -77,6 +77,20 @@ def test_parity(target, oracle, same, pack, settings):
         same(got, wanted)
 
 
+@pytest.mark.parametrize("settings", [{}, {"colsample_bynode": 0.6}, {"l2": 1.0}], ids=str)
+def test_nodes_of_many_rows_with_a_large_least_leaf(target, oracle, same, pack, settings):
+    """On the CPU nodes of few rows take another way."""
+    if target.rows(2500) < 2500:
+        pytest.skip("the simulator is too slow for so many rows")
+    rng = np.random.default_rng(8)
+    codes = columns(2500, rng)
+    rows = records(codes, rng, pack)
+    settings = {"min_samples_leaf": 120, "max_leaves": 16, **settings}
+    actual, expected = (grow_on(t, codes, rows, **settings) for t in (target, oracle))
+    for got, wanted in zip(actual, expected, strict=True):
+        same(got, wanted)
+
+
 def test_rows_outside_the_sample_have_no_leaf(target, oracle, same, pack):
     rng = np.random.default_rng(2)
     codes = columns(target.rows(300), rng)
@@ -130,9 +144,10 @@ def test_features_that_share_a_byte_change_nothing(
     codes[3, :7] = MISSING
     rows = pack(np.rint(codes[2] * 50.0 - codes[9] * 70 + rng.normal(0, 60, n)), 30, np.arange(n))
     cpu = type(oracle)(Implementation.CPU, oracle.xp)
+    settings = {"max_leaves": 60, "colsample_bynode": 0.8}
     with team.using_threads(n_threads):
-        actual = grow_on(cpu, codes, rows, n_bins=n_bins, max_leaves=12)
-    expected = grow_on(oracle, codes, rows, n_bins=n_bins, max_leaves=12)
+        actual = grow_on(cpu, codes, rows, n_bins=n_bins, **settings)
+    expected = grow_on(oracle, codes, rows, n_bins=n_bins, **settings)
     for got, wanted in zip(actual, expected, strict=True):
         same(got, wanted)
     layout = bundles.layout(cpu.codes(codes), n_bins)
