@@ -16,12 +16,13 @@ import numpy as np
 from ..compilation import inner
 from ..derived import derived
 from ..dtypes import MISSING, N_SLOTS, Codes
+from .running_sums import LANES
 
 MOST_BINS = 16
 """A feature with more bins keeps a byte of its own."""
 FEWEST_ROWS = 5_000
 """Tables with fewer rows do not repay the expansion."""
-SLOT_ALIGNMENT = 8
+SLOT_ALIGNMENT = LANES
 """Numbers of used slots are rounded up to this, which spares the loops their remainders."""
 SHORTEST_LINE = 16
 """Entries below which adding up two lines is slower than adding up two digits."""
@@ -72,6 +73,12 @@ def _add(source, target):
 
 
 @inner
+def _clear(values):
+    for i in range(values.size):
+        values[i] = 0
+
+
+@inner
 def _sum(values):
     total = np.int64(0)
     for i in range(values.size):
@@ -100,6 +107,7 @@ def expand(bundle, feature, bins):
     if stride > 1:
         for d in range(feature.n_bins):
             bins[d] = _sum(bins[d * stride : (d + 1) * stride])
+    _clear(bins[feature.n_bins : feature.n_bins + SLOT_ALIGNMENT])
     bins[MISSING] = 0
 
 

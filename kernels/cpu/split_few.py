@@ -20,8 +20,9 @@ from ..compilation import inner
 from ..dtypes import MISSING
 from ..frontier import NO_GAIN
 from ..scalars.gain import newton_score
+from ..scalars.primitives import bits_of_float32, float32_of
 from .bits import LANES, lowest_bit, nonzero_bits
-from .split_plain import BLOCK, MARGIN, NOWHERE, at_least, largest
+from .split_plain import BLOCK, MARGIN, NOWHERE, at_least
 
 f32, i32, i64, u64 = np.float32, np.int32, np.int64, np.uint64
 MOST_ROWS = 256
@@ -65,11 +66,11 @@ def _candidates(bins, n_bins, prefix, bin_of):
 
 @inner
 def _approximate(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores):
-    """Scores of the candidates with ``extra`` on the left; -1 where a child is too small. ``stray``
-    rows without any statistics follow the larger hessian."""
+    """As in ``split_plain``; ``stray`` rows without any statistics follow the larger hessian."""
     least, fewest, stray = i32(least_h), i32(least_rows), i32(stray)
     total_g, total_h, rows = i32(total >> i64(40)), i32((total >> i64(16)) & H), i32(total & ROWS)
     l2 = f32(l2)
+    best = bits_of_float32(f32(-1.0))
     for b in range(n_blocks * BLOCK):
         left = prefix[b] + extra
         left_g, left_h = i32(left >> i64(40)), i32((left >> i64(16)) & H)
@@ -80,7 +81,10 @@ def _approximate(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2,
         score = (gl * gl * hr + gr * gr * hl) / (hl * hr)
         is_heavy = min(left_h, right_h) >= least
         has_rows = min(left_rows, i32(rows - left_rows)) >= fewest
-        scores[b] = score if is_heavy & has_rows else f32(-1.0)
+        score = score if is_heavy & has_rows else f32(-1.0)
+        scores[b] = score
+        best = max(best, bits_of_float32(score))
+    return float32_of(i32(best))
 
 
 @inner
@@ -106,8 +110,7 @@ def best_of_few(bins, n_bins, total, least_h, least_rows, l2, floor, prefix, bin
         if side == 1 and missing == stray:
             break
         extra = missing if side == 1 else i64(0)
-        _approximate(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores)
-        top = largest(scores, n_blocks)
+        top = _approximate(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores)
         if top < f32(0.0) or float(top) * (1.0 + MARGIN) < floor:
             continue
         bound = f32(float(top) * (1.0 - MARGIN))

@@ -1,9 +1,9 @@
 """Best split of a feature without categories and constraints, for ``grow``: the result of
 ``best_of_feature``, found with fewer divisions.
 
-Empty bins are left out: a candidate there repeats the one before, which wins the tie. The others
-are compared in float32, eight at a time and with one division each. Only those that come close to
-the best, nearly always one, get the score that counts, in float64.
+The candidates are compared in float32, eight at a time and with one division each. Only those
+that come close to the best, nearly always one, get the score that counts, in float64; not those
+of empty bins, which repeat the one before, which wins the tie.
 
     2**31 > |g|, h and l2      so no product leaves float32
     16 roundings of 2**-24     are the relative error of an approximate score, below ``MARGIN / 2``
@@ -18,6 +18,7 @@ from ..dtypes import MISSING
 from ..frontier import NO_GAIN
 from ..scalars.gain import newton_score
 from ..scalars.primitives import bits_of_float32, float32_of
+from .running_sums import LANES, running_sums
 
 f32, i32, i64, u64 = np.float32, np.int32, np.int64, np.uint64
 LOW = i64(0xFFFFFFFF)
@@ -31,39 +32,24 @@ N_CANDIDATES = 256
 
 @inner
 def _candidates(histogram, n_bins, prefix):
-    """The distinct sums on the left of a cut, the first bin's in any case (missing values may
-    stand alone on the left); how many blocks they fill."""
-    total = histogram[0]
-    prefix[0] = total
-    n = u64(1)
-    for b in range(1, n_bins):
-        value = histogram[b]
-        total += value
-        prefix[n] = total
-        n += u64(value != 0)
-    last = prefix[n - u64(1)]
-    n_blocks = (i64(n) + BLOCK - 1) // BLOCK
-    for b in range(i64(n), n_blocks * BLOCK):
-        prefix[b] = last
+    """The sums on the left of the cuts behind the bins; how many blocks they fill."""
+    n = (n_bins + LANES - 1) // LANES * LANES
+    total = running_sums(histogram, n, prefix)
+    n_blocks = (n + BLOCK - 1) // BLOCK
+    for b in range(n, n_blocks * BLOCK):
+        prefix[b] = total
     return n_blocks
 
 
 @inner
-def _bin_of(histogram, k):
-    """The bin of candidate k."""
-    b = u64(0)
-    while k > 0:
-        b += u64(1)
-        k -= i64(histogram[b] != 0)
-    return i64(b)
-
-
-@inner
 def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
-    """Scores of the candidates with ``extra`` on the left; -1 where a child is too small."""
+    """Scores of the candidates with ``extra`` on the left, -1 where a child is too small; the
+    largest one. The bits of -1 are below those of all other scores, which are in the order of the
+    scores."""
     least = i32(least_h)
     total_g, total_h = i32(total >> i64(32)), i32(total & LOW)
     l2 = f32(l2)
+    best = bits_of_float32(f32(-1.0))
     for b in range(n_blocks * BLOCK):
         left = prefix[b] + extra
         left_g, left_h = i32(left >> i64(32)), i32(left & LOW)
@@ -71,15 +57,9 @@ def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
         gl, gr = f32(left_g), f32(right_g)
         hl, hr = f32(left_h) + l2, f32(right_h) + l2
         score = (gl * gl * hr + gr * gr * hl) / (hl * hr)
-        scores[b] = score if min(left_h, right_h) >= least else f32(-1.0)
-
-
-@inner
-def largest(scores, n_blocks):
-    """The bits of -1 are below those of all other scores, which are in the order of the scores."""
-    best = bits_of_float32(f32(-1.0))
-    for b in range(n_blocks * BLOCK):
-        best = max(best, bits_of_float32(scores[b]))
+        score = score if min(left_h, right_h) >= least else f32(-1.0)
+        scores[b] = score
+        best = max(best, bits_of_float32(score))
     return float32_of(i32(best))
 
 
@@ -107,7 +87,8 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
     """The best split of one feature: (score, bin, missing_left, packed left sums).
 
     As ``best_of_feature``, but a score below ``floor`` may be given up as -inf; ``l2`` is at
-    most ``LARGEST_L2``; the scratch has N_CANDIDATES entries, int64 and float32.
+    most ``LARGEST_L2``; entries behind the last bin are zero up to a multiple of ``LANES``; the
+    scratch has N_CANDIDATES entries, int64 and float32.
     """
     missing = histogram[MISSING]
     n_blocks = _candidates(histogram, n_bins, prefix)
@@ -116,8 +97,7 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
         if side == 1 and missing == 0:
             break
         extra = missing if side == 1 else i64(0)
-        _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
-        top = largest(scores, n_blocks)
+        top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
         if top < f32(0.0) or float(top) * (1.0 + MARGIN) < floor:
             continue
         bound = f32(float(top) * (1.0 - MARGIN))
@@ -126,12 +106,13 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
         while count > 0:
             if scores[k] >= bound:
                 count -= 1
-                score = _exact(prefix[k] + extra, total, l2)
-                if score > best or (score == best and i64(k) < at):
-                    best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
+                if k == 0 or histogram[k] != 0:
+                    score = _exact(prefix[k] + extra, total, l2)
+                    if score > best or (score == best and i64(k) < at):
+                        best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
             k += u64(1)
     if best == NO_GAIN:
         return best, i64(-1), i64(0), i64(0)
     if missing == 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = i64(1)
-    return best, _bin_of(histogram, at), missing_left, left
+    return best, at, missing_left, left

@@ -7,6 +7,7 @@ import pytest
 
 from gpuens.kernels.compilation import kernel
 from gpuens.kernels.cpu.histogram import STRIDE
+from gpuens.kernels.cpu.running_sums import running_sums
 from gpuens.kernels.cpu.split import best_of_feature
 from gpuens.kernels.cpu.split_plain import LARGEST_L2, N_CANDIDATES, best_of_plain
 from gpuens.kernels.dtypes import MISSING, N_SLOTS
@@ -75,3 +76,18 @@ def test_scores_below_the_floor_may_be_given_up_others_not():
     kept = expected[:, 0] >= floor
     np.testing.assert_array_equal(found[kept], expected[kept])
     assert (found[~kept, 0] == -np.inf).sum() > 10
+
+
+@kernel
+def _running_sums(source, n, target, total):
+    total[0] = running_sums(source, n, target)
+
+
+@pytest.mark.parametrize("n", [0, 8, 256])
+def test_running_sums(n):
+    source = np.random.default_rng(n).integers(-(2**40), 2**40, 256)
+    target, total = np.zeros(256, np.int64), np.zeros(1, np.int64)
+    _running_sums(source, n, target, total)
+    np.testing.assert_array_equal(target[:n], np.cumsum(source[:n]))
+    assert total[0] == source[:n].sum()
+    assert not target[n:].any()
