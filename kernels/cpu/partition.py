@@ -6,6 +6,9 @@ fill the segment from its front, the others from its back.
     source   r0 r1 r2 r3 r4 r5            L R R L R L
     target   r0 r3 r5 | r4 r2 r1          left ->   <- right
 
+The ends of the two sides are as far apart as there are rows to come, so one counter moves both.
+Every record is written to both, without a branch; the next one on that side overwrites it.
+
 A large segment is cut into pieces that several threads take. A piece collects each side in a
 small buffer and reserves room for the whole run with one atomic addition.
 """
@@ -19,14 +22,13 @@ import numpy as np
 from ..compilation import inner, kernel
 from ..dtypes import NO_SETS, Codes
 from ..scalars.routing import is_left_category
-from .team import CACHE_LINE, atomic_add, prefetch, run, threads_for
+from .team import CACHE_LINE, atomic_add, run, threads_for
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
 PIECE = 8192
 """Rows that one thread takes at a time from a shared segment."""
 RUN = 1024
 """Rows collected before they are written to a shared segment."""
-PREFETCH_DISTANCE = 24
 
 
 @inner
@@ -53,16 +55,13 @@ def _partition_alone(goes_left):
     def partition_alone(column, source, target, begin, end, routing):
         """Partition a segment by one thread; the number of rows on the left."""
         left = u64(begin)
-        right = u64(end - 1)
-        last = end - 1
+        n_after = u64(end - begin)
         for i in range(begin, end):
-            prefetch(column, u64(u32(source[min(i + PREFETCH_DISTANCE, last)])))
             record = source[i]
-            is_left = u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
+            n_after -= u64(1)
             target[left] = record
-            target[right] = record
-            left += is_left
-            right -= u64(1) - is_left
+            target[left + n_after] = record
+            left += u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
         return i64(left) - begin
 
     return partition_alone
@@ -80,14 +79,12 @@ def _partition_piece(goes_left):
         for start in range(rows[0], rows[1], RUN):
             stop = min(start + RUN, rows[1])
             n_left = u64(0)
-            n_right = u64(0)
             for i in range(start, stop):
                 record = source[i]
-                is_left = u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
                 side[0, n_left] = record
-                side[1, n_right] = record
-                n_left += is_left
-                n_right += u64(1) - is_left
+                side[1, u64(i - start) - n_left] = record
+                n_left += u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
+            n_right = u64(stop - start) - n_left
             front = segment[0] + atomic_add(filled, at, i64(n_left))
             for i in range(n_left):
                 target[front + i] = side[0, i]
