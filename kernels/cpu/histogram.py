@@ -25,7 +25,11 @@ u32, u64, i64 = np.uint32, np.uint64, np.int64
 
 STRIDE = N_SLOTS + 8
 WORD_ENTRIES = 8 * STRIDE
-PREFETCH_DISTANCE = 16
+PREFETCH_DISTANCE = 32
+NEAR_WORDS = 1 << 18
+"""A table of so many words stays in the second-level cache, or nearly so."""
+BLOCK = 1024
+"""Rows that are added up word by word before the next ones."""
 BYTE = u64(255)
 
 
@@ -113,18 +117,50 @@ def add_rows(words, n_columns, records, begin, end, histogram):
     """Add the rows of ``records[begin:end]`` to a packed histogram.
 
     ``words`` is a row-major matrix of codes as one flat array of 64-bit words.
+
+    Word by word, the part of the histogram that is written stays in the first-level cache. Where
+    a row's other words would have to be fetched from afar once more, it goes row by row.
     """
+    n_words = (n_columns + 7) >> 3
+    n_rows = end - begin
+    is_dense = 2 * n_rows * n_words >= words.size
+    if words.size > NEAR_WORDS and n_words > 2 and not is_dense:
+        _add_row_by_row(words, n_columns, records, begin, end, histogram)
+        return
+    for first in range(begin, end, BLOCK):
+        last = min(first + BLOCK, end)
+        for word in range(n_words):
+            if word == 0 and words.size > NEAR_WORDS:
+                _add_first_word(words, n_columns, records, first, last, end, histogram)
+            else:
+                n = n_columns - 8 * word
+                add_word_of_rows(words, n_words, word, n, records, first, last, histogram)
+
+
+@inner
+def _add_first_word(words, n_columns, records, begin, end, last, histogram):
+    """Add the first word of the rows and ask for those of the rows to come, up to ``last``."""
+    n_words = u64((n_columns + 7) >> 3)
+    for i in range(begin, end):
+        _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
+        record = records[u64(i)]
+        codes = words[u64(u32(record)) * n_words]
+        if n_columns >= 8:
+            add_word(histogram, u64(0), codes, unpack_record(record))
+        else:
+            add_partial_word(histogram, u64(0), codes, unpack_record(record), n_columns)
+
+
+@inner
+def _add_row_by_row(words, n_columns, records, begin, end, histogram):
     n_words = u64((n_columns + 7) >> 3)
     n_full = u64(n_columns >> 3)
     tail = n_columns & 7
     entries = u64(WORD_ENTRIES)
     last = end - 1
     for i in range(begin, end):
-        ahead = u64(u32(records[min(i + PREFETCH_DISTANCE, last)])) * n_words
-        prefetch(words, ahead)
-        if n_words > u64(4):
-            prefetch(words, ahead + n_words - u64(1))
-        record = records[i]
+        _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last))])
+        record = records[u64(i)]
         v = unpack_record(record)
         base = u64(u32(record)) * n_words
         o = u64(0)
@@ -133,6 +169,31 @@ def add_rows(words, n_columns, records, begin, end, histogram):
             o += entries
         if tail > 0:
             add_partial_word(histogram, o, words[base + n_full], v, tail)
+
+
+@inner
+def _prefetch_row(words, n_words, record):
+    row = u64(u32(record)) * n_words
+    prefetch(words, row)
+    if n_words > u64(4):
+        prefetch(words, row + n_words - u64(1))
+
+
+@inner
+def add_word_of_rows(words, n_words, word, n, records, begin, end, histogram):
+    """Add one word of the rows, which has n columns or, where n > 8, eight."""
+    stride, at = u64(n_words), u64(word)
+    o = u64(word * WORD_ENTRIES)
+    if n >= 8:
+        for i in range(u64(begin), u64(end)):
+            record = records[i]
+            codes = words[u64(u32(record)) * stride + at]
+            add_word(histogram, o, codes, unpack_record(record))
+    else:
+        for i in range(u64(begin), u64(end)):
+            record = records[i]
+            codes = words[u64(u32(record)) * stride + at]
+            add_partial_word(histogram, o, codes, unpack_record(record), n)
 
 
 @kernel

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuens.kernels.compilation import kernel
+from gpuens.kernels.cpu.histogram import NEAR_WORDS, STRIDE, add_rows
 from gpuens.kernels.dtypes import MISSING, N_SLOTS
 from gpuens.kernels.histogram import histogram
 from gpuens.kernels.scalars.scales import MAX_QUANTISED, MAX_ROWS
@@ -99,3 +101,29 @@ def test_blocks_of_rows_add_up_to_the_whole(oracle, pack, n, shares, seed):
     whole = run(oracle, columns, records, [0], [n])[0]
     blocks = run(oracle, columns, records, cuts[:-1], cuts[1:])
     np.testing.assert_array_equal(blocks.sum(axis=0), whole)
+
+
+@kernel
+def _add_rows(words, n_columns, records, packed):
+    add_rows(words, n_columns, records, 0, records.size, packed)
+
+
+@pytest.mark.parametrize("n_columns", [5, 11, 16, 29])
+@pytest.mark.parametrize("share", [1.0, 0.01])
+@pytest.mark.parametrize("near", [True, False])
+def test_every_way_through_a_table_adds_up_the_same(pack, n_columns, share, near):
+    """Word by word or row by row, with the table in the cache or far away."""
+    rng = np.random.default_rng(n_columns)
+    n_words = (n_columns + 7) // 8
+    n = 3000 if near else NEAR_WORDS // n_words + 100
+    codes = np.zeros((n, 8 * n_words), np.uint8)
+    codes[:, :n_columns] = rng.integers(0, 256, (n, n_columns))
+    rows = np.flatnonzero(rng.random(n) < share)
+    g, h = rng.integers(-32767, 32768, rows.size), rng.integers(0, 32768, rows.size)
+    packed = np.zeros((n_words * 8, STRIDE), np.int64)
+    _add_rows(codes.reshape(-1).view(np.uint64), n_columns, pack(g, h, rows), packed.reshape(-1))
+    for f in range(n_columns):
+        found = codes[rows, f]
+        sums = [np.bincount(found, weights=v, minlength=256).astype(np.int64) for v in (g, h)]
+        np.testing.assert_array_equal(packed[f, :256], (sums[0] << 32) + sums[1])
+    assert not packed[n_columns:].any()
