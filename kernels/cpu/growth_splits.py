@@ -63,6 +63,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
     is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
     total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
+    bounds = work.bounds[frontier.nodes[x].slot]
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
@@ -75,7 +76,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
                 expand(bins, feature, work.expanded[thread])
                 bins = work.expanded[thread]
             if is_plain:
-                _best_of_plain(
+                bounds[f] = _best_of_plain(
                     bins, feature.n_bins, f, total, limits,
                     work.prefix[thread], work.approximate[thread], best,
                 )  # fmt: skip
@@ -90,16 +91,18 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
 
 @inner
 def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
-    """Make a feature's best split ``best`` if it is better, or as good and of a lower feature."""
+    """Make a feature's best split ``best`` if it is better, or as good and of a lower feature; the
+    bound of its score (see ``best_of_plain``)."""
     score, bin_, missing_left, left = best_of_plain(
         bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
     )
-    if score > best.score or (score == best.score and score > fr.NO_GAIN and f < best.feature):
+    if bin_ >= 0 and (score > best.score or (score == best.score and f < best.feature)):
         best.score = score
         best.feature = f
         best.bin = bin_
         best.missing_left = missing_left
         best.left = left
+    return score
 
 
 @inner
@@ -195,8 +198,8 @@ def recheck(thread, table, frontier, params, work):
         records = table.records[node.depth & 1]
         limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
         is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
-        total = (node.g << i64(32)) + node.h
         histogram = work.spare[thread]
+        has_bounds = is_plain and node.slot >= 0
         if node.slot >= 0:
             histogram = work.histograms[node.slot]
         else:
@@ -211,6 +214,9 @@ def recheck(thread, table, frontier, params, work):
                 counted[f] = 1 if counting or allowed[f] == 0 else 0
                 by_feature[f].score = fr.NO_GAIN
                 if allowed[f] == 1:
+                    if has_bounds and not counting:
+                        by_feature[f].score = work.bounds[node.slot, f]
+                        continue
                     feature = table.layout.features[f]
                     o = feature.column * STRIDE
                     bins = histogram[o : o + N_SLOTS]
@@ -219,12 +225,6 @@ def recheck(thread, table, frontier, params, work):
                         bins = work.expanded[thread]
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]
-                    if is_plain and not counting:
-                        _best_of_plain(
-                            bins, feature.n_bins, f, total, limits,
-                            work.prefix[thread], work.approximate[thread], best,
-                        )  # fmt: skip
-                        continue
                     _best_of_feature(
                         thread, table, frontier, params, work, x, limits, bins, f, counts, best
                     )

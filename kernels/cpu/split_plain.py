@@ -86,19 +86,24 @@ def _exact(left, total, l2):
 def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
     """The best split of one feature: (score, bin, missing_left, packed left sums).
 
-    As ``best_of_feature``, but a score below ``floor`` may be given up as -inf; ``l2`` is at
-    most ``LARGEST_L2``; entries behind the last bin are zero up to a multiple of ``LANES``; the
-    scratch has N_CANDIDATES entries, int64 and float32.
+    As ``best_of_feature``, but of a score below ``floor`` there may be a bound only: no split has
+    a higher score, and the bin is -1. ``l2`` is at most ``LARGEST_L2``; entries behind the last
+    bin are zero up to a multiple of ``LANES``; the scratch has N_CANDIDATES entries, int64 and
+    float32.
     """
     missing = histogram[MISSING]
     n_blocks = _candidates(histogram, n_bins, prefix)
     best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
+    limit = NO_GAIN
     for side in range(2):
         if side == 1 and missing == 0:
             break
         extra = missing if side == 1 else i64(0)
         top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
-        if top < f32(0.0) or float(top) * (1.0 + MARGIN) < floor:
+        if top < f32(0.0):
+            continue
+        limit = max(limit, float(top) * (1.0 + MARGIN))
+        if float(top) * (1.0 + MARGIN) < floor:
             continue
         bound = f32(float(top) * (1.0 - MARGIN))
         first, count = at_least(scores, n_blocks, bound)
@@ -111,8 +116,8 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
                     if score > best or (score == best and i64(k) < at):
                         best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
             k += u64(1)
-    if best == NO_GAIN:
-        return best, i64(-1), i64(0), i64(0)
+    if best == NO_GAIN or best < floor:
+        return limit, i64(-1), i64(0), i64(0)
     if missing == 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = i64(1)
     return best, at, missing_left, left
