@@ -51,7 +51,7 @@ def _grow_worker(
         wait(barrier, n_threads)
         histograms(table, frontier, work)
         wait(barrier, n_threads)
-        evaluate(thread, table, frontier, params, work)
+        evaluate(thread, n_threads, table, frontier, params, work)
         recheck(thread, table, frontier, params, work)
         wait(barrier, n_threads)
         if thread == 0:

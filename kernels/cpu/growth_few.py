@@ -39,8 +39,8 @@ def _add_rows(words, n_columns, word, records, begin, end, sums):
 
 @inner
 def best_of_few_rows(thread, table, frontier, params, work, x, word, best):
-    """Best split of a node among eight features that leaves both children enough rows."""
-    best.score = fr.NO_GAIN
+    """Make the best split by eight features that leaves both children enough rows ``best``, if it
+    is better."""
     if not fr.can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]

@@ -22,7 +22,9 @@ LOW = i64(0xFFFFFFFF)
 
 
 @inner
-def evaluate(thread, table, frontier, params, work):
+def evaluate(thread, n_threads, table, frontier, params, work):
+    """One thread alone goes on with the best split of a pair's words before, which spares the
+    exact scores of most later features; several threads leave one in every word."""
     slots = table.layout.column_slots
     n_words = work.best.shape[1]
     n_tasks = frontier.state[fr.N_PAIRS] * n_words
@@ -36,6 +38,9 @@ def evaluate(thread, table, frontier, params, work):
         last = min(first + 8, slots.size)
         pair = frontier.pairs[p]
         best = work.best[p, word]
+        best[0].score = best[1].score = fr.NO_GAIN
+        if n_threads == 1:
+            best = work.best[p, 0]
         if has_few_rows(frontier, params, pair):
             best_of_few_rows(thread, table, frontier, params, work, pair.build, word, best[0])
             if pair.sibling >= 0:
@@ -53,8 +58,8 @@ def evaluate(thread, table, frontier, params, work):
 
 @inner
 def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
-    """Best split of a node among eight features, without counting rows."""
-    best.score = fr.NO_GAIN
+    """Make the best split of a node by eight features ``best``, if it is better, without counting
+    rows."""
     if not fr.can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]
