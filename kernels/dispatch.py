@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -60,4 +61,9 @@ def implementation(op: str, array: Any) -> ModuleType:
     array : array
         Its main argument.
     """
-    return import_module(f"{__package__}.{implementation_for(array).value}.{op}")
+    return _module(op, implementation_for(array))
+
+
+@functools.cache
+def _module(op: str, implementation: Implementation) -> ModuleType:
+    return import_module(f"{__package__}.{implementation.value}.{op}")
