@@ -195,6 +195,8 @@ class Forest:
 
     def add_to(self, raw: Any, X: Any, device: Device = CPU) -> None:
         """Add the sum of the trees' values to raw predictions, in place."""
+        if self.n_trees == 0:  # before a training: rows are not even looked at
+            return
         with device.active():
             traverse(self._trees_on(device), X, raw)
 
