@@ -17,9 +17,9 @@ from gpuens.kernels.add_leaf_values import add_leaf_values
 from gpuens.kernels.bin_values import bin_values
 from gpuens.kernels.cart import GINI, CartParams, CartTable, CartTarget
 from gpuens.kernels.dtypes import MAX_BINS, N_SLOTS, Codes, NodeValues, Scales
-from gpuens.kernels.frontier import UNLIMITED
 from gpuens.kernels.gradients import gradients
 from gpuens.kernels.grow_cart import grow_cart
+from gpuens.kernels.growth_params import UNLIMITED
 from gpuens.kernels.histogram import histogram
 from gpuens.kernels.leaf_sums import leaf_sums
 from gpuens.kernels.partition import partition

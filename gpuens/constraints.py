@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .kernels.compilation import kernel
-from .kernels.frontier import FeatureRules
 from .kernels.grow import GrownTrees
+from .kernels.growth_params import FeatureRules
 from .kernels.scalars.bounds import between_values, within
 from .tree_parameters import monotone_constraints
 

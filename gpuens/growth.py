@@ -25,8 +25,8 @@ from .gradient_sampling import (
 from .kernels.add_leaf_values import add_leaf_values
 from .kernels.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from .kernels.each import each
-from .kernels.frontier import NO_RULES, FeatureRules, GrowthParams
 from .kernels.grow import GrownTrees, grow
+from .kernels.growth_params import NO_RULES, FeatureRules, GrowthParams
 from .kernels.quantise import quantise
 from .kernels.scalars.primitives import vectorise
 from .kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey

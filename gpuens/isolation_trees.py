@@ -17,7 +17,7 @@ from .devices import CPU, Device
 from .forest import Forest
 from .kernels.cart import SQUARED_ERROR, CartParams, CartTable
 from .kernels.cpu.team import get_threads
-from .kernels.frontier import UNLIMITED
+from .kernels.growth_params import UNLIMITED
 from .kernels.scalars import isolation
 from .kernels.scalars.primitives import vectorise
 from .tree_growth import grow_forest, tree_key

@@ -14,7 +14,7 @@ from .config import available_threads
 from .custom_metrics import ArrayMetric, CustomMetric
 from .gradient_sampling import SCHEMES
 from .kernels.dtypes import MAX_BINS
-from .kernels.frontier import UNLIMITED, GrowthParams
+from .kernels.growth_params import UNLIMITED, GrowthParams
 from .learning_rates import schedule_of
 from .value_checks import is_bool
 

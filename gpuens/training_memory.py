@@ -15,7 +15,7 @@ from .kernels import frontier as fr
 from .kernels.cart import SCRATCH_BYTES
 from .kernels.cpu.team import get_threads
 from .kernels.dtypes import CODE_WORDS, N_SLOTS, ROW_ALIGNMENT
-from .kernels.frontier import GrowthParams
+from .kernels.growth_params import GrowthParams
 from .memory import format_bytes
 from .parameters import growth_params
 
@@ -217,13 +217,13 @@ def _histograms(n_features: int, n_nodes: int, params: GrowthParams) -> int:
     number of nodes fits."""
     if params.max_leaves == 1:
         return 0
-    return fr._n_slots(n_features, n_nodes) * n_features * HISTOGRAM_BYTES
+    return fr.n_slots(n_features, n_nodes) * n_features * HISTOGRAM_BYTES
 
 
 def _candidates(n_features: int, n_nodes: int, estimator: Any) -> int:
     """The best split of each feature, of the nodes that a round looks at: the new ones, two for
     each histogram, and those to look at again."""
-    n_looked = 3 * min(fr._n_slots(n_features, n_nodes), n_nodes)
+    n_looked = 3 * min(fr.n_slots(n_features, n_nodes), n_nodes)
     return n_looked * n_features * (20 + _sets(estimator))
 
 

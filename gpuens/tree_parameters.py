@@ -13,7 +13,7 @@ import numpy as np
 from .criteria import Problem
 from .kernels.cart import CartParams
 from .kernels.dtypes import MAX_BINS
-from .kernels.frontier import UNLIMITED
+from .kernels.growth_params import UNLIMITED
 from .parameters import threads_of
 from .value_checks import is_bool
 

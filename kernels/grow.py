@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import frontier as fr
 from .compilation import callable_from_python
 from .dispatch import implementation
 from .dtypes import CODE_WORDS, Codes, TreeRecords
-from .frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
+from .frontier import Frontier
+from .growth_numbering import emit, finish
+from .growth_params import NO_RULES, FeatureRules, GrowthParams
 
-_finish = callable_from_python(fr.finish)
-_emit = callable_from_python(fr.emit)
+_finish = callable_from_python(finish)
+_emit = callable_from_python(emit)
 
 
 class GrownTrees(NamedTuple):
@@ -60,7 +61,7 @@ def grow(
     """Grow trees on the integer statistics of their rows.
 
     All trees of the batch share one frontier: each round is one partition, one histogram and
-    one split over the nodes of all of them. See ``frontier`` for the order of growth.
+    one split over the nodes of all of them. See ``growth_order`` for the order of growth.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
 
 
 def emitted(frontier: Frontier, order: np.ndarray, offset: np.ndarray, leaf: Any) -> GrownTrees:
-    """The trees in the order that ``frontier.finish`` has found, with the given ``leaf``."""
+    """The trees in the order that ``growth_numbering`` has found, with the given ``leaf``."""
     n_nodes = int(offset[-1])
     trees = GrownTrees(
         offset=offset,

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from .. import frontier as fr
+from .. import growth_nodes, growth_numbering, growth_order
 from ..compilation import kernel_without_allocation
 from ..derived import derived
 from ..dtypes import Codes, TreeRecords
-from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
+from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
+from ..growth_params import NO_RULES, FeatureRules, GrowthParams
 from .bundles import layout
 from .growth_rows import (
     histograms,
@@ -44,7 +46,7 @@ def _grow_worker(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
     if thread == 0:
-        fr.start(frontier, params)
+        growth_nodes.start(frontier, params)
     while True:
         if thread == 0:
             plan_histograms(frontier, params, work, n_threads)
@@ -56,7 +58,7 @@ def _grow_worker(
         wait(barrier, n_threads)
         if thread == 0:
             settle_nodes(frontier, params, work)
-            fr.choose(frontier, params)
+            growth_order.choose(frontier, params)
             plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:
@@ -66,9 +68,9 @@ def _grow_worker(
         if thread == 0:
             for k in range(frontier.state[fr.N_EXPAND]):
                 frontier.expand[k].n_left = work.filled[2 * k]
-            fr.commit(frontier, params)
+            growth_nodes.commit(frontier, params)
     if thread == 0:
-        fr.finish(frontier, params, order, tree_offset)
+        growth_numbering.finish(frontier, params, order, tree_offset)
     wait(barrier, n_threads)
     scatter_leaves(table, frontier, work, leaf)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..cart import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from ..compilation import inlined, kernel, kernel_without_allocation
-from ..frontier import UNLIMITED
+from ..growth_params import UNLIMITED
 from ..scalars.rng import draw
 from .cart_nodes import find_split
 from .cart_numbering import emitted

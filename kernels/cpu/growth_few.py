@@ -13,6 +13,8 @@ import numpy as np
 from .. import frontier as fr
 from ..compilation import inner
 from ..dtypes import N_SLOTS
+from ..growth_features import allow_features
+from ..growth_limits import can_split, l2_of, least_h
 from .bundles import expand
 from .histogram import STRIDE, add_partial_word, add_word
 from .split_few import best_of_few, counted
@@ -41,11 +43,11 @@ def _add_rows(words, n_columns, word, records, begin, end, sums):
 def best_of_few_rows(thread, table, frontier, params, work, x, word, best):
     """Make the best split by eight features that leaves both children enough rows ``best``, if it
     is better."""
-    if not fr.can_split(frontier, params, x):
+    if not can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]
-    fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
-    least_h, l2 = fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x)
+    allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    least, l2 = least_h(frontier, params, x), l2_of(frontier, params, x)
     node = frontier.nodes[x]
     total = (node.g << i64(40)) + (node.h << i64(16)) + (node.end - node.begin)
     layout = table.layout
@@ -66,7 +68,7 @@ def best_of_few_rows(thread, table, frontier, params, work, x, word, best):
                 expand(bins, feature, work.expanded[thread])
                 bins_of_feature = work.expanded[thread]
             score, bin_, missing_left, left = best_of_few(
-                bins_of_feature, feature.n_bins, total, least_h, params.min_samples_leaf, l2,
+                bins_of_feature, feature.n_bins, total, least, params.min_samples_leaf, l2,
                 best.score, work.prefix[thread], work.bin_of[thread], work.approximate[thread],
             )  # fmt: skip
             if score > best.score or (

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import frontier as fr
 from ..compilation import inner
+from ..growth_limits import l2_of
 from .growth_tables import (
     EVALUATE,
     HISTOGRAM,
@@ -131,7 +132,7 @@ def has_few_rows(frontier, params, pair):
     """Whether both nodes are so small that they do not need a histogram (see ``growth_few``)."""
     x = pair.build if pair.sibling < 0 else pair.sibling
     node = frontier.nodes[x]
-    is_plain = frontier.rules.size == 0 and fr.l2_of(frontier, params, x) <= LARGEST_L2
+    is_plain = frontier.rules.size == 0 and l2_of(frontier, params, x) <= LARGEST_L2
     return is_plain and node.end - node.begin <= FEW_ROWS
 
 

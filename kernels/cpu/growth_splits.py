@@ -7,6 +7,18 @@ import numpy as np
 from .. import frontier as fr
 from ..compilation import inner
 from ..dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
+from ..growth_features import allow_features
+from ..growth_limits import (
+    can_split,
+    category_l2,
+    category_least_h,
+    category_smoothing,
+    direction_of,
+    kind_of,
+    l2_of,
+    least_h,
+)
+from ..growth_nodes import settle
 from .bundles import expand
 from .category_arrangement import COUNTS, PLACES, SUMS, arrange, fill_left_codes
 from .growth_few import best_of_few_rows
@@ -60,12 +72,12 @@ def evaluate(thread, n_threads, table, frontier, params, work):
 def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
     """Make the best split of a node by eight features ``best``, if it is better, without counting
     rows."""
-    if not fr.can_split(frontier, params, x):
+    if not can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]
-    fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
     no_counts = work.row_counts[thread, :0]
-    limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
+    limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
     is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
     total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
     bounds = work.bounds[frontier.nodes[x].slot]
@@ -126,13 +138,13 @@ def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, 
     n_bins = table.layout.features[f].n_bins
     total = (node.g << i64(32)) + node.h
     least_h, l2 = limits
-    kind = fr.kind_of(frontier, f)
+    kind = kind_of(frontier, f)
     lines = work.arranged[thread]
     n_used = n_bins
     if kind != NUMERIC:
         least, smoothing = (
-            fr.category_least_h(frontier, params, x),
-            fr.category_smoothing(frontier, params, x),
+            category_least_h(frontier, params, x),
+            category_smoothing(frontier, params, x),
         )
         n_used = arrange(
             bins, n_bins, total, kind == ALONE, least, smoothing, row_counts,
@@ -141,7 +153,7 @@ def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, 
         bins = lines[SUMS]
         row_counts = lines[COUNTS, : row_counts.size]
         if kind == ORDERED:
-            l2 = fr.category_l2(frontier, params, x)
+            l2 = category_l2(frontier, params, x)
     best.feature = f
     best.score, best.bin, best.missing_left, best.left = best_of_feature(
         bins,
@@ -153,7 +165,7 @@ def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, 
             l2,
             node.low,
             node.high,
-            fr.direction_of(frontier, f),
+            direction_of(frontier, f),
         ),
         row_counts,
         node.end - node.begin,
@@ -201,7 +213,7 @@ def recheck(thread, table, frontier, params, work):
         x = frontier.recheck[k]
         node = frontier.nodes[x]
         records = table.records[node.depth & 1]
-        limits = (fr.least_h(frontier, params, x), fr.l2_of(frontier, params, x))
+        limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
         is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
         histogram = work.spare[thread]
         has_bounds = is_plain and node.slot >= 0
@@ -210,7 +222,7 @@ def recheck(thread, table, frontier, params, work):
         else:
             clear_used(table.layout.column_slots, 0, n_columns, histogram, histogram)
             add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
-        fr.allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+        allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
         f = i64(0)
         counting = False
         while True:
@@ -255,7 +267,7 @@ def _settle(frontier, params, x, best):
     if best.bin < 0 and best.score > fr.NO_GAIN:
         for w in range(CODE_WORDS):
             frontier.left_codes[x, w] = best.codes[w]
-    fr.settle(frontier, params, x, best.score)
+    settle(frontier, params, x, best.score)
 
 
 @inner

@@ -27,8 +27,9 @@ import numpy as np
 from .. import frontier as fr
 from ..derived import derived
 from ..dtypes import CODE_WORDS, N_SLOTS, Codes, TreeRecords
-from ..frontier import NO_RULES, UNLIMITED, FeatureRules, Frontier, GrowthParams
+from ..frontier import Frontier
 from ..grow import GrownTrees, finished
+from ..growth_params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, graphs, partition
 from .growth_control import (
     BLOCK,

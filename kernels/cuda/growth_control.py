@@ -1,9 +1,10 @@
 """What one block decides between the launches over rows, all of it on the device.
 
-``kernels.frontier``, the control of growth, is compiled for the device as it is. What concerns a
-tree or a node alone is shared among the threads of the first block, and so is the plan of the next
-launch: the tiles of rows that its blocks take in turn. What changes common tables is left to its
-first thread. Further blocks, without which Numba would warn, have nothing to do.
+The control of growth (``kernels.growth_order`` and its neighbours) is compiled for the device as it
+is. What concerns a tree or a node alone is shared among the threads of the first block, and so is
+the plan of the next launch: the tiles of rows that its blocks take in turn. What changes common
+tables is left to its first thread. Further blocks, without which Numba would warn, have nothing to
+do.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import frontier as fr
+from .. import growth_features, growth_limits, growth_nodes, growth_numbering, growth_order
 from ..compilation import callable_from_python
 from ..dtypes import NUMERIC
 from .growth_tables import IS_DONE, N_LOOKED, N_TILES, frontier_of, params_of
@@ -27,25 +29,25 @@ ROWS_BLOCK = block_size(256)
 
 
 def control(function: Any) -> Any:
-    """A function of ``frontier`` as a kernel calls it."""
+    """A function of the control as a kernel calls it."""
     return callable_from_python(function) if is_simulated() else function
 
 
-start = control(fr.start)
-simulate = control(fr.simulate)
-open_needed = control(fr.open_needed)
-commit = control(fr.commit)
-release = control(fr.release)
-take_gain = control(fr.take_gain)
-forget_choice = control(fr.forget_choice)
-inherit_leaf = control(fr.inherit_leaf)
-can_split = control(fr.can_split)
-least_h = control(fr.least_h)
-l2_of = control(fr.l2_of)
-category_least_h = control(fr.category_least_h)
-category_l2 = control(fr.category_l2)
-category_smoothing = control(fr.category_smoothing)
-allow_features = control(fr.allow_features)
+start = control(growth_nodes.start)
+simulate = control(growth_order.simulate)
+open_needed = control(growth_order.open_needed)
+commit = control(growth_nodes.commit)
+release = control(growth_nodes.release)
+take_gain = control(growth_nodes.take_gain)
+forget_choice = control(growth_numbering.forget_choice)
+inherit_leaf = control(growth_numbering.inherit_leaf)
+can_split = control(growth_limits.can_split)
+least_h = control(growth_limits.least_h)
+l2_of = control(growth_limits.l2_of)
+category_least_h = control(growth_limits.category_least_h)
+category_l2 = control(growth_limits.category_l2)
+category_smoothing = control(growth_limits.category_smoothing)
+allow_features = control(growth_features.allow_features)
 
 
 @device_function
@@ -330,7 +332,7 @@ def choose_nodes(
             counts[IS_DONE] = 1
 
 
-number_nodes = control(fr.number_nodes)
+number_nodes = control(growth_numbering.number_nodes)
 
 if is_simulated():
 

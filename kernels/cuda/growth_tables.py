@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from .. import frontier as fr
 from ..dtypes import CODE_WORDS
-from ..frontier import Frontier, GrowthParams
+from ..frontier import N_NODES, Frontier
+from ..growth_params import GrowthParams
 from .fetch import Fetched
 from .target import device_function, download, empty, is_simulated, records_in, write
 from .tiles import TILE
@@ -168,7 +168,7 @@ class Arena:
         part("counts", counts, host, begin)
         if not counts[IS_DONE]:
             return False
-        n_nodes = int(frontier.state[fr.N_NODES])
+        n_nodes = int(frontier.state[N_NODES])
         for name in ("nodes", "left_codes"):
             filled = getattr(frontier, name)[:n_nodes]
             source, offset = host, begin

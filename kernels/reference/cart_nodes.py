@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ..cart import CartParams, CartTable, CartTarget, GrownCart
-from ..frontier import UNLIMITED
+from ..growth_params import UNLIMITED
 from ..scalars import rng
 from ..scalars.primitives import vectorise
 from .cart_scores import weight_of

@@ -1,7 +1,7 @@
 """Growth driven from the host, one operation after the other.
 
 The operations dispatch on the arrays, and the control, shared with the CPU's compiled loop and the
-device's, is ``frontier``.
+device's, is in ``growth_order`` and its neighbours.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from .. import frontier as fr
+from .. import growth_features, growth_limits, growth_nodes, growth_order
 from ..compilation import callable_from_python
 from ..dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
-from ..frontier import NO_RULES, FeatureRules, Frontier, GrowthParams
+from ..frontier import Frontier
 from ..grow import GrownTrees, finished
+from ..growth_params import NO_RULES, FeatureRules, GrowthParams
 from ..histogram import histogram
 from ..partition import partition
 from ..scatter_leaves import scatter_leaves
@@ -39,18 +41,18 @@ from . import to_host
 ) = (
     callable_from_python(function)
     for function in (
-        fr.start,
-        fr.choose,
-        fr.commit,
-        fr.settle,
-        fr.release,
-        fr.can_split,
-        fr.least_h,
-        fr.l2_of,
-        fr.category_least_h,
-        fr.category_smoothing,
-        fr.category_l2,
-        fr.allow_features,
+        growth_nodes.start,
+        growth_order.choose,
+        growth_nodes.commit,
+        growth_nodes.settle,
+        growth_nodes.release,
+        growth_limits.can_split,
+        growth_limits.least_h,
+        growth_limits.l2_of,
+        growth_limits.category_least_h,
+        growth_limits.category_smoothing,
+        growth_limits.category_l2,
+        growth_features.allow_features,
     )
 )
 

@@ -23,7 +23,7 @@ from gpuens.kernels.cuda.growth_tables import READ, WRITTEN, Arena
 from gpuens.kernels.cuda.newton_steps import newton_steps
 from gpuens.kernels.cuda.quantise import quantise
 from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes, NodeValues, Scales, TreeRecords, Update
-from gpuens.kernels.frontier import FeatureRules, GrowthParams
+from gpuens.kernels.growth_params import NO_RULES, FeatureRules, GrowthParams
 from gpuens.kernels.scalars.losses import BinomialLogLoss
 from gpuens.kernels.traverse import Trees
 from tests import host_cupy
@@ -71,7 +71,7 @@ def frontier_of(rules: FeatureRules) -> fr.Frontier:
     return fr.allocate([60, N_ROWS - 60], np.zeros(2, np.uint64), PARAMS, n_bins, rules)
 
 
-@pytest.mark.parametrize("rules", [fr.NO_RULES, RULED], ids=["numbers", "rules"])
+@pytest.mark.parametrize("rules", [NO_RULES, RULED], ids=["numbers", "rules"])
 def test_tables_lie_beside_each_other(launches, rules):
     """Each where the host writes and reads it; those that are empty take no room."""
     frontier = frontier_of(rules)
@@ -128,7 +128,7 @@ def on_host(table):
 
 
 @pytest.mark.parametrize("params", [PARAMS, PARAMS._replace(colsample_bynode=0.5)])
-@pytest.mark.parametrize("rules", [fr.NO_RULES, RULED], ids=["numbers", "rules"])
+@pytest.mark.parametrize("rules", [NO_RULES, RULED], ids=["numbers", "rules"])
 def test_growth_can_be_launched(launches, rules, params):
     xp = target._arrays()
     rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
@@ -176,7 +176,7 @@ def test_growth_can_be_captured(launches, monkeypatch, launcher):
     rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
     codes = Codes(rows, xp.zeros((N_FEATURES, N_ROWS), np.uint8))
     n_bins = np.full(N_FEATURES, 10)
-    workspace = Workspace(codes, n_bins, 104, frontier_of(fr.NO_RULES), PARAMS)
+    workspace = Workspace(codes, n_bins, 104, frontier_of(NO_RULES), PARAMS)
     if launcher == "direct":
         monkeypatch.setattr(launching, "_compiled", lambda function, args: function)
         monkeypatch.setattr("cuda.core.launch", lambda stream, *_: direct.append(stream.handle))

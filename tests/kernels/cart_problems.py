@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpuens.kernels.cart import GINI, CartParams, CartTable, CartTarget, GrownCart
-from gpuens.kernels.frontier import UNLIMITED
 from gpuens.kernels.grow_cart import grow_cart
+from gpuens.kernels.growth_params import UNLIMITED
 
 UNIT = 2**10
 """Fixed-point targets count in units of 1 / UNIT."""

@@ -8,8 +8,8 @@ import pytest
 from gpuens.kernels import frontier as fr
 from gpuens.kernels.cpu import bundles
 from gpuens.kernels.dtypes import MISSING, Scales
-from gpuens.kernels.frontier import UNLIMITED, GrowthParams
 from gpuens.kernels.grow import GrownTrees, grow
+from gpuens.kernels.growth_params import UNLIMITED, GrowthParams
 from gpuens.kernels.reference.grow import _Batch
 
 N_BINS = np.array([200, 2, 3, 1, 2, 17], np.int32)

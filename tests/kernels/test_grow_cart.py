@@ -23,7 +23,7 @@ from gpuens.kernels.cart import (
     WEIGHT_MASK,
     GrownCart,
 )
-from gpuens.kernels.frontier import UNLIMITED
+from gpuens.kernels.growth_params import UNLIMITED
 from tests.kernels.cart_problems import (
     UNIT,
     Problem,

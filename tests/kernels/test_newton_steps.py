@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.dtypes import Scales, Totals
-from gpuens.kernels.frontier import UNLIMITED, GrowthParams
 from gpuens.kernels.gradients import gradients
 from gpuens.kernels.grow import grow
+from gpuens.kernels.growth_params import UNLIMITED, GrowthParams
 from gpuens.kernels.newton_steps import newton_steps
 from gpuens.kernels.quantise import quantise
 from gpuens.kernels.scalars.losses import SquaredError

@@ -22,8 +22,8 @@ from gpuens.kernels.dtypes import (
     NodeBounds,
     Scales,
 )
-from gpuens.kernels.frontier import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.grow import GrownTrees, grow
+from gpuens.kernels.growth_params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.partition import partition
 from gpuens.kernels.scalars import bounds as formulas
 from gpuens.kernels.scalars.primitives import vectorise
