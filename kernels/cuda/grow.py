@@ -26,26 +26,20 @@ import numpy as np
 
 from .. import frontier as fr
 from ..derived import derived
-from ..dtypes import CODE_WORDS, N_SLOTS, Codes, TreeRecords
+from ..dtypes import CODE_WORDS, N_SLOTS, NUMERIC, Codes, TreeRecords
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..growth_params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, graphs, partition
-from .growth_control import (
-    BLOCK,
-    ROWS_BLOCK,
-    choose_nodes,
-    draw_allowed,
-    has_categories,
-    number_leaves,
-    open_nodes,
-)
+from .growth_control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .growth_plan import BLOCK
 from .growth_splits import best_of_nodes, clear_histograms, search_kernel
 from .growth_tables import Arena, Tables
 from .histogram import LEAST_TILE, add_histograms, most_blocks
 from .partition import move_tiles
 from .scatter_leaves import scatter_tiles
 from .target import (
+    block_size,
     blocks_for,
     blocks_for_rows,
     empty,
@@ -56,6 +50,7 @@ from .target import (
 )
 from .totals import on_device
 
+ROWS_BLOCK = block_size(256)
 DRAWING_THREADS = 8 if is_simulated() else 1024
 """Nodes whose features are drawn at the same time."""
 MORE_ROUNDS = 2
@@ -289,3 +284,8 @@ def are_features_drawn(params: GrowthParams, frontier: Frontier) -> bool:
     """Whether nodes may use some of the features only."""
     shares = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode
     return shares != 1.0 or frontier.members.size > 0 or params.max_path_features != UNLIMITED
+
+
+def has_categories(rules: np.ndarray) -> bool:
+    """Whether a feature of the host's ``rules`` is split by categories."""
+    return bool((rules["kind"] != NUMERIC).any())

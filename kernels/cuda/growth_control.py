@@ -16,16 +16,14 @@ import numpy as np
 from .. import frontier as fr
 from .. import growth_features, growth_limits, growth_nodes, growth_numbering, growth_order
 from ..compilation import callable_from_python
-from ..dtypes import NUMERIC
+from .growth_plan import BLOCK, count_tiles, fair_size, write_tiles
 from .growth_tables import IS_DONE, N_LOOKED, N_TILES, frontier_of, params_of
 from .partition import TILE as PARTITION_TILE
-from .target import block_size, cuda, device_function, is_simulated, kernel
+from .target import cuda, device_function, is_simulated, kernel
 
-i64, u64 = np.int64, np.uint64
+i64 = np.int64
 
-BLOCK = block_size(512)
 WARP = 32
-ROWS_BLOCK = block_size(256)
 
 
 def control(function: Any) -> Any:
@@ -40,6 +38,7 @@ commit = control(growth_nodes.commit)
 release = control(growth_nodes.release)
 take_gain = control(growth_nodes.take_gain)
 forget_choice = control(growth_numbering.forget_choice)
+number_nodes = control(growth_numbering.number_nodes)
 inherit_leaf = control(growth_numbering.inherit_leaf)
 can_split = control(growth_limits.can_split)
 least_h = control(growth_limits.least_h)
@@ -51,77 +50,6 @@ allow_features = control(growth_features.allow_features)
 
 
 @device_function
-def write_tiles(nodes, of, n, by_slot, first_tile, size, tiles, t):
-    """Cut the rows of nodes into tiles of ``size`` rows.
-
-    ``of`` are the nodes, ``first_tile`` where the tiles of each begin. A tile belongs to the
-    slot of its node or to the node's entry in ``of``.
-    """
-    for k in range(n):
-        node = nodes[of[k]]
-        first = first_tile[k]
-        n_own = first_tile[k + 1] - first
-        piece = i64(t)
-        while piece < n_own:
-            tile = tiles[first + piece]
-            tile.of = node.slot if by_slot else k
-            tile.buffer = node.depth & 1
-            tile.begin = node.begin + piece * size
-            tile.end = min(node.begin + (piece + 1) * size, node.end)
-            piece += BLOCK
-
-
-@device_function
-def running_sums(sums, t):
-    """Replace the entries of a shared array, one a thread, by the sums up to them."""
-    cuda.syncthreads()
-    step = 1
-    while step < BLOCK:
-        before = i64(0)
-        if t >= step:
-            before = sums[t - step]
-        cuda.syncthreads()
-        sums[t] += before
-        cuda.syncthreads()
-        step *= 2
-
-
-@device_function
-def fair_size(nodes, of, n, least, n_shares, sums, t):
-    """Rows of a tile if every block is to have about as many."""
-    rows = i64(0)
-    for k in range(t, n, BLOCK):
-        rows += nodes[of[k]].end - nodes[of[k]].begin
-    sums[t] = rows
-    running_sums(sums, t)
-    total = sums[BLOCK - 1]
-    cuda.syncthreads()
-    return max(i64(least), total // n_shares + 1)
-
-
-@device_function
-def count_tiles(nodes, of, n, size, first_tile, sums, t):
-    """Fill ``first_tile``; the number of all tiles. A thread counts for neighbouring nodes."""
-    share = (n + BLOCK - 1) // BLOCK
-    begin = min(t * share, n)
-    end = min(begin + share, n)
-    own = i64(0)
-    for k in range(begin, end):
-        own += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
-    sums[t] = own
-    running_sums(sums, t)
-    total = sums[t] - own
-    for k in range(begin, end):
-        first_tile[k] = total
-        total += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
-    total = sums[BLOCK - 1]
-    if t == 0:
-        first_tile[n] = total
-    cuda.syncthreads()
-    return total
-
-
-@device_function
 def tree_of_thread(t):
     """The first tree of a thread: neighbouring trees, which may take different ways, belong to
     different warps."""
@@ -130,31 +58,11 @@ def tree_of_thread(t):
 
 @kernel
 def open_nodes(
-    nodes,
-    trees,
-    expand,
-    pairs,
-    recheck,
-    free_slots,
-    heap,
-    need,
-    rules,
-    members,
-    left_codes,
-    state,
-    params,
-    totals,
-    scales,
-    tiles,
-    first_tile,
-    filled,
-    looked,
-    limits,
-    counts,
-    is_first,
-    least_rows,
-    n_shares,
-):
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, totals, scales, tiles, first_tile, filled, looked, limits, counts, is_first,
+    least_rows, n_shares,
+):  # fmt: skip
     """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
     new nodes and the search for their splits."""
     if cuda.blockIdx.x > 0:
@@ -162,8 +70,8 @@ def open_nodes(
     t = cuda.threadIdx.x
     sums = cuda.shared.array(BLOCK, np.int64)
     frontier = frontier_of(
-        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
-        state,
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
     if is_first != 0:
@@ -216,30 +124,15 @@ def open_nodes(
 
 @kernel
 def draw_allowed(
-    nodes,
-    trees,
-    expand,
-    pairs,
-    recheck,
-    free_slots,
-    heap,
-    need,
-    rules,
-    members,
-    left_codes,
-    state,
-    params,
-    looked,
-    counts,
-    features,
-    hashes,
-    allowed,
-):
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, looked, counts, features, hashes, allowed,
+):  # fmt: skip
     """The features that each node may use, a node a thread; a line of the scratch arrays
     ``features`` and ``hashes`` is a thread's own."""
     frontier = frontier_of(
-        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
-        state,
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
     thread = cuda.grid(1)
@@ -269,26 +162,10 @@ else:
 
 @kernel
 def choose_nodes(
-    nodes,
-    trees,
-    expand,
-    pairs,
-    recheck,
-    free_slots,
-    heap,
-    need,
-    rules,
-    members,
-    left_codes,
-    state,
-    params,
-    tiles,
-    first_tile,
-    filled,
-    looked,
-    scores,
-    counts,
-):
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, filled, looked, scores, counts,
+):  # fmt: skip
     """Take note of the best splits, choose the nodes to open, and plan their partition."""
     if cuda.blockIdx.x > 0:
         return
@@ -297,8 +174,8 @@ def choose_nodes(
     if counts[IS_DONE] != 0:
         return
     frontier = frontier_of(
-        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
-        state,
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
     n_looked = counts[N_LOOKED]
@@ -332,8 +209,6 @@ def choose_nodes(
             counts[IS_DONE] = 1
 
 
-number_nodes = control(growth_numbering.number_nodes)
-
 if is_simulated():
 
     def number_tree(frontier, tree):
@@ -350,25 +225,10 @@ else:
 
 @kernel
 def number_leaves(
-    nodes,
-    trees,
-    expand,
-    pairs,
-    recheck,
-    free_slots,
-    heap,
-    need,
-    rules,
-    members,
-    left_codes,
-    state,
-    params,
-    tiles,
-    first_tile,
-    counts,
-    least_rows,
-    n_shares,
-):
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, counts, least_rows, n_shares,
+):  # fmt: skip
     """When growth is done, number the leaves of the trees, and plan the tiles of the rows in closed
     nodes. ``recheck``, which is empty then, lists these."""
     if cuda.blockIdx.x > 0:
@@ -382,8 +242,8 @@ def number_leaves(
     if counts[IS_DONE] == 0:
         return
     frontier = frontier_of(
-        nodes, trees, expand, pairs, recheck, free_slots, heap, need, rules, members, left_codes,
-        state,
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
     for x in range(t, state[fr.N_NODES], BLOCK):
@@ -404,8 +264,3 @@ def number_leaves(
     write_tiles(nodes, recheck, n, False, first_tile, size, tiles, t)
     if t == 0:
         counts[N_TILES] = n_tiles
-
-
-def has_categories(rules: np.ndarray) -> bool:
-    """Whether a feature of the host's ``rules`` is split by categories."""
-    return bool((rules["kind"] != NUMERIC).any())

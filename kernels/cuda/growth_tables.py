@@ -197,35 +197,9 @@ if is_simulated():
 else:
 
     @device_function
-    def frontier_of(
-        nodes,
-        trees,
-        expand,
-        pairs,
-        recheck,
-        free_slots,
-        heap,
-        need,
-        rules,
-        members,
-        left_codes,
-        state,
-    ):
+    def frontier_of(*tables):
         """The tables as the control takes them."""
-        return Frontier(
-            nodes,
-            trees,
-            expand,
-            pairs,
-            recheck,
-            free_slots,
-            heap,
-            need,
-            rules,
-            members,
-            left_codes,
-            state,
-        )
+        return Frontier(*tables)
 
     @device_function
     def params_of(params):
