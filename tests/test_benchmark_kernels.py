@@ -35,8 +35,8 @@ def test_bytes_are_those_of_the_arguments_and_results(by_op):
     case, _ = by_op["gradients, log loss"]
     _, y, raw, _, _, g, h = case.call.args
     assert case.bytes == sum(array.nbytes for array in (y, raw, g, h))
-    case, records = by_op["quantise"]
-    assert case.bytes == sum(a.nbytes for a in (*case.call.args[:2], records))
+    case, made = by_op["quantise"]
+    assert case.bytes == sum(a.nbytes for a in (*case.call.args[:2], made.words))
     case, sums = by_op["histogram, a root"]
     codes, records, begin, _ = case.call.args
     assert case.bytes == codes.rows.nbytes + records.nbytes + sums.nbytes and begin.size == 2
