@@ -81,7 +81,7 @@ def test_learners_of_other_packages(cls, base):
 def test_three_learners():
     X, y, _ = table()
     models = [
-        ThreeLearnerBoostingClassifier(device=d, random_state=2).fit(X, y > 0)
+        ThreeLearnerBoostingClassifier(device=d, random_state=5).fit(X, y > 0)
         for d in ("cpu", "cuda")
     ]
     assert len(models[0]) == 3
