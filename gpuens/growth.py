@@ -180,8 +180,7 @@ class Grower:
         """Whether the gradients are all that a round needs the raw predictions for."""
         loss, settings = self.loss, self.settings
         of_gradients = settings.sampling.scheme in ("goss", "mvs")
-        elsewhere = settings.line_search or loss.exact_leaves or loss.checks_rows
-        return loss.n_outputs == 1 and not (of_gradients or elsewhere)
+        return loss.n_outputs == 1 and not (of_gradients or settings.line_search or loss.reads_raw)
 
     def start_round(self, index: int) -> StartedRound:
         """Begin to grow the trees of a round, counted from 0.

@@ -43,6 +43,8 @@ class Loss:
     """Whether the gradients of an output depend on the others."""
     checks_rows: ClassVar[bool] = False
     """Whether ``check_gradients`` looks at the rows."""
+    reads_raw: ClassVar[bool] = False
+    """Whether more of a round than the gradients needs the raw predictions."""
     has_hessian: ClassVar[bool] = True
     """Whether hessians say how far a minimum is."""
     n_outputs: int = 1

@@ -25,6 +25,7 @@ class FunctionLoss(OneAgainstTheRest):
 
     name: ClassVar[str] = "custom"
     checks_rows: ClassVar[bool] = True
+    reads_raw: ClassVar[bool] = True
     start: float | None
     inverse_link: Function | None
     of_classes: bool = False

@@ -35,6 +35,7 @@ class _QuantileLeaves(RegressionLoss):
     residuals, which no regularisation shrinks."""
 
     exact_leaves: ClassVar[bool] = True
+    reads_raw: ClassVar[bool] = True
 
     def _quantile(self, k: int) -> float:
         raise NotImplementedError
@@ -127,6 +128,7 @@ class Huber(RegressionLoss):
 
     alpha: float = 0.9
     name: ClassVar[str] = "huber"
+    reads_raw: ClassVar[bool] = True
     deltas: ClassVar[tuple[float, ...]] = ()
 
     def __post_init__(self) -> None:

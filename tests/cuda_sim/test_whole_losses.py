@@ -24,7 +24,7 @@ N = 40
 SMALL = {"n_estimators": 1, "max_leaf_nodes": 3, "max_bins": 16, "min_samples_leaf": 3}
 CASES: dict[str, tuple[Loss, int, dict[str, Any]]] = {
     "absolute": (AbsoluteError(), 0, {"subsample": 0.8}),
-    "huber": (Huber(0.7), 0, {}),
+    "huber": (Huber(0.7), 0, {"n_estimators": 3}),
     "poisson, line search": (Poisson(), 0, {"line_search": True}),
     "exponential": (Exponential(), 2, {}),
     "focal, three classes": (Focal(1.0), 3, {}),
