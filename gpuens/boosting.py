@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,7 +137,8 @@ def boost(
 
     A round is started, finished and settled. On a GPU the host settles a round, with its metrics
     and callbacks, while the device grows the trees of the next one; if the round turns out to be
-    the last one, these are thrown away. So the model is the same as without running ahead.
+    the last one, these are thrown away, and an error on the way to them is as if it had not
+    happened. So the model is the same as without running ahead.
 
     Parameters
     ----------
@@ -190,33 +191,43 @@ def boost(
         elif watch.stops:
             stopped = "early stopping"
 
+    unsettled: list[tuple[GrownRound, list[Later]]] = []  # one round at most
+
+    def goes_on() -> bool:
+        """Settle the round that was finished last; whether it was not the last one."""
+        if unsettled:
+            settle(*unsettled.pop())
+        return stopped == "finished"
+
     try:
-        unsettled: deque[tuple[GrownRound, list[Later]]] = deque()
-        for index in range(first, n_iterations if stopped == "finished" else first):
-            started = grower.start_round(index)
-            while unsettled and stopped == "finished":  # while the trees of this one grow
-                settle(*unsettled.popleft())
-            if stopped != "finished":
+        for index in range(first, n_iterations if goes_on() else first):
+            try:
+                started = grower.start_round(index)
+            except Exception:
+                if goes_on():
+                    raise
+                break
+            if not goes_on():  # asked while the trees of this round grow
                 break
             grown = grower.finish_round(started, others, is_watched)
             unsettled.append((grown, watch.measure()))
-            if not grower.device.runs_ahead:
-                settle(*unsettled.popleft())
-                if stopped != "finished":
-                    break
-        while unsettled and stopped == "finished":
-            settle(*unsettled.popleft())
+            if not (grower.device.runs_ahead or goes_on()):
+                break
+        goes_on()
     except KeyboardInterrupt:
+        with suppress(KeyboardInterrupt):
+            goes_on()
         if done == 0:
             raise
-        stopped = "interrupted"
         watch.forget_after(done)
         builder.keep(done * n_outputs)
-        warnings.warn(
-            f"Training was interrupted: the model keeps the {done} rounds that were finished.",
-            RuntimeWarning,
-            stacklevel=FRAMES_BELOW_FIT,
-        )
+        if stopped == "finished":  # else the round before was the last one anyway
+            stopped = "interrupted"
+            warnings.warn(
+                f"Training was interrupted: the model keeps the {done} rounds that were finished.",
+                RuntimeWarning,
+                stacklevel=FRAMES_BELOW_FIT,
+            )
     for callback in callbacks:
         try:
             if hasattr(callback, "after_training"):

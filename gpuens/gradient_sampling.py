@@ -156,11 +156,13 @@ def draw_by_chance(chance: Any, weight: Any, seed: int, index: int, device: Devi
 
 
 def scale_statistics(g: Any, h: Any, sample: Sample, device: Device) -> Totals:
-    """Multiply the statistics of the rows that were drawn, in place; their totals."""
+    """Multiply the statistics of the rows that were drawn, in place; their totals, not finite where
+    float32 is too narrow."""
     rows, factor = sample
     totals = []
     for statistics in (g, h):
-        statistics[rows] *= factor
+        with np.errstate(over="ignore"):
+            statistics[rows] *= factor
         size = abs(statistics[rows])
         totals += [float(size.max()), ordered_sum(size.astype(np.float64), device)]
     return Totals(*totals)

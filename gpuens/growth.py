@@ -99,7 +99,7 @@ class StartedRound:
     """A round whose trees are growing.
 
     ``unchecked`` are the totals of gradients that were not known yet; ``searching`` says whether
-    a line search will follow.
+    a line search will follow; ``where`` names the round in messages.
     """
 
     index: int
@@ -111,36 +111,28 @@ class StartedRound:
     batch: StartedBatch = field(init=False)
 
     @property
+    def where(self) -> str:
+        return f"round {self.index + 1}"
+
+    @property
     def waits(self) -> bool:
-        """Whether the round needs the totals of the gradients, or the gradients themselves, on
-        the host."""
-        return self.searching or self.loss.exact_leaves or self.loss.checks_rows
+        """Whether the host waits for the gradients anyway, or must look at every one of them."""
+        weighs = self.sample.factor.size > 0
+        return weighs or self.searching or self.loss.exact_leaves or self.loss.checks_rows
 
 
 @dataclass
 class GrownRound:
     """The trees of a round, of which the raw predictions know.
 
-    The values of tree k count ``factors[k]`` times. On a GPU they may be on their way to the host,
-    as are the totals of the gradients.
+    The values of tree k count ``factors[k]`` times. On a GPU they may be on their way to the host.
     """
 
-    where: str
-    loss: Loss
-    unchecked: list[Totals]
     trees: list[OutputTree]
     factors: list[float]
 
     def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
-        """Add the trees to a forest.
-
-        Raises
-        ------
-        ValueError
-            They were grown on gradients that are not finite.
-        """
-        for totals in self.unchecked:
-            self.loss.check_totals(totals, self.where)
+        """Add the trees to a forest."""
         for tree, factor in zip(self.trees, self.factors, strict=True):
             value, cover = factor * tree.values.value, tree.values.hessian
             forest.append(tree.trees, tree.i, value, cover, tree.output, binner)
@@ -202,13 +194,23 @@ class Grower:
     ) -> GrownRound:
         """Add one tree for every output to all raw predictions.
 
-        ``others`` are further sets, such as validation rows. Unless somebody looks at the raw
-        predictions of the training rows (``is_watched``), they may be updated together with the
-        next gradients.
+        Parameters
+        ----------
+        started : StartedRound
+        others : list of TrainingRows
+            Further sets, such as validation rows.
+        is_watched : bool
+            Whether somebody looks at the raw predictions of the training rows. If not, they may be
+            updated together with the next gradients.
+
+        Raises
+        ------
+        ValueError
+            The trees were grown on gradients that are not finite.
         """
         rows, loss, device = self.rows, started.loss, self.device
         rate = self.settings.learning_rate(started.index)
-        done = GrownRound(f"round {started.index + 1}", loss, started.unchecked, [], [])
+        done = GrownRound([], [])
         for first in range(0, loss.n_outputs, self.batch):
             if first > 0:
                 self._start_batch(started, first)
@@ -220,6 +222,8 @@ class Grower:
             steps = find_steps(loss, rows.y, rows.raw, rows.weight, done.trees, device)
             done.factors += [rate * step for step in steps]
             self._add(done, 0, others, started.sample, is_watched)
+        for totals in started.unchecked:  # known by now: they were sent for before the trees
+            loss.check_totals(totals, started.where)
         return done
 
     def _draw(self, index: int) -> Sample:
@@ -276,10 +280,10 @@ class Grower:
             raw, update, self._update = rows.raw[k], self._update, None
             totals = loss.gradients(k, target, raw, started.shared, rows.weight, g, h, update)
             if totals.is_here or started.waits:
-                where = f"round {started.index + 1}"
-                loss.check_gradients(totals, g, h, target, raw, where)
+                loss.check_gradients(totals, g, h, target, raw, started.where)
             if sample.factor.size:
                 totals = scale_statistics(g, h, sample, device)
+                loss.check_totals(totals, started.where)
             tree = np.uint64(started.index * loss.n_outputs + k)
             key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
             records = quantise(g, h, sample.rows, key, scales_for(totals, g.shape[0]))

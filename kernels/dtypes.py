@@ -74,7 +74,7 @@ class Totals(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether the numbers are known."""
+        """Whether nobody has to wait for the numbers."""
         return True
 
 

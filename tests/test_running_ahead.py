@@ -6,6 +6,7 @@ The operations are the CPU's, which are done when they return; only the order is
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any
 
@@ -47,6 +48,7 @@ class Watcher:
 
     def __init__(self, iteration: int = -1, action: Any = None) -> None:
         self.iteration, self.action, self.seen = iteration, action, []
+        self.warns = False
 
     def after_iteration(self, state: Any) -> Any:
         metrics = {data: {m: v[:] for m, v in e.items()} for data, e in state.evals.items()}
@@ -131,3 +133,94 @@ def test_the_course_is_that_of_one_round_after_the_other(n_classes, settings, da
     expected = course(n_classes, settings, data)
     request.getfixturevalue("ahead")
     assert course(n_classes, settings, data) == expected
+
+
+ENDS: dict[str, Any] = {
+    "callback": lambda: True,
+    "error": raised(RuntimeError("of a callback")),
+    "interrupted": raised(KeyboardInterrupt()),
+}
+
+
+def ended(model_settings: dict[str, Any], data: str, watcher: Watcher) -> tuple[Any, ...]:
+    """How a training ends that may fail: the message of its error or warning, and its course."""
+    message, left = "", ()
+    try:
+        with pytest.warns(RuntimeWarning) if watcher.warns else contextlib.nullcontext() as caught:
+            model = trained(0, model_settings, data, watcher)
+    except (RuntimeError, ValueError, KeyboardInterrupt) as error:
+        message = f"{type(error).__name__}: {error}"
+    else:
+        message = str(caught[0].message) if watcher.warns else ""
+        left = model.forest_.fingerprint(), model.n_iter_, model.stopped_, model.evals_result_
+    return message, left, watcher.seen
+
+
+@pytest.mark.parametrize("iteration", [1, 2, 6])
+@pytest.mark.parametrize("how", ENDS)
+def test_what_a_callback_ends(how, iteration, request):
+    def end() -> tuple[Any, ...]:
+        watcher = Watcher(iteration, ENDS[how])
+        watcher.warns = how == "interrupted"
+        return ended({}, "rows", watcher)
+
+    expected = end()
+    assert [*range(1, iteration + 1), iteration] == [
+        seen if isinstance(seen, int) else seen[0] for seen in expected[-1]
+    ]
+    request.getfixturevalue("ahead")
+    assert end() == expected
+
+
+@pytest.mark.parametrize("method", ["start_round", "finish_round"])
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
+@pytest.mark.parametrize("index", [0, 1, 3])
+@pytest.mark.parametrize("last", [0, 1, 3])
+def test_a_round_that_fails(method, failure, index, last, monkeypatch, request):
+    """It fails if, and only if, the callback of the round before lets it be the next one."""
+    whole = getattr(Grower, method)
+
+    def fail(self: Grower, round_: Any, *more: Any) -> Any:
+        if (round_ if method == "start_round" else round_.index) == index:
+            raise failure("of growth")
+        return whole(self, round_, *more)
+
+    monkeypatch.setattr(Grower, method, fail)
+
+    def end() -> tuple[Any, ...]:
+        watcher = Watcher(last, ENDS["callback"])
+        watcher.warns = failure is KeyboardInterrupt and (last > index or last == 0) and index > 0
+        return ended({}, "rows", watcher)
+
+    expected = end()
+    assert ("of growth" in expected[0]) == (
+        (last > index or last == 0) and (failure is ValueError or index == 0)
+    )
+    request.getfixturevalue("ahead")
+    assert end() == expected
+
+
+DIVERGING = {"learning_rate": 1e5, "n_estimators": 9}
+OVERFLOWS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "plain": ("round 4", {}, ""),
+    "a scorer that takes no infinity": ("round 4", {"scoring": "r2"}, "rows"),
+    "huber": ("round 4", {"loss": "huber"}, ""),
+    "two targets": ("round 4", {}, "targets"),
+    "goss": ("round 3", {"sampling": "goss", "top_rate": 0.1, "other_rate": 0.05}, ""),
+    "mvs": ("round 3", {"sampling": "mvs", "subsample": 0.3}, ""),
+    "stops before": (
+        "", {"early_stopping": True, "n_iter_no_change": 3, "validation_fraction": None}, "",
+    ),
+    "ends before": ("", {"n_estimators": 3}, "training rows"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where, settings, data", OVERFLOWS.values(), ids=OVERFLOWS)
+def test_gradients_that_overflow(where, settings, data, monkeypatch, request):
+    X, y, weight = table()
+    monkeypatch.setitem(globals(), "table", lambda: (X, 1e28 * y, weight))
+    expected = ended(DIVERGING | settings, data, Watcher())
+    assert expected[0].startswith(f"ValueError: The gradients of {where}" if where else "")
+    assert bool(expected[0]) == bool(where)
+    request.getfixturevalue("ahead")
+    assert ended(DIVERGING | settings, data, Watcher()) == expected

@@ -29,6 +29,11 @@ class Fetched:
         array.get(stream=stream, out=self._values, blocking=False)
         self._done = stream.record()
 
+    @property
+    def is_here(self) -> bool:
+        """Whether they are known to have arrived; in the simulator they always have."""
+        return self._done is None
+
     def wait(self) -> np.ndarray:
         """The values, once they have arrived."""
         if self._done is not None:

@@ -28,12 +28,15 @@ class DeviceTotals:
     n : int
     """
 
-    is_here = False
-
     def __init__(self, values: Any, n: int) -> None:
         self._values = values
         self._n = n
         self._fetched = Fetched(values)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether nobody would have to wait for the numbers."""
+        return self._fetched.is_here
 
     def __iter__(self) -> Iterator[float]:
         return iter(self._fetched.wait()[: SUM_H + 1].tolist())
