@@ -209,8 +209,9 @@ def boost(
                 break
             if not goes_on():  # asked while the trees of this round grow
                 break
-            grown = grower.finish_round(started, others, is_watched)
-            unsettled.append((grown, watch.measure()))
+            finished = grower.finish_round(started, others, is_watched), watch.measure()
+            unsettled.append(finished)
+            del started, finished  # which keep the leaves of all rows
             if not (grower.device.runs_ahead or goes_on()):
                 break
         goes_on()

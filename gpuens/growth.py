@@ -25,6 +25,7 @@ from .gradient_sampling import (
 from .kernels.add_leaf_values import add_leaf_values
 from .kernels.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from .kernels.each import each
+from .kernels.frontier import most_slots
 from .kernels.grow import GrownTrees, grow
 from .kernels.growth_params import NO_RULES, FeatureRules, GrowthParams
 from .kernels.quantise import quantise
@@ -46,10 +47,11 @@ BATCH_RECORDS_ON_GPU = 2**24
 """On a GPU, where a batch costs the host one wait, and a record 36 bytes."""
 
 
-def batch_size(n_outputs: int, n_rows: int, device: Device) -> int:
-    """Trees of one round that grow together; the model does not depend on it."""
+def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:
+    """Trees of one round that grow together; the model does not depend on it. Each takes a
+    histogram from the beginning."""
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
-    return max(1, min(n_outputs, most // max(n_rows, 1)))
+    return max(1, min(n_outputs, most // max(n_rows, 1), most_slots(n_features)))
 
 
 @dataclass
@@ -156,7 +158,7 @@ class Grower:
         self.settings = settings
         self.device = device
         n = rows.raw.shape[1]
-        self.batch = batch_size(loss.n_outputs, n, device)
+        self.batch = batch_size(loss.n_outputs, n, self.n_bins.size, device)
         xp = device.xp
         self.joins_updates = device.runs_ahead and self._looks_at_raw_once()
         self._update: Update | None = None
@@ -233,6 +235,8 @@ class Grower:
         n = rows.raw.shape[1]
         if scheme == "goss" and index < 1.0 / self.settings.learning_rate(0):
             scheme, fraction = "uniform", 1.0
+        if scheme == "uniform" and fraction == 1.0:
+            return self._weighted_rows
         if scheme == "uniform":
             drawn = draw_rows(n, fraction, rows.weight, seed, index, device)
             return Sample(drawn, device.xp.empty(0, dtype=np.float32))
@@ -245,6 +249,14 @@ class Grower:
             squares = self._over_outputs(lambda g, h: g.astype(np.float64) ** 2, np.float64)
             chance = mvs_chances(squares, fraction, device)
         return draw_by_chance(chance, rows.weight, seed, index, device)
+
+    @cached_property
+    def _weighted_rows(self) -> Sample:
+        """The rows that have a weight. They are the same in every round, and to look for them is
+        to wait for a GPU."""
+        rows, device = self.rows, self.device
+        drawn = draw_rows(rows.raw.shape[1], 1.0, rows.weight, 0, 0, device)
+        return Sample(drawn, device.xp.empty(0, dtype=np.float32))
 
     @cached_property
     def _balanced(self) -> Any:

@@ -175,7 +175,8 @@ def boosting_plan(
     """
     n, n_features = shape
     params = growth_params(estimator)
-    batch = batch_size(n_outputs, n, device)
+    batch = batch_size(n_outputs, n, n_features, device)
+    n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
     n_nodes = batch * fr.node_capacity(params, in_sample)
     bins = _code_bytes(n_features)
@@ -189,9 +190,9 @@ def boosting_plan(
         "raw predictions": n * own,
         "gradients": 8 * batch * n,
         "records": (2 if batch == 1 else 3) * 8 * batch * in_sample,
-        "leaves of the rows": 4 * batch * n,
-        "histograms": _histograms(n_features, n_nodes, params),
-        "candidates of splits": _candidates(n_features, n_nodes, estimator),
+        "leaves of the rows": 4 * n_numbered * n,
+        "histograms": _histograms(n_features, n_nodes, batch, params),
+        "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
         "trees": _on_host(capacity, _forest_bytes(estimator, n_outputs, params, in_sample)),
         "evaluation sets": sum(rows * (bins + own + 4) for rows in evaluated),
@@ -212,18 +213,18 @@ def _code_bytes(n_features: int) -> int:
     return -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT + n_features
 
 
-def _histograms(n_features: int, n_nodes: int, params: GrowthParams) -> int:
+def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:
     """Growth keeps histograms in a pool of limited size and builds others again, so that any
     number of nodes fits."""
     if params.max_leaves == 1:
         return 0
-    return fr.n_slots(n_features, n_nodes) * n_features * HISTOGRAM_BYTES
+    return fr.n_slots(n_features, n_nodes, n_trees) * n_features * HISTOGRAM_BYTES
 
 
-def _candidates(n_features: int, n_nodes: int, estimator: Any) -> int:
+def _candidates(n_features: int, n_nodes: int, n_trees: int, estimator: Any) -> int:
     """The best split of each feature, of the nodes that a round looks at: the new ones, two for
     each histogram, and those to look at again."""
-    n_looked = 3 * min(fr.n_slots(n_features, n_nodes), n_nodes)
+    n_looked = 3 * min(fr.n_slots(n_features, n_nodes, n_trees), n_nodes)
     return n_looked * n_features * (20 + _sets(estimator))
 
 

@@ -21,6 +21,9 @@ NO_GAIN = -np.inf
 HISTOGRAM_BYTES = 2**29
 """Most memory that kept histograms may take; beyond it they are built again when needed."""
 
+LEAST_SLOTS = 4
+"""For the children of a node whose own histogram is given up."""
+
 # Entries of ``Frontier.state``.
 N_NODES, N_EXPAND, N_PAIRS, N_RECHECK, N_FREE_SLOTS = range(5)
 
@@ -183,7 +186,7 @@ def allocate(
         expand=np.zeros(capacity, EXPANSION),
         pairs=np.zeros(capacity, PAIR),
         recheck=np.zeros(capacity, np.int64),
-        free_slots=np.zeros(n_slots(n_bins.size, capacity), np.int64),
+        free_slots=np.zeros(n_slots(n_bins.size, capacity, len(n_records)), np.int64),
         heap=np.zeros(capacity, np.int64),
         need=np.zeros(capacity, np.int64),
         rules=rules,
@@ -199,7 +202,12 @@ def set_statistics(frontier: Frontier, sums: Sequence[Any], scales: Sequence[Sca
     frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
 
 
-def n_slots(n_features: int, capacity: int) -> int:
-    """How many histograms to keep. It decides the order of growth, so it depends on the
-    problem alone and not on the machine."""
-    return max(4, min(capacity, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8)))
+def n_slots(n_features: int, capacity: int, n_trees: int) -> int:
+    """How many histograms to keep, one for every root at least. It decides the order of growth, so
+    it depends on the problem alone and not on the machine."""
+    return max(n_trees, min(capacity, most_slots(n_features)), LEAST_SLOTS)
+
+
+def most_slots(n_features: int) -> int:
+    """How many histograms may be kept, if there are no more trees."""
+    return max(LEAST_SLOTS, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8))

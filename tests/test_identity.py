@@ -184,6 +184,15 @@ def test_memory_for_histograms_does_not_change_the_trees(kind, growth, monkeypat
     assert_same(other, refit_on_reference(other, X, target(kind, y)), X)
 
 
+def test_more_trees_than_histograms_may_be_kept(monkeypatch):
+    """Trees that would not find a histogram for their roots grow in further batches."""
+    X, _ = table(300)
+    y = np.arange(300) % 9
+    model = estimator("multiclass").fit(X, y)
+    monkeypatch.setattr(frontier, "HISTOGRAM_BYTES", 1)
+    assert fingerprint(estimator("multiclass").fit(X, y)) == fingerprint(model)
+
+
 LAYOUTS: dict[str, Callable[[np.ndarray], Any]] = {
     "F order": np.asfortranarray,
     "float64": lambda X: X.astype(np.float64),

@@ -44,7 +44,7 @@ def free_on_host(monkeypatch, size):
 class TestNumbers:
     def test_arrays_of_the_rows(self):
         """28 features are padded to 32 bytes in one of two copies; 5 classes are 5 trees a round,
-        which are grown two at a time."""
+        which are grown two at a time and know the leaves of their rows until it ends."""
         model = GradientBoostingClassifier(device="cpu", subsample=0.5, max_leaf_nodes=3)
         plan = memory_plan(model, (1_000_000, 28), n_outputs=5, sample_weight=np.ones(1))
         assert plan.parts["table"] == 1_000_000 * 28 * 4
@@ -52,7 +52,7 @@ class TestNumbers:
         assert plan.parts["raw predictions"] == 1_000_000 * 5 * 8
         assert plan.parts["target and weights"] == 1_000_000 * 2 * 8
         assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
-        assert plan.parts["leaves of the rows"] == 1_000_000 * 2 * 4
+        assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
         assert plan.parts["records"] == 500_000 * 2 * 8 * 3
         assert plan.total == sum(plan.parts.values())
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, growth, sampling
 from gpuens.devices import Device
 from gpuens.growth import Grower
 from gpuens.kernels.dtypes import Totals
@@ -133,6 +133,18 @@ def test_the_course_is_that_of_one_round_after_the_other(n_classes, settings, da
     expected = course(n_classes, settings, data)
     request.getfixturevalue("ahead")
     assert course(n_classes, settings, data) == expected
+
+
+def test_rows_with_a_weight_are_looked_for_once(monkeypatch):
+    """Where they are looked for, a GPU is waited for."""
+    calls = []
+    monkeypatch.setattr(
+        growth, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
+    )
+    for settings in ({}, {"sampling": "goss", "learning_rate": 0.5, "n_estimators": 2}):
+        model = trained(0, settings, "weights", Watcher())
+        assert model.forest_.n_samples[0] == 160
+    assert len(calls) == 2
 
 
 ENDS: dict[str, Any] = {

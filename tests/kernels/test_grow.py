@@ -100,13 +100,15 @@ def test_rows_outside_the_sample_have_no_leaf(target, oracle, same, pack):
     assert np.all((leaf[0] >= 0) == np.isin(np.arange(codes.shape[1]), rows & 0xFFFFFFFF))
 
 
-@pytest.mark.parametrize("slots", [4, 6])
-def test_few_histograms_grow_the_same_trees(target, oracle, same, pack, monkeypatch, slots):
-    """Histograms that were given up are built again."""
+@pytest.mark.parametrize("slots, n_trees", [(4, 1), (6, 1), (4, 6)])
+def test_few_histograms_grow_the_same_trees(
+    target, oracle, same, pack, monkeypatch, slots, n_trees
+):
+    """Histograms that were given up are built again; every root has one."""
     rng = np.random.default_rng(3)
     codes = columns(target.rows(400), rng)
     rows = records(codes, rng, pack)
-    settings = {"max_leaves": UNLIMITED, "max_depth": 4}
+    settings = {"max_leaves": UNLIMITED, "max_depth": 4 if n_trees == 1 else 2, "n_trees": n_trees}
     expected = grow_on(oracle, codes, rows, **settings)
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
     actual = grow_on(target, codes, rows, **settings)
