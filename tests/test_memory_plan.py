@@ -56,6 +56,13 @@ class TestNumbers:
         assert plan.parts["records"] == 500_000 * 2 * 8 * 3
         assert plan.total == sum(plan.parts.values())
 
+    def test_leaves_of_rows_while_the_next_round_grows(self, cupy):
+        model = GradientBoostingClassifier(device="cuda", max_leaf_nodes=3)
+        for n_rows, batch in ((1_000_000, 5), (8_000_000, 2)):
+            parts = memory_plan(model, (n_rows, 28), n_outputs=5).parts
+            assert parts["leaves of the rows"] == n_rows * (5 + batch) * 4
+            assert parts["gradients"] == n_rows * batch * 8
+
     @pytest.mark.parametrize("n_features", [10, 5000])
     def test_histograms_are_a_pool_of_limited_size(self, n_features):
         model = GradientBoostingRegressor(device="cpu", max_leaf_nodes=None, max_depth=12)
