@@ -12,7 +12,8 @@ from typing import Any
 from .callbacks import Callback, Evaluations, TrainingState
 from .early_stopping import EarlyStopping
 from .forest import Forest, ForestBuilder
-from .growth import Grower, GrownRound, TrainingRows
+from .growth import Grower, TrainingRows
+from .rounds import GrownRound
 from .weighted import Later
 
 FRAMES_BELOW_FIT = 5

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .binning import Binner
 from .constraints import bound_values
 from .devices import Device
-from .forest import ForestBuilder
 from .gradient_sampling import (
     Sample,
     Sampling,
@@ -37,6 +36,7 @@ from .leaf_values import LeafRows
 from .learning_rates import Schedule
 from .line_search import OutputTree, find_steps
 from .losses import Loss
+from .rounds import GrownRound, StartedBatch, StartedRound
 from .sampling import draw_rows
 from .weighted import whole_weights
 
@@ -86,58 +86,6 @@ class RoundSettings:
     seed: int
     line_search: bool = False
     rules: FeatureRules = NO_RULES
-
-
-class StartedBatch(NamedTuple):
-    """Trees that may still be growing, for some of the outputs."""
-
-    outputs: range
-    totals: Sequence[Totals]
-    trees: GrownTrees
-
-
-@dataclass
-class StartedRound:
-    """A round whose trees are growing.
-
-    ``unchecked`` are the totals of gradients that were not known yet; ``searching`` says whether
-    a line search will follow; ``where`` names the round in messages.
-    """
-
-    index: int
-    loss: Loss
-    shared: Any
-    sample: Sample
-    searching: bool
-    unchecked: list[Totals] = field(default_factory=list)
-    batch: StartedBatch = field(init=False)
-
-    @property
-    def where(self) -> str:
-        return f"round {self.index + 1}"
-
-    @property
-    def waits(self) -> bool:
-        """Whether the host waits for the gradients anyway, or must look at every one of them."""
-        weighs = self.sample.factor.size > 0
-        return weighs or self.searching or self.loss.exact_leaves or self.loss.checks_rows
-
-
-@dataclass
-class GrownRound:
-    """The trees of a round, of which the raw predictions know.
-
-    The values of tree k count ``factors[k]`` times. On a GPU they may be on their way to the host.
-    """
-
-    trees: list[OutputTree]
-    factors: list[float]
-
-    def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
-        """Add the trees to a forest."""
-        for tree, factor in zip(self.trees, self.factors, strict=True):
-            value, cover = factor * tree.values.value, tree.values.hessian
-            forest.append(tree.trees, tree.i, value, cover, tree.output, binner)
 
 
 class Grower:

@@ -21,7 +21,7 @@ LAYERS = (
     (
         *("callbacks", "metrics", "growth", "tree_growth", "tree_parameters", "bagging_samples"),
         *("bagging_members", "isolation_parameters", "isolation_scores", "isolation_trees"),
-        *("leaf_targets", "line_search", "constraints"),
+        *("leaf_targets", "line_search", "constraints", "rounds"),
     ),
     ("boosting", "adaboost_members", "adaboost_rounds", "training_memory"),
     (
