@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -30,8 +31,9 @@ AROUND_THE_GROWTH = (
 def counted(monkeypatch):
     """What the host has asked of the device since the last ``clear``.
 
-    "waits" are for results; those of a metric or of the trees of the round before are there when
-    the trees of this one are, so they are counted apart, as "late".
+    "waits" are for results behind which the device has nothing to do. Those of the round before
+    are "late": the trees of this one grow meanwhile. What was sent for before something that was
+    waited for has "arrived".
     """
     counts: Counter[str] = Counter()
     modules = [
@@ -54,16 +56,20 @@ def counted(monkeypatch):
         count(target, name, name)
     count(growth_tables, "write", "write")
     start, wait = Fetched.__init__, Fetched.wait
+    numbers, latest = itertools.count(), [-1]
 
     def started(self, array):
-        self.started_in = growth.Workspace.n_started
+        self.number, self.started_in = next(numbers), growth.Workspace.n_started
+        self.is_known = False
         start(self, array)
 
     def waited(self):
-        is_first = not hasattr(self, "was_waited_for")
-        self.was_waited_for = True
-        if is_first:
-            counts["waits" if self.started_in == growth.Workspace.n_started else "late"] += 1
+        if not self.is_known:
+            is_late = self.started_in != growth.Workspace.n_started
+            has_arrived = self.number < latest[0]
+            counts["arrived" if has_arrived else "late" if is_late else "waits"] += 1
+            latest[0] = max(latest[0], self.number)
+            self.is_known = True
         return wait(self)
 
     begin = growth.Workspace.start
@@ -76,6 +82,7 @@ def counted(monkeypatch):
     monkeypatch.setattr(growth.Workspace, "start", begun)
     monkeypatch.setattr(Fetched, "__init__", started)
     monkeypatch.setattr(Fetched, "wait", waited)
+    monkeypatch.setattr(Fetched, "is_here", property(lambda self: self.is_known))
     return counts
 
 
@@ -139,7 +146,8 @@ def test_a_round_of_boosting_waits_once(counted, n_classes, watched):
     trees = 1 if n_classes == 2 else n_classes
     assert a_round["waits"] == 3 * 1
     assert a_round["download"] == 0
-    assert a_round["late"] == 3 * (2 * trees + watched)  # totals and values of each tree, a metric
+    assert a_round["arrived"] == 3 * trees  # totals
+    assert a_round["late"] == 3 * (trees + watched)  # values of leaves, a metric
 
 
 @pytest.mark.parametrize("watched", [False, True])
