@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -295,7 +296,8 @@ class TestDevice:
 
         cupy.empty = empty
         monkeypatch.setattr(forest, "traverse", lambda *args: None)
-        made = Forest.empty(2, np.zeros(1))
+        made = replace(Forest.empty(2, np.zeros(1)), output=np.zeros(1, np.int32))
+        assert made.n_trees == 1
         for _ in range(2):
             made.raw_predict(HOST, Device("cuda", 1))
         assert (waited, places) == ([Device("cuda", 1)], [1, 1])
