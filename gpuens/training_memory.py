@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from . import tree_growth
+from .boosting_parameters import growth_params
 from .devices import Device
 from .growth import batch_size
 from .kernels import frontier as fr
@@ -17,7 +18,6 @@ from .kernels.cpu.team import get_threads
 from .kernels.dtypes import CODE_WORDS, N_SLOTS, ROW_ALIGNMENT
 from .kernels.growth_params import GrowthParams
 from .memory import format_bytes
-from .parameters import growth_params
 
 FOREST_NODE_BYTES = 70
 """Of a node in a finished forest, without its values."""
