@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from .forest import Forest
-from .model_file import replacing
+from .output_files import replacing
 
 Evaluations = dict[str, dict[str, list[float]]]
 """``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .output_files import replacing
 
 FORMAT = 1
 """Number of the format that is written; all up to it can be read."""
@@ -60,24 +59,6 @@ def write_file(
         raise OSError(f"{path} could not be written ({error}). Nothing was changed.") from error
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A file name beside ``path`` to write to; what is written takes the place of ``path`` once
-    it is complete and on the disk, and leaves no trace if it fails."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    try:
-        unfinished.touch()
-        usual = unfinished.stat().st_mode
-        yield unfinished
-        unfinished.chmod(usual)  # safetensors keeps others from reading
-        _flush(unfinished)
-        os.replace(unfinished, path)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
-
-
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The document and the arrays of a model file.
 
@@ -118,14 +99,6 @@ def checksum(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 def _plain(array: np.ndarray) -> np.ndarray:
     """As safetensors holds it: contiguous and little-endian."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check_header_length(path: Path) -> None:

@@ -1,0 +1,35 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A file name beside ``path`` to write to; what is written takes the place of ``path`` once
+    it is complete and on the disk, and leaves no trace if it fails."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        unfinished.touch()
+        usual = unfinished.stat().st_mode
+        yield unfinished
+        unfinished.chmod(usual)  # safetensors keeps others from reading
+        _flush(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        with suppress(OSError):
+            unfinished.unlink()
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
