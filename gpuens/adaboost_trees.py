@@ -17,9 +17,10 @@ from .criteria import Problem, classification_problem, regression_problem
 from .devices import Device
 from .forest import Forest
 from .kernels.grow_cart import grow_cart
+from .monotone_constraints import monotone_constraints
 from .parameters import seed_of, threads_of
 from .tree_growth import all_rows, forest_of, tree_key
-from .tree_parameters import cart_params, check_tree_parameters, monotone_constraints
+from .tree_parameters import cart_params, check_tree_parameters
 from .trees import DecisionTreeClassifier, DecisionTreeRegressor
 
 _OWN = (

@@ -27,10 +27,10 @@ from .criteria import (
 )
 from .devices import Device, on_host, to_numpy
 from .kernels.cart import CartTable
+from .monotone_constraints import monotone_constraints
 from .multi_output import columns_of, labels_of_numbers, shape_of, side_by_side
 from .parameters import seed_of, threads_of
 from .targets import read_labels, read_sample_weight, read_target
-from .tree_parameters import monotone_constraints
 
 
 @dataclass

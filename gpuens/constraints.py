@@ -12,7 +12,7 @@ from .kernels.compilation import kernel
 from .kernels.grow import GrownTrees
 from .kernels.growth_params import FeatureRules
 from .kernels.scalars.bounds import between_values, within
-from .tree_parameters import monotone_constraints
+from .monotone_constraints import monotone_constraints
 
 
 class _NoFeatureError(ValueError):
