@@ -11,7 +11,8 @@ from typing import Any
 
 from .callbacks import Callback, Evaluations, TrainingState
 from .early_stopping import EarlyStopping
-from .forest import Forest, ForestBuilder
+from .forest import Forest
+from .forest_builder import ForestBuilder
 from .growth import Grower, TrainingRows
 from .rounds import GrownRound
 from .weighted import Later

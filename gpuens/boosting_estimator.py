@@ -21,7 +21,7 @@ from .constraints import feature_rules
 from .devices import Device, resolve_device
 from .early_stopping import EarlyStopping
 from .evaluation_sets import EvalSet, eval_sets, validation_set
-from .forest import ForestBuilder
+from .forest_builder import ForestBuilder
 from .gradient_sampling import Sampling
 from .growth import Grower, RoundSettings, TrainingRows
 from .kept_on_failure import kept_on_failure

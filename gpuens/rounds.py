@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .binning import Binner
-from .forest import ForestBuilder
+from .forest_builder import ForestBuilder
 from .gradient_sampling import Sample
 from .kernels.dtypes import Totals
 from .kernels.grow import GrownTrees
