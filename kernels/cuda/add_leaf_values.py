@@ -8,8 +8,8 @@ import numpy as np
 
 from ..dtypes import NodeValues
 from ..scalars.primitives import mul
-from .newton_steps import values_on_device
 from .target import block_size, blocks_for_rows, cuda, kernel, launch
+from .totals import values_on_device
 
 u32 = np.uint32
 BLOCK = block_size(256)

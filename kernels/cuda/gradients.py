@@ -11,9 +11,18 @@ from ..dtypes import SUM_CHUNK, Update
 from ..scalars.losses import formulas_of
 from ..scalars.primitives import mul
 from ..scalars.scales import fixed_point_bits, fixed_point_scale, quantising_scale
-from .newton_steps import values_on_device
 from .target import block_size, blocks_for, cuda, empty, kernel, launch, zeros
-from .totals import FIXED_POINT, MAX_G, MAX_H, N_VALUES, QUANTISING, SUM_G, SUM_H, DeviceTotals
+from .totals import (
+    FIXED_POINT,
+    MAX_G,
+    MAX_H,
+    N_VALUES,
+    QUANTISING,
+    SUM_G,
+    SUM_H,
+    DeviceTotals,
+    values_on_device,
+)
 
 u32, f32, f64 = np.uint32, np.float32, np.float64
 BLOCK = block_size(256)

@@ -18,7 +18,7 @@ from ..scaling import fixed_point_scales
 from .fetch import Fetched
 from .grow import GrowingTrees
 from .leaf_sums import sums_on_device
-from .target import block_size, blocks_for_rows, cuda, empty, kernel, launch, upload
+from .target import block_size, blocks_for_rows, cuda, empty, kernel, launch
 from .totals import on_device
 
 f64 = np.float64
@@ -75,10 +75,3 @@ def newton_steps(
     scales = fixed_point_scales(totals, int(g.shape[0]))
     sums = sums_on_device(trees.leaf[i], g, h, scales, trees.most_nodes(i))
     return FetchedNodeValues(trees, i, sums, scales, float(l2), float(min_sum_hessian))
-
-
-def values_on_device(values: NodeValues | FetchedNodeValues) -> Any:
-    """Values of nodes as the kernels read them: float64, shape (n_nodes,) or more."""
-    if isinstance(values, FetchedNodeValues):
-        return values.on_device
-    return upload(values.value)[0]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import Scales
+from ..dtypes import NodeValues, Scales
 from .fetch import Fetched
 from .target import upload
 
@@ -93,3 +93,9 @@ def on_device(scales: Scales | DeviceScales) -> Any:
     if isinstance(scales, DeviceScales):
         return scales.on_device
     return upload(np.array([scales.g, scales.h]))[0]
+
+
+def values_on_device(values: NodeValues) -> Any:
+    """Values of nodes as the kernels read them: float64, shape (n_nodes,) or more."""
+    found = getattr(values, "on_device", None)  # Newton steps that the host has not fetched
+    return upload(values.value)[0] if found is None else found
