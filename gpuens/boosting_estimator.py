@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .base import ForestEstimator
 from .boosting import BoostingResult, Evaluation, boost
 from .boosting_categories import fit_binner
+from .boosting_memory import boosting_plan
 from .boosting_parameters import check_parameters, growth_params
 from .callbacks import ProgressBar
 from .categories import read_features
@@ -30,7 +31,6 @@ from .losses import Loss, loss_of
 from .metrics import metrics_for
 from .parameters import seed_of, threads_of
 from .targets import read_sample_weight
-from .training_memory import boosting_plan
 from .validation_split import split_rows
 
 AUTO_EARLY_STOPPING_ROWS = 10_000

@@ -23,8 +23,8 @@ from .kept_on_failure import kept_on_failure
 from .multi_output import class_numbers, targets_of
 from .parameters import seed_of
 from .pruning import prune_by_complexity
-from .training_memory import cart_plan
 from .tree_growth import all_rows, grow_forest, tree_key
+from .tree_memory import cart_plan
 from .tree_parameters import cart_params, check_tree_parameters
 
 MOST_DRAWS = 4

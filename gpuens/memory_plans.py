@@ -8,9 +8,11 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .boosting_estimator import BoostingEstimator
+from .boosting_memory import boosting_plan
 from .cart_estimator import CartEstimator
 from .devices import Device, gpu_of, resolve_device, to_numpy
-from .training_memory import MemoryPlan, boosting_plan, cart_plan
+from .training_memory import MemoryPlan
+from .tree_memory import cart_plan
 
 
 def memory_plan(
