@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 from importlib import import_module
+from types import ModuleType
 
 PROGRAMS = {
     "identity": "the same model with any number of threads and in every implementation",
@@ -28,6 +29,9 @@ PROGRAMS = {
     "report": "the results in README.md, and their picture",
     "gpu_check": "tests and times on this machine's NVIDIA GPU",
 }
+ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
+         "report": "report", "gpu_check": "gpu"}  # fmt: skip
+"""Folders of the programs that have one of their own; the others are in ``programs``."""
 STANDARD = [name for name in PROGRAMS if name not in ("compare", "gpu_check", "scaling")]
 
 
@@ -44,8 +48,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")
     options = parser.parse_args(argv)
     if options.name:
-        return import_module(f"benchmarks.{options.name}").main(options.options)
+        return program(options.name).main(options.options)
     return max([_run(name) for name in STANDARD])
+
+
+def program(name: str) -> ModuleType:
+    """Import and return the module of a program."""
+    return import_module(f"benchmarks.{ROOMS.get(name, 'programs')}.{name}")
 
 
 def _run(name: str) -> int:

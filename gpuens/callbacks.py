@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
-from .forest import Forest
-from .output_files import replacing
+from .estimators.output_files import replacing
+from .forest.forest import Forest
 
 Evaluations = dict[str, dict[str, list[float]]]
 """``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import joblib
 
-from .devices import gpu_problem, simulated
-from .gpu_problems import driver_version
+from .devices.gpu_problems import driver_version
+from .devices.placement import gpu_problem, simulated
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
 CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from .custom_functions import check_function, compiled
 from .kernels.scalars import losses as formulas
 from .kernels.scalars.primitives import formula
+from .losses.custom_functions import check_function, compiled
 
 PAIR = ("y", "score")
 
@@ -61,7 +61,7 @@ class CustomMetric(_MetricFromFunction):
 
     @property
     def formula(self) -> Any:
-        """The named tuple for ``kernels.row_values``."""
+        """The named tuple for ``kernels.statistics.row_values``."""
         return _formula_of(self.function)()
 
 

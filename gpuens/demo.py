@@ -21,7 +21,7 @@ from . import GradientBoostingClassifier, GradientBoostingRegressor, __version__
 from .callbacks import ProgressBar
 from .config import available_threads
 from .datasets import make_higgs_like
-from .devices import gpu_problem, resolve_device, simulated
+from .devices.placement import gpu_problem, resolve_device, simulated
 
 N_TREES = 100
 ROWS, QUICK_ROWS = 1_000_000, 20_000

@@ -229,7 +229,7 @@ def save(draw: Callable[[Any], None], size: tuple[float, float], path: Path) -> 
     ImportError
         Without matplotlib.
     """
-    from .plotting_axes import pyplot
+    from .plotting.axes import pyplot
 
     pyplot()  # its absence is explained
     from matplotlib.figure import Figure

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from .boosting_estimator import BoostingEstimator
-from .boosting_memory import boosting_plan
-from .cart_estimator import CartEstimator
-from .devices import Device, gpu_of, resolve_device, to_numpy
-from .training_memory import MemoryPlan
-from .tree_memory import cart_plan
+from .boosting.estimator import BoostingEstimator
+from .boosting.memory import boosting_plan
+from .devices.memory_plan import MemoryPlan
+from .devices.placement import Device, gpu_of, resolve_device, to_numpy
+from .trees.cart import CartEstimator
+from .trees.memory import cart_plan
 
 
 def memory_plan(

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .boosting_classifier import GradientBoostingClassifier
-from .boosting_regressor import GradientBoostingRegressor
-from .devices import Device, resolve_device
-from .forests import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
-from .trees import DecisionTreeClassifier, DecisionTreeRegressor
+from .boosting.classifier import GradientBoostingClassifier
+from .boosting.regressor import GradientBoostingRegressor
+from .devices.placement import Device, resolve_device
+from .forests.forests import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from .trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 
 N_ROWS = 1500
 """So many that every way of prediction is taken: forests of a regression get more different leaf
@@ -90,7 +90,7 @@ def _refuse(place: Device) -> list[Step]:
 
 def _catalogue(place: Device) -> list[Step]:
     """A step for each CUDA kernel."""
-    from .kernels.cuda import catalogue
+    from .kernels import catalogue
 
     return [
         (f"kernel {entry.name}", partial(catalogue.compile_ahead, entry))

@@ -2,7 +2,7 @@
 
 The hessian of all of them is 1: splits compare the sums of gradients as least squares does
 (Friedman 2001, "Greedy function approximation", algorithm 1), and for all but the squared error
-the values of the leaves are found afterwards (``gpuens.leaf_values``).
+the values of the leaves are found afterwards (``gpuens.losses.leaf_values``).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ into one rounding, the CPU rounds twice, and the two would differ in the last bi
 
 Called from plain Python the functions take arrays of any Array API library, which is how
 the reference implementations run the formulas. Compiled code gets the overloads: here those
-of the CPU, in ``kernels.cuda.target`` those of CUDA.
+of the CPU, in ``kernels.runtime.cuda.target`` those of CUDA.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import describe_machine, versions
+from benchmarks.common.machine import describe_machine, versions
 
 from . import listing
 from .listing import Counts

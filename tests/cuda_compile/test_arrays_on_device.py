@@ -14,19 +14,28 @@ if config.ENABLE_CUDASIM:
     pytest.skip("needs a process without the simulator", allow_module_level=True)
 pytest.importorskip("numba_cuda")
 
-from gpuens.kernels import frontier as fr
-from gpuens.kernels.cuda import catalogue, graphs, launching, target, traverse
-from gpuens.kernels.cuda.add_leaf_values import add_leaf_values
-from gpuens.kernels.cuda.gradients import gradients
-from gpuens.kernels.cuda.grow import Workspace, grow
-from gpuens.kernels.cuda.growth_tables import READ, WRITTEN, Arena
-from gpuens.kernels.cuda.newton_steps import newton_steps
-from gpuens.kernels.cuda.quantise import quantise
-from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes, NodeValues, Scales, TreeRecords, Update
-from gpuens.kernels.growth_params import NO_RULES, FeatureRules, GrowthParams
+from gpuens.kernels import catalogue
+from gpuens.kernels.growth import frontier as fr
+from gpuens.kernels.growth.cuda.grow import Workspace, grow
+from gpuens.kernels.growth.cuda.tables import READ, WRITTEN, Arena
+from gpuens.kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
+from gpuens.kernels.leaves.cuda.newton_steps import newton_steps
+from gpuens.kernels.prediction.cuda import traverse
+from gpuens.kernels.prediction.traverse import Trees
+from gpuens.kernels.runtime.cuda import graphs, launching, target
+from gpuens.kernels.runtime.dtypes import (
+    ROW_ALIGNMENT,
+    Codes,
+    NodeValues,
+    Scales,
+    TreeRecords,
+    Update,
+)
 from gpuens.kernels.scalars.losses import BinomialLogLoss
-from gpuens.kernels.traverse import Trees
-from tests import host_cupy
+from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values
+from gpuens.kernels.statistics.cuda.gradients import gradients
+from gpuens.kernels.statistics.cuda.quantise import quantise
+from tests.support import host_cupy
 
 N_ROWS, N_FEATURES = 100, 3
 PARAMS = GrowthParams(4, 3, 2, 1e-3, 1.0, 0.0, 1.0, 1.0, 1.0)

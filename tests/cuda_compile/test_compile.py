@@ -10,8 +10,6 @@ import functools
 import re
 import subprocess
 from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +23,8 @@ nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 from numba.cuda import compile_ptx, dispatcher  # noqa: E402
 
-from gpuens.kernels.cuda import catalogue  # noqa: E402
+from gpuens.kernels import catalogue  # noqa: E402
+from tests.support.cuda_modules import cuda_modules  # noqa: E402
 
 ARCHITECTURES = ((7, 5), (8, 0), (9, 0), (12, 0))
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
@@ -71,10 +70,10 @@ def linked(name: str, cc: tuple[int, int]) -> tuple[str, bytes]:
 
 def test_the_catalogue_is_complete():
     catalogued = {id(entry.kernel) for entry in ENTRIES.values()}
-    for path in Path(catalogue.__file__).parent.glob("*.py"):
-        for name, value in vars(import_module(f"{catalogue.__package__}.{path.stem}")).items():
+    for module in cuda_modules():
+        for name, value in vars(module).items():
             if isinstance(value, dispatcher.CUDADispatcher) and not value.targetoptions["device"]:
-                assert id(value) in catalogued, f"{name} in {path.name}"
+                assert id(value) in catalogued, f"{name} in {module.__name__}"
 
 
 @everywhere

@@ -15,9 +15,9 @@ pytest.importorskip("numba_cuda")
 
 from numba.cuda import compile_ptx, dispatcher
 
-from gpuens.kernels.cuda import catalogue
-from gpuens.kernels.cuda.gradients import gradients_kernel
-from gpuens.kernels.cuda.row_values import row_values_kernel
+from gpuens.kernels import catalogue
+from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
+from gpuens.kernels.statistics.cuda.row_values import row_values_kernel
 from gpuens.losses import CustomLoss, exp, log, mul, sigmoid, softplus
 
 TWO = "0d4000000000000000"

@@ -16,10 +16,11 @@ if config.ENABLE_CUDASIM:
 pytest.importorskip("numba_cuda")
 pytest.importorskip("cuda.bindings.nvjitlink")
 
-from gpuens.kernels.cuda import catalogue, kernel_cache, target
-from gpuens.kernels.cuda.gradients import gradients_kernel
-from gpuens.kernels.cuda.predict_deep import kernels, walker
+from gpuens.kernels import catalogue
+from gpuens.kernels.prediction.cuda.deep import kernels, walker
+from gpuens.kernels.runtime.cuda import kernel_cache, target
 from gpuens.kernels.scalars.losses import LOSSES
+from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 
 NAMES = ["count_draws", "predict_deep_float32_tile", "predict_deep_float64_tile"]
 NAMES += [f"gradients_{next(iter(LOSSES)).__name__}", "histogram_2", "histogram_3"]
@@ -98,7 +99,7 @@ def test_another_architecture_and_other_sources_are_compiled(folder, other):
 def test_kernels_are_stamped_with_the_functions_that_they_are_made_of():
     from pathlib import Path
 
-    from gpuens.kernels.compilation import _imported
+    from gpuens.kernels.runtime.compilation import _imported
 
     own = Path(kernels(False, True).add_values.py_func.__code__.co_filename)
     names = {f"{path.parent.name}/{path.name}" for path in _imported({own}, own)}

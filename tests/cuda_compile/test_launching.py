@@ -16,9 +16,9 @@ pytest.importorskip("numba_cuda")
 from numba import typeof
 from numba.cuda import dispatcher
 
-from gpuens.kernels.cuda import launching, target
-from gpuens.kernels.cuda.growth_tables import PARAMS
-from tests import fake_cupy
+from gpuens.kernels.growth.cuda.tables import PARAMS
+from gpuens.kernels.runtime.cuda import launching, target
+from tests.support import fake_cupy
 
 
 class OnDevice:

@@ -6,7 +6,6 @@ NUMBA_ENABLE_CUDASIM=1 python -m pytest --import-mode=importlib tests/cuda_sim
 from __future__ import annotations
 
 import os
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ import numpy as np
 import pytest
 from numba import typeof, types
 
-from gpuens.kernels.cuda import catalogue, target
-from gpuens.kernels.dtypes import MISSING, Codes
+from gpuens.kernels import catalogue
+from gpuens.kernels.runtime.cuda import target
+from gpuens.kernels.runtime.dtypes import MISSING, Codes
+from tests.support.cuda_modules import cuda_modules
 
 HERE = Path(__file__).parent
 NOT_SIMULATED = pytest.mark.skip(reason="needs a process of its own with NUMBA_ENABLE_CUDASIM=1")
@@ -48,8 +49,7 @@ def launches_are_catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
         assert tuple(map(type_on_device, args)) in CATALOGUED[kernel]
         target.launch(kernel, blocks, threads, *args)
 
-    for path in Path(target.__file__).parent.glob("*.py"):
-        module = import_module(f"{target.__package__}.{path.stem}")
+    for module in cuda_modules():
         if module is not target and hasattr(module, "launch"):
             monkeypatch.setattr(module, "launch", checked)
 

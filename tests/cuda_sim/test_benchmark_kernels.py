@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from benchmarks import kernels, kernels_cases, kernels_devices
+from benchmarks.kernels import cases as kernels_cases
+from benchmarks.kernels import devices as kernels_devices
+from benchmarks.kernels import kernels
 
 
 class Event:
@@ -52,7 +54,7 @@ def test_every_operation_runs(monkeypatch, capsys):
 
 def test_the_additions_of_the_floor():
     """Against the same random words in Python."""
-    from gpuens.kernels.cuda.target import launch
+    from gpuens.kernels.runtime.cuda.target import launch
 
     add, block = kernels_devices.shared_memory_kernel()
     out = np.zeros(2, np.int32)

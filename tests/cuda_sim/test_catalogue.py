@@ -12,7 +12,8 @@ from numba import typeof, types
 from numba.cuda.simulator.kernel import FakeCUDAKernel
 
 import gpuens
-from gpuens.kernels.cuda import catalogue, traverse
+from gpuens.kernels import catalogue
+from gpuens.kernels.prediction.cuda import traverse
 
 SMALL = {"n_estimators": 2, "random_state": 0, "device": "cuda"}
 CATEGORIES = {"categorical_features": [3]}

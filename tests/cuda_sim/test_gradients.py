@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.gradients import gradients
 from gpuens.kernels.scalars import losses
 from gpuens.kernels.scalars.losses import BinomialLogLoss, MultinomialLogLoss, SquaredError
+from gpuens.kernels.statistics.cuda.gradients import gradients
 
 NONE = np.empty(0)
 

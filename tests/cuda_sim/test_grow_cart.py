@@ -10,10 +10,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.kernels.cart import ENTROPY, GINI, MISCLASSIFICATION, POISSON, SQUARED_ERROR, GrownCart
-from gpuens.kernels.cuda import cart_cuts, cart_partition, cart_sums, grow_cart
-from gpuens.kernels.dispatch import Implementation, using
-from tests.kernels.cart_problems import classes_target, mixed_problem, problem, rows_of
+from gpuens.kernels.cart.cuda import (
+    cuts as cart_cuts,
+)
+from gpuens.kernels.cart.cuda import (
+    grow_cart,
+)
+from gpuens.kernels.cart.cuda import (
+    partition as cart_partition,
+)
+from gpuens.kernels.cart.cuda import (
+    sums as cart_sums,
+)
+from gpuens.kernels.cart.problem import (
+    ENTROPY,
+    GINI,
+    MISCLASSIFICATION,
+    POISSON,
+    SQUARED_ERROR,
+    GrownCart,
+)
+from gpuens.kernels.runtime.dispatch import Implementation, using
+from tests.support.cart_problems import classes_target, mixed_problem, problem, rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
-from gpuens.kernels.cuda import grow as growth
-from gpuens.kernels.cuda import growth_tables, target
-from gpuens.kernels.cuda.fetch import Fetched
+from gpuens.kernels.growth.cuda import grow as growth
+from gpuens.kernels.growth.cuda import tables as growth_tables
+from gpuens.kernels.runtime.cuda import target
+from gpuens.kernels.runtime.cuda.fetch import Fetched
+from tests.support.cuda_modules import cuda_modules
 
 ROUND = 7
 """Launches of a round where no features are drawn."""
@@ -36,10 +36,7 @@ def counted(monkeypatch):
     waited for has "arrived".
     """
     counts: Counter[str] = Counter()
-    modules = [
-        import_module(f"{target.__package__}.{path.stem}")
-        for path in Path(target.__file__).parent.glob("*.py")
-    ]
+    modules = cuda_modules()
 
     def count(owner, attribute, name):
         inner = getattr(owner, attribute)
@@ -162,8 +159,7 @@ def test_launches_around_the_growth(monkeypatch, watched):
         names[getattr(function, "__name__", None) or function.fn.__name__] += 1
         return launch(function, *args)
 
-    for path in Path(target.__file__).parent.glob("*.py"):
-        module = import_module(f"{target.__package__}.{path.stem}")
+    for module in cuda_modules():
         if getattr(module, "launch", None) is launch:
             monkeypatch.setattr(module, "launch", noted)
     rounds = []

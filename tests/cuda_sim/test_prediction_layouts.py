@@ -8,15 +8,26 @@ import weakref
 import numpy as np
 import pytest
 
-from gpuens.kernels import derived
-from gpuens.kernels.cuda import predict_deep, predict_few, predict_nodes, predict_perfect
-from gpuens.kernels.cuda import traverse as entry
-from gpuens.kernels.cuda.predict_perfect import MOST_DEPTH, Shape, shape_of
-from gpuens.kernels.cuda.predict_rows import Cells, cells_of, rows_of_tile
-from gpuens.kernels.cuda.traverse import leaf_indices, traverse
-from gpuens.kernels.reference import traverse as reference
-from gpuens.kernels.traverse import Trees
-from tests.kernels.forest_problems import CATEGORIES, awkward_values
+from gpuens.kernels.prediction.cuda import (
+    deep as predict_deep,
+)
+from gpuens.kernels.prediction.cuda import (
+    few as predict_few,
+)
+from gpuens.kernels.prediction.cuda import (
+    nodes as predict_nodes,
+)
+from gpuens.kernels.prediction.cuda import (
+    perfect as predict_perfect,
+)
+from gpuens.kernels.prediction.cuda import traverse as entry
+from gpuens.kernels.prediction.cuda.perfect import MOST_DEPTH, Shape, shape_of
+from gpuens.kernels.prediction.cuda.rows import Cells, cells_of, rows_of_tile
+from gpuens.kernels.prediction.cuda.traverse import leaf_indices, traverse
+from gpuens.kernels.prediction.reference import traverse as reference
+from gpuens.kernels.prediction.traverse import Trees
+from gpuens.kernels.runtime import derived
+from tests.support.forest_problems import CATEGORIES, awkward_values
 
 WAYS = {"few": predict_few, "perfect": predict_perfect, "deep": predict_deep}
 

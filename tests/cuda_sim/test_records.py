@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.histogram import histogram
-from gpuens.kernels.cuda.leaf_sums import SHARED_NODES, leaf_sums
-from gpuens.kernels.cuda.partition import partition
-from gpuens.kernels.cuda.tiles import cut
-from gpuens.kernels.dtypes import MISSING, Codes, Scales
+from gpuens.kernels.growth.cuda.histogram import histogram
+from gpuens.kernels.growth.cuda.partition import partition
+from gpuens.kernels.leaves.cuda.leaf_sums import SHARED_NODES, leaf_sums
+from gpuens.kernels.runtime.cuda.tiles import cut
+from gpuens.kernels.runtime.dtypes import MISSING, Codes, Scales
 
 
 def test_tiles_cover_the_segments():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.add_leaf_values import add_leaf_values
-from gpuens.kernels.cuda.bin_values import bin_values
-from gpuens.kernels.cuda.log_sum_exp import log_sum_exp
-from gpuens.kernels.cuda.quantise import quantise
-from gpuens.kernels.dtypes import MISSING, NodeValues, Scales
+from gpuens.kernels.binning.cuda.bin_values import bin_values
+from gpuens.kernels.prediction.cuda.log_sum_exp import log_sum_exp
+from gpuens.kernels.runtime.dtypes import MISSING, NodeValues, Scales
 from gpuens.kernels.scalars import elementary
+from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values
+from gpuens.kernels.statistics.cuda.quantise import quantise
 
 EMPTY_ROWS = np.empty(0, np.int32)
 

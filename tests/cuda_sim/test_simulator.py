@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.target import cuda, device_function, kernel
+from gpuens.kernels.runtime.cuda.target import cuda, device_function, kernel
 
 N = 16
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.split import split
-from gpuens.kernels.dtypes import MISSING
+from gpuens.kernels.growth.cuda.split import split
+from gpuens.kernels.runtime.dtypes import MISSING
 
 NO_COUNTS = np.zeros((0, 0, 0), np.int32)
 

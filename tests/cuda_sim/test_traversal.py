@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.cuda.traverse import leaf_indices, traverse
-from gpuens.kernels.cuda.traverse_codes import traverse_codes
-from gpuens.kernels.dtypes import MISSING
-from gpuens.kernels.traverse import Trees
+from gpuens.kernels.prediction.cuda.traverse import leaf_indices, traverse
+from gpuens.kernels.prediction.cuda.traverse_codes import traverse_codes
+from gpuens.kernels.prediction.traverse import Trees
+from gpuens.kernels.runtime.dtypes import MISSING
 
 #       0: x2            0: x0          0 (a leaf)
 #      /     \          /    \

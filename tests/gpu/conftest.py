@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.devices import gpu_problem, simulated
+from gpuens.devices.placement import gpu_problem, simulated
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,10 @@ from gpuens import (
     StackingClassifier,
     VotingClassifier,
 )
+from gpuens.combining.logistic import LogisticRegression
+from gpuens.combining.ridge import RidgeRegression
+from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.datasets import make_covtype_like, make_higgs_like
-from gpuens.linear_logistic import LogisticRegression
-from gpuens.linear_ridge import RidgeRegression
-from gpuens.model_weights import accuracy_weights, greedy_weights, optimal_weights
 
 pytestmark = pytest.mark.gpu
 MEMBERS = [

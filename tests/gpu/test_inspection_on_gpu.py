@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from gpuens import GradientBoostingRegressor, RandomForestClassifier, diversity
-from gpuens.bias_variance import bias_variance
+from gpuens.bias_variance.decomposition import bias_variance
 from gpuens.datasets import make_higgs_like
 from gpuens.inspection import (
     drop_column_importance,

@@ -13,7 +13,7 @@ from gpuens import (
     warmup,
 )
 from gpuens.datasets import make_higgs_like
-from gpuens.devices import CPU, Device
+from gpuens.devices.placement import CPU, Device
 
 pytestmark = pytest.mark.gpu
 N_ROWS = 40_000

@@ -24,7 +24,7 @@ ELSEWHERE = """
 import sys
 import numpy as np
 import gpuens
-from gpuens.devices import gpu_problem
+from gpuens.devices.placement import gpu_problem
 assert gpu_problem() is not None
 folder = sys.argv[1]
 model = gpuens.load(folder + "/model.gpuens")

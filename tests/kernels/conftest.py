@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from numba import config
 
-from gpuens.kernels.dispatch import Implementation, using
-from gpuens.kernels.dtypes import ROW_ALIGNMENT, Codes, Scales, TreeRecords
+from gpuens.kernels.runtime.dispatch import Implementation, using
+from gpuens.kernels.runtime.dtypes import ROW_ALIGNMENT, Codes, Scales, TreeRecords
 
 settings.register_profile(
     "kernels",
@@ -101,7 +101,7 @@ def target(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     if request.param != "cpu-threads":
         yield result
         return
-    team = import_module("gpuens.kernels.cpu.team")
+    team = import_module("gpuens.kernels.runtime.cpu.team")
     monkeypatch.setattr(team, "MIN_WORK_PER_THREAD", 1)
     with team.using_threads(3):
         yield result

@@ -1,0 +1,1 @@
+"""Errors on real data beside other libraries."""

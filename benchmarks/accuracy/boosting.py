@@ -1,0 +1,127 @@
+"""Gradient boosting beside LightGBM, XGBoost, HistGradientBoosting and CatBoost on real tables.
+
+same settings as LightGBM
+    31 leaves, at least 20 rows and a hessian of 1e-3 a leaf, lambda = 0, rate 0.1, 100 trees.
+same settings as XGBoost
+    Leaf-wise to 31 leaves, lambda = 1, hessian of 1 a leaf, no least number of rows, rate 0.1,
+    100 trees, 255 bins. With K > 2 classes XGBoost's hessian is 2 p (1 - p), that of gpuens (and
+    LightGBM) K / (K - 1) p (1 - p). The least hessian, lambda and the rate of gpuens are therefore
+    multiplied by K / (K - 1) / 2, which makes the two models the same in exact arithmetic.
+defaults
+    100 trees, everything else as each library has it; no early stopping anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import log_loss, root_mean_squared_error
+
+from ..common import peers
+from ..common.counterparts import GapError, say_skipped
+from .tables import Table, load, parts_of
+
+TABLES = ("spambase", "adult", "higgs_lightgbm", "covtype_first20k", "california_housing", "bike")
+"""Categories are used as numbers."""
+EVERYONE = (peers.OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
+
+Fit = tuple[str, peers.Settings]
+Losses = dict[str, dict[str, list[float]]]
+
+
+def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str, dict[str, Fit]]:
+    """Who is trained with which settings, for each comparison."""
+    k = table.n_classes
+    lgb = peers.Settings(n_trees, 31, threads=threads, seed=seed)
+    xgb = replace(lgb, min_samples_leaf=1, min_sum_hessian=1.0, l2=1.0)
+    half = k / (k - 1) / 2 if k > 2 else 1.0
+    ours = replace(xgb, min_sum_hessian=half, l2=half, learning_rate=0.1 * half)
+    own = replace(peers.defaults(threads, seed), n_trees=n_trees)
+    return {
+        "same as LightGBM": {peers.OURS: (peers.OURS, lgb), "LightGBM": ("LightGBM", lgb)},
+        "same as XGBoost": {peers.OURS: (peers.OURS, ours), "XGBoost": ("XGBoost", xgb)},
+        "defaults": {library: (library, own) for library in EVERYONE},
+    }
+
+
+def loss_of(table: Table, fit: Fit, seed: int) -> float:
+    """Log loss or RMSE on the held-out quarter."""
+    X, X_test, y, y_test = parts_of(table, seed)
+    model = peers.estimator(fit[0], table.task, fit[1]).fit(X, y)
+    if table.task == "regression":
+        return float(root_mean_squared_error(y_test, model.predict(X_test)))
+    p = peers.probabilities(model, X_test)
+    return float(log_loss(y_test, p, labels=np.arange(table.n_classes)))
+
+
+def measure(table: Table, options: argparse.Namespace, libraries: Sequence[str]) -> dict[str, Any]:
+    """All losses on one table: comparison, library, one value for each seed. A library that fails
+    is named in ``gaps`` and left out of its comparison."""
+    losses: Losses = {}
+    gaps: dict[tuple[str, str], str] = {}
+    for seed in range(options.seeds):
+        plan = comparisons(table, options.trees, options.threads, seed)
+        for comparison, fits in plan.items():
+            for name in [name for name in fits if name in libraries]:
+                if (comparison, name) in gaps:
+                    continue
+                try:
+                    loss = loss_of(table, fits[name], seed)
+                except Exception as error:
+                    gap = GapError(f"{name} on {table.name} ({comparison}): {error}")
+                    gaps[comparison, name] = say_skipped(gap)
+                    losses.get(comparison, {}).pop(name, None)
+                    continue
+                losses.setdefault(comparison, {}).setdefault(name, []).append(loss)
+    return {"losses": losses, "gaps": list(gaps.values())}
+
+
+def measure_all(options: argparse.Namespace) -> dict[str, Any]:
+    """The comparisons on every table."""
+    libraries = peers.installed(EVERYONE)
+    losses: dict[str, Losses] = {}
+    gaps: list[str] = []
+    for name in [name for name in TABLES if name in options.only]:
+        try:
+            table = load(options.data, name, options.rows)
+        except GapError as gap:
+            gaps.append(say_skipped(gap))
+            continue
+        print(f"gradient boosting: {name}", flush=True)
+        found = measure(table, options, libraries)
+        losses[name] = found["losses"]
+        gaps += found["gaps"]
+    return {"losses": losses, "summary": summary(losses), "gaps": gaps}
+
+
+def summary(losses: dict[str, Losses]) -> dict[str, Any]:
+    """For each comparison and peer: our loss by its, table by table, and taken together."""
+    together: dict[str, Any] = {}
+    for table, by_comparison in losses.items():
+        for comparison, runs in by_comparison.items():
+            for peer in [name for name in runs if name != peers.OURS and peers.OURS in runs]:
+                ratio = float(np.mean(runs[peers.OURS]) / np.mean(runs[peer]))
+                entry = together.setdefault(comparison, {}).setdefault(peer, {"ratios": {}})
+                entry["ratios"][table] = ratio
+    for by_peer in together.values():
+        for entry in by_peer.values():
+            ratios = list(entry["ratios"].values())
+            entry["geometric_mean"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            entry["worst"] = max(ratios)
+    return together
+
+
+def show(results: dict[str, Any]) -> None:
+    for comparison, by_peer in results["summary"].items():
+        print(comparison)
+        for peer, entry in by_peer.items():
+            tables = "  ".join(f"{name} {ratio:.4f}" for name, ratio in entry["ratios"].items())
+            print(
+                f"  gpuens ÷ {peer:<10} geometric mean {entry['geometric_mean']:.4f}  "
+                f"worst {entry['worst']:.4f}  ({tables})"
+            )

@@ -1,0 +1,1 @@
+"""Tests and measurements on an NVIDIA GPU."""

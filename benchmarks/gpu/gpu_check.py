@@ -1,0 +1,187 @@
+"""Prove and measure the GPU path on this machine's card: ``make gpu-check``.
+
+Compiles all kernels, runs the tests that a card makes run, compares models of the card and of the
+host's cores bit for bit, and measures training and prediction beside XGBoost, cuML, nvForest,
+CatBoost and Py-Boost where they are installed. All within nine minutes on one H200: what does not
+fit is dropped, the largest first, and named. Every part runs in processes of its own, so that one
+that crashes or hangs is a gap and no more; the results, one JSON file and its pictures, are
+written after every case, and Ctrl-C keeps them.
+
+Without a usable card it says what it would have run and what is missing, and exits with 0.
+``--rehearse`` runs everything on tiny tables in CUDA's simulator, to see that the program works.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuens.devices.placement import gpu_problem, simulated
+
+from ..common.machine import describe_machine, slug
+from ..common.records import Record, options_of, positive
+from ..report import drawing
+from ..report.markdown import table
+from . import drawing as drawing_gpu
+from .card import describe_card
+from .figures import asked_and_measured
+from .plan import NAMES, PARTS, chosen
+from .results import Results, take_over
+from .runner import SWITCHES, Command, run_part, worker_command
+from .tables import tables_of
+
+BUDGET = 540.0
+"""Seconds for everything: a lent card is lent for ten minutes a command."""
+LAST = 12.0
+"""Seconds that are kept for the pictures and the end."""
+
+
+def options_for(argv: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.ArgumentParser]:
+    parser = options_of("gpu_check", __doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--part", nargs="+", choices=NAMES, default=[], metavar="NAME",
+                        help=f"only these parts: {', '.join(NAMES)}")  # fmt: skip
+    parser.add_argument("--budget", type=float, default=BUDGET,
+                        help=f"seconds for everything ({BUDGET:.0f})")  # fmt: skip
+    parser.add_argument("--repeats", type=positive, default=3, help="runs of what is short (3)")
+    parser.add_argument("--threads", type=positive, default=cores(), help="of the host (all)")
+    parser.add_argument("--resume", nargs="?", const="", metavar="FILE",
+                        help="go on with a result of this machine (the latest)")  # fmt: skip
+    parser.add_argument("--rehearse", action="store_true",
+                        help="run everything, tiny, in CUDA's simulator")  # fmt: skip
+    return parser.parse_args(argv), parser
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def show_plan(names: Sequence[str], budget: float) -> None:
+    """What there is to run, with sizes and shares of the time."""
+    print(f"Parts of gpu_check, {budget:.0f} s together:")
+    for name in names:
+        part = PARTS[name]
+        print(f"  {name:<28}{part.seconds:>4.0f} s  {part.title}")
+        print(f"    {'; '.join(part.cases)}")
+
+
+def deadlines(names: Sequence[str], budget: float) -> dict[str, float]:
+    """Seconds from the start by which each part must be done: it may use what those before it
+    have left over, and leaves those behind it their shares."""
+    shares = {name: PARTS[name].seconds for name in names}
+    shrink = min(1.0, (budget - LAST) / sum(shares.values()))
+    behind, found = 0.0, {}
+    for name in reversed(names):
+        found[name] = budget - LAST - behind
+        behind += shares[name] * shrink
+    return {name: found[name] for name in names}
+
+
+def run_all(
+    names: Sequence[str],
+    results: Results,
+    options: argparse.Namespace,
+    command: Command,
+    started: float,
+) -> None:
+    """All parts that have cases without a result; ``started`` by ``time.monotonic()``."""
+    for name, deadline in deadlines(names, options.budget).items():
+        cases = results.missing(name)
+        part = results.part(name)
+        began = time.monotonic()
+        left = deadline - (began - started)
+        if not cases:
+            continue
+        print(f"== {name}: {PARTS[name].title}, at most {max(0.0, left):.0f} s", flush=True)
+
+        def tell(case: str, event: dict[str, Any], name: str = name) -> None:
+            results.take(name, case, event)
+            if event["event"] != "done":
+                why = event.get("error") or event.get("reason")
+                print(f"{name}, {case}: {event['event']}: {why}", flush=True)
+
+        try:
+            run_part(name, cases, left, command, tell, options.rehearse)
+        finally:
+            part["seconds"] += time.monotonic() - began
+
+
+def conclude(results: Results) -> int:
+    """Print what was found; returns the exit status."""
+    content = results.write()
+    for title, rows in tables_of(content["results"]):
+        print(f"\n{title}\n\n{table(rows[0], rows[1:])}")
+    rehearsed = content["settings"]["rehearse"]
+    what = " in a rehearsal: these say nothing of a card" if rehearsed else ""
+    print(f"\nasked / measured{what}\n")
+    lines = [
+        [f.what, "" if f.at_most is None else f"{f.at_most:g} {f.unit}".strip(),
+         f.instead if f.measured is None else f"{f.measured:.4g} {f.unit}".strip(),
+         {True: "yes", False: "no", None: ""}[f.reached]]
+        for f in asked_and_measured(content["results"]["figures"])
+    ]  # fmt: skip
+    print(table(["figure", "asked, at most", "measured", "reached"], lines))
+    path = results.record.path
+    pictures: dict[str, Callable[[Any, dict[str, Any]], None]] = drawing_gpu.PICTURES
+    for name, picture in pictures.items():
+        try:
+            drawing.draw(picture, content, path.with_name(f"{path.stem}{name}.png"))
+        except drawing_gpu.NothingToDraw as nothing:
+            print(f"no picture{name}: {nothing}")
+    for kind in ("dropped", "failed"):
+        for case, why in content["results"][kind].items():
+            print(f"{kind}: {case}: {why}")
+    differ = results.differ()
+    for case in differ:
+        print(f"DIFFERENT models: {case}")
+    print(f"wrote {path}")
+    failed = bool(content["results"]["failed"] or differ)
+    rest = "" if content["results"]["complete"] else " (not all of it: --resume goes on)"
+    print(f"gpu_check: {'FAILED' if failed else 'passed'}{rest}")
+    return int(failed)
+
+
+def main(argv: Sequence[str] | None = None, command: Command | None = None) -> int:
+    started = time.monotonic()
+    options, parser = options_for(argv)
+    names = chosen(options.part)
+    problem = "NUMBA_ENABLE_CUDASIM=1 is set" if simulated() else gpu_problem()
+    if problem is not None and not options.rehearse:
+        show_plan(names, options.budget)
+        print(f"skipped: no GPU: {problem}.")
+        return 0
+    results = begin(options, parser)
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run_all(names, results, options, command or worker_command(options), started)
+    except KeyboardInterrupt:
+        print("\ninterrupted: what was measured is kept", flush=True)
+        conclude(results)
+        return 130
+    return conclude(results)
+
+
+def begin(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Results:
+    """A new result, or that which is gone on with."""
+    found = {name: value for name, value in os.environ.items() if name.startswith(SWITCHES)}
+    options.environment = dict(sorted(found.items()))
+    if options.rehearse:
+        record = Record("gpu_check", options, "rehearsal")
+    else:
+        gpus = describe_machine()["gpus"]
+        record = Record("gpu", options, slug(gpus[0] if gpus else "unknown"))
+        record.content["machine"]["card"] = describe_card()
+    if options.resume is not None:
+        return take_over(record, options.resume, parser)
+    return Results(record)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

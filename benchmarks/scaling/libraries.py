@@ -1,0 +1,222 @@
+"""Who takes part in ``scaling``: for every kind of estimator the libraries that have it.
+
+Gradient boosting has 63 leaves, 255 bins, rate 0.1 and at least 20 rows a leaf everywhere; with a
+depth it has that depth and no other limit of leaves. Trees and forests have every library's own
+defaults but the depth, AdaBoost has stumps. Libraries that train on a GPU get their table in its
+memory where they take it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Any, Literal
+
+from ..common import counterparts, peers
+from ..common.peers import OURS, Settings, Task
+from ..programs.fit import settings_for
+
+Build = Callable[[Task, Settings], Any]
+LEAST_DEPTH = 14
+"""Of trees and forests without ``--depth``: trees to purity grow with the rows by themselves."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """One contestant.
+
+    Parameters
+    ----------
+    name : str
+    module : str
+        What must be importable.
+    build : callable
+        An estimator that has not been fitted, from a task and settings.
+    device : {"cpu", "cuda"}
+        Where it works.
+    own_arrays : bool
+        Whether it takes the table as a CuPy array, on a GPU.
+    trains : bool
+        Whether its training is measured; what only predicts is trained by another.
+    bin : callable, optional
+        Bins X, y with some settings and nothing else.
+    """
+
+    name: str
+    module: str
+    build: Build
+    device: Literal["cpu", "cuda"] = "cpu"
+    own_arrays: bool = True
+    trains: bool = True
+    bin: Callable[[Any, Any, Settings], Any] | None = None
+
+    def problem(self) -> str | None:
+        """Why it cannot take part, None if nothing is known."""
+        if find_spec(self.module) is None:
+            return f"{self.module} is not installed"
+        if self.device == "cpu":
+            return None
+        from gpuens.devices.placement import gpu_problem
+
+        problem = gpu_problem()
+        if problem is None and self.module == "xgboost":
+            import xgboost
+
+            if not xgboost.build_info().get("USE_CUDA"):
+                return "this XGBoost is built without CUDA (pip install xgboost)"
+        return problem
+
+
+def boosting(library: str, **more: Any) -> Build:
+    """Gradient boosting of the shared registry of libraries."""
+
+    def build(task: Task, settings: Settings) -> Any:
+        shared = settings_for(library, settings)
+        if shared.max_depth is None:
+            return peers.estimator(library, task, shared, **more)
+        if library == "LightGBM":  # its depth alone leaves it at 31 leaves
+            shared = replace(shared, max_leaf_nodes=2**shared.max_depth)
+            return peers.estimator(library, task, shared, **more)
+        unlimited = {"max_leaf_nodes": None} if library in (OURS, "HistGB") else {}
+        shared = replace(shared, max_leaf_nodes=None)
+        return peers.estimator(library, task, shared, **unlimited, **more)
+
+    return build
+
+
+def catboost(**more: Any) -> Build:
+    """CatBoost with its own symmetric trees."""
+
+    def build(task: Task, settings: Settings) -> Any:
+        depth = {"depth": settings.max_depth} if settings.max_depth else {}
+        return peers.estimator("CatBoost", task, settings, **depth, **more)
+
+    return build
+
+
+def py_boost(task: Task, settings: Settings) -> Any:
+    """Py-Boost, which grows by depth alone: 6 unless told otherwise, its default."""
+    from py_boost import GradientBoosting
+
+    loss = {"binary": "bce", "multiclass": "crossentropy", "regression": "mse"}[task]
+    return GradientBoosting(
+        loss, ntrees=settings.n_trees, lr=settings.learning_rate, verbose=-1,
+        max_depth=settings.max_depth or 6, max_bin=settings.max_bins, lambda_l2=settings.l2,
+    )  # fmt: skip
+
+
+def trees(library: str, kind: str, device: str = "cpu", **more: Any) -> Build:
+    """Trees and forests of gpuens and scikit-learn, by the stem of their class."""
+
+    def build(task: Task, settings: Settings) -> Any:
+        name = f"{kind}{'Regressor' if task == 'regression' else 'Classifier'}"
+        parameters = dict(more, random_state=settings.seed)
+        if not kind.endswith("Tree"):
+            parameters["n_estimators"] = settings.n_trees
+        if kind != "AdaBoost":
+            parameters["max_depth"] = settings.max_depth or LEAST_DEPTH
+        model = counterparts.build(library, name, settings.threads, **parameters)
+        return model.set_params(device=device) if library == OURS else model
+
+    return build
+
+
+def xgboost_forest(task: Task, settings: Settings) -> Any:
+    """XGBoost's random forest: rows without replacement, the usual number of columns a node."""
+    from xgboost import XGBRFClassifier, XGBRFRegressor
+
+    cls = XGBRFRegressor if task == "regression" else XGBRFClassifier
+    return cls(
+        n_estimators=settings.n_trees, n_jobs=settings.threads, random_state=settings.seed,
+        max_depth=settings.max_depth or LEAST_DEPTH, tree_method="hist", verbosity=0,
+        subsample=0.632, colsample_bynode=1.0 if task == "regression" else 0.2,
+    )  # fmt: skip
+
+
+def cuml_forest(task: Task, settings: Settings) -> Any:
+    """cuML's random forest."""
+    from cuml.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    cls = RandomForestRegressor if task == "regression" else RandomForestClassifier
+    depth = settings.max_depth or LEAST_DEPTH
+    return cls(n_estimators=settings.n_trees, max_depth=depth, random_state=settings.seed)
+
+
+class NvForest:
+    """nvForest's prediction with a forest that scikit-learn has trained."""
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        self.forest = trees(counterparts.THEIRS, "RandomForest")(task, settings)
+
+    def fit(self, X: Any, y: Any) -> NvForest:
+        import nvforest
+
+        host = X.get() if hasattr(X, "get") else X
+        self.forest.fit(host, y)
+        self.model = nvforest.load_from_sklearn(self.forest, device="gpu")
+        if hasattr(self.model, "predict_proba"):
+            self.predict_proba = self.model.predict_proba
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.model.predict(X)
+
+
+def bin_gpuens(X: Any, y: Any, settings: Settings) -> Any:
+    from gpuens.devices.placement import CPU
+    from gpuens.inputs.binning import Binner
+    from gpuens.kernels.runtime.cpu.team import using_threads
+
+    with using_threads(settings.threads):
+        binner = Binner.fit(X, None, settings.max_bins or 255, 0, CPU, settings.threads)
+        return binner.transform(X, CPU)
+
+
+def bin_lightgbm(X: Any, y: Any, settings: Settings) -> Any:
+    from lightgbm import Dataset
+
+    parameters = {"max_bin": settings.max_bins, "num_threads": settings.threads, "verbose": -1}
+    return Dataset(X, y, params=parameters).construct()
+
+
+def bin_xgboost(X: Any, y: Any, settings: Settings) -> Any:
+    from xgboost import QuantileDMatrix
+
+    return QuantileDMatrix(X, y, max_bin=settings.max_bins, nthread=settings.threads)
+
+
+def both(kind: str, **more: Any) -> tuple[Library, ...]:
+    """gpuens on both devices, and scikit-learn."""
+    cuda = trees(OURS, kind, device="cuda", **more)
+    return (
+        Library(OURS, "gpuens", trees(OURS, kind, **more)),
+        Library(f"{OURS} CUDA", "cupy", cuda, "cuda"),
+        Library("scikit-learn", "sklearn", trees(counterparts.THEIRS, kind, **more)),
+    )
+
+
+ESTIMATORS: dict[str, tuple[Library, ...]] = {
+    "gradient_boosting": (
+        Library(OURS, "gpuens", boosting(OURS), bin=bin_gpuens),
+        Library(f"{OURS} CUDA", "cupy", boosting(OURS, device="cuda"), "cuda"),
+        Library("LightGBM", "lightgbm", boosting("LightGBM"), bin=bin_lightgbm),
+        Library("XGBoost", "xgboost", boosting("XGBoost"), bin=bin_xgboost),
+        Library("XGBoost CUDA", "xgboost", boosting("XGBoost", device="cuda"), "cuda"),
+        Library("HistGB", "sklearn", boosting("HistGB")),
+        Library("CatBoost", "catboost", catboost()),
+        Library("CatBoost CUDA", "catboost", catboost(task_type="GPU"), "cuda", own_arrays=False),
+        Library("Py-Boost", "py_boost", py_boost, "cuda"),
+    ),
+    "random_forest": (
+        *both("RandomForest"),
+        Library("XGBoost", "xgboost", xgboost_forest),
+        Library("cuML", "cuml", cuml_forest, "cuda"),
+        Library("nvForest", "nvforest", NvForest, "cuda", trains=False),
+    ),
+    "extra_trees": both("ExtraTrees"),
+    "decision_tree": both("DecisionTree"),
+    "adaboost": both("AdaBoost"),
+}
+QUICK = (OURS, f"{OURS} CUDA", "LightGBM", "XGBoost", "XGBoost CUDA", "scikit-learn")
+"""Who takes part unless told otherwise: with all of them the ladder takes hours."""

@@ -1,0 +1,1 @@
+"""AdaBoost for classification and regression, and Schapire's three learners."""

@@ -1,0 +1,265 @@
+"""AdaBoost for classes: ``AdaBoostClassifier``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+
+from ..devices.placement import Device
+from ..estimators.docstrings import documented
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_labels
+from ..kernels.prediction.probabilities import probabilities
+from ..trees.trees import DecisionTreeClassifier
+from .base import ADABOOST, AdaBoost, score_of
+from .members import AnyClassifiers, class_numbers, labels_of
+from .parameters import check_classifier
+from .rules import Rule, Samme
+from .trees import ClassificationTrees
+
+_TEXT = {
+    "base": """What is fitted in each round, to all rows with their weights: a classifier whose
+        ``fit`` takes ``sample_weight``. None is ``DecisionTreeClassifier(max_depth=1)`` of this
+        package, a stump.""",
+    "loss": "",
+    "estimator_weights": """Of the learners. Two classes: ``alpha = learning_rate / 2 * ln((1 - e)
+        / e)``, half of what scikit-learn has there. K classes: ``learning_rate * (ln((1 - e) / e) +
+        ln(K - 1))``, as in scikit-learn. A learner without error has 1/2, or 1 for K classes.""",
+    "estimator_errors": "e, the weighted share of the rows that the learner is wrong about.",
+    "forest": """Its leaves hold
+        the weighted votes, so that its raw predictions, divided by the sum of the weights, are the
+        decision function (half of it for two classes).""",
+    "attributes": """classes_ : ndarray
+        The labels, ascending.
+    n_classes_ : int""",
+}
+
+
+@documented(ADABOOST, **_TEXT)
+class AdaBoostClassifier(ClassifierMixin, AdaBoost):
+    """AdaBoost for classes: learners that vote, each trained on rows weighted by how the ones
+    before did.
+
+    AdaBoost.M1 (Freund and Schapire 1997) for two classes, SAMME (Zhu et al. 2009) for more. A
+    learner with error e divides the weight of what it gets right by the weight of what it gets
+    wrong, ``(1 - e) / e`` (times K - 1 for K classes): wrong rows have their weights multiplied by
+    that, to the power of ``learning_rate``, and all are then made to sum up to one. Boosting ends
+    with a learner without error, and before one whose error is not below that of guessing,
+    1 - 1/K; if that is the first one, ``fit`` raises a ValueError. No row's weight falls below
+    2**-52; learners get the weights rounded to multiples of 2**-35, at least one of them.
+
+    The same data and seed give the same model, bit for bit, on the CPU with any number of threads
+    and on a GPU, where the learners do.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from gpuens import AdaBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = AdaBoostClassifier(n_estimators=100).fit(X, y)
+    >>> model.score(X, y) > 0.98
+    True
+    """
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_estimators: int = 50,
+        learning_rate: float = 1.0,
+        max_bins: int | None = 255,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "auto",
+        verbose: bool | int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_bins = max_bins
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.device = device
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def predict(self, X: Any) -> Any:
+        """The class with the largest sum of weighted votes, the first of those that tie.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of labels, shape (n_rows,)
+            In the array library and on the device of X where labels are numbers.
+        """
+        return self._vote(X, self._labels)
+
+    def decision_function(self, X: Any) -> Any:
+        """Sum of the weighted votes by the sum of the weights, as scikit-learn scales it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,) for two classes, else (n_rows, n_classes)
+            Two classes: from -2 to 2, twice the mean of the votes -1 and 1. More: a vote is 1
+            for its class and -1 / (K - 1) for the others.
+        """
+        return self._vote(X, self._decide)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Softmax of the decision function by K - 1 (Zhu et al. 2009, eq. 15), as scikit-learn
+        scales it; with one learner it is not 0 and 1.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._vote(X, self._probabilities)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithm of ``predict_proba``."""
+        return self._vote(X, lambda *votes: votes[-1].xp.log(self._probabilities(*votes)))
+
+    def staged_predict(self, X: Any) -> Iterator[Any]:
+        """Classes after every round, as from ``predict``."""
+        return self._staged(X, self._labels)
+
+    def staged_decision_function(self, X: Any) -> Iterator[Any]:
+        """Decision functions after every round, as from ``decision_function``."""
+        return self._staged(X, self._decide)
+
+    def staged_predict_proba(self, X: Any) -> Iterator[Any]:
+        """Probabilities after every round, as from ``predict_proba``."""
+        return self._staged(X, self._probabilities)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        return score_of(accuracy_score, y, self.predict(X), sample_weight)
+
+    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
+        """Scores after every round, as from ``score``."""
+        for predicted in self.staged_predict(X):
+            yield score_of(accuracy_score, y, predicted, sample_weight)
+
+    def _vote(self, X: Any, finish: Callable[[Any, float, Device], Any]) -> Any:
+        """``finish(votes, sum of the weights, device)`` in the array library of X."""
+        with self._asking(X) as (values, device):
+            if hasattr(self, "forest_"):
+                votes = self.forest_.raw_predict(values, device)
+            else:
+                votes = self._no_votes(values, device)
+                for t in range(len(self)):
+                    self._add_votes(votes, t, values, device)
+            return to_input_library(finish(votes, self._running_weights()[-1], device), X)
+
+    def _staged(self, X: Any, finish: Callable[[Any, float, Device], Any]) -> Iterator[Any]:
+        """What ``_vote`` gives after every round."""
+        with self._asking(X) as (values, device):
+            votes = self._no_votes(values, device)
+        for t, weight in enumerate(self._running_weights()):
+            with self._working_on(device):  # not around the yield: it is the caller's time
+                self._add_votes(votes, t, values, device)
+                result = to_input_library(finish(votes, weight, device), X)
+            yield result
+
+    def _running_weights(self) -> list[float]:
+        """Sums of the weights of the first learner, of the first two, and so on."""
+        return np.cumsum(self.estimator_weights_).tolist()
+
+    def _no_votes(self, values: Any, device: Device) -> Any:
+        """float64, shape (n_classes, n_rows), or (1, n_rows) for two classes."""
+        shape = self.n_classes_ if self.n_classes_ > 2 else 1, values.shape[0]
+        return device.xp.zeros(shape, device.xp.float64)
+
+    def _add_votes(self, votes: Any, t: int, values: Any, device: Device) -> None:
+        """Add the votes of learner t, in place: the numbers that leaves of a forest hold."""
+        if hasattr(self, "forest_"):
+            self.forest_.slice(t, t + 1).add_to(votes, values, device)
+            return
+        xp, weight = device.xp, float(self.estimator_weights_[t])
+        codes = class_numbers(self._members[t], values, self.classes_, device)
+        if self.n_classes_ <= 2:
+            votes[0] += xp.where(codes == 1, weight, -weight)
+            return
+        is_for = codes == xp.arange(self.n_classes_)[:, None]
+        votes += xp.where(is_for, weight, -weight / (self.n_classes_ - 1))
+
+    def _labels(self, votes: Any, weight: float, device: Device) -> Any:
+        if len(votes) > 1:
+            return labels_of(votes.argmax(axis=0), self.classes_, device)
+        return labels_of((votes[0] > 0).astype(np.int64), self.classes_, device)
+
+    def _decide(self, votes: Any, weight: float, device: Device) -> Any:
+        if self.n_classes_ == 1:
+            return device.xp.zeros((votes.shape[1], 1))
+        return 2.0 * votes[0] / weight if len(votes) == 1 else (votes / weight).T
+
+    def _probabilities(self, votes: Any, weight: float, device: Device) -> Any:
+        if self.n_classes_ == 1:
+            return device.xp.ones((votes.shape[1], 1))
+        if len(votes) == 1:
+            return probabilities(2.0 * votes / weight)
+        return probabilities(votes / weight / (self.n_classes_ - 1))
+
+    def _base_estimator(self) -> Any:
+        if self.estimator is None:
+            return DecisionTreeClassifier(
+                max_depth=1, max_bins=self.max_bins, n_jobs=self.n_jobs, device=self.device
+            )
+        return self.estimator
+
+    def _check_base(self, base: Any) -> None:
+        check_classifier(base)
+
+    def _learners(self, grows: bool) -> type[Any]:
+        return ClassificationTrees if grows else AnyClassifiers
+
+    def _describe_member(self, member: Any) -> None:
+        member.classes_, member.n_classes_ = self.classes_, self.n_classes_
+
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+        labels = read_labels(y, n_rows, device, estimator=self)
+        if warm and not np.array_equal(labels.classes, self.classes_):
+            raise ValueError(
+                f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
+                f"learners that know {self.classes_.tolist()}. Set warm_start=False."
+            )
+        self.classes_ = labels.classes
+        self.n_classes_ = len(labels.classes)
+        return labels.codes
+
+    def _rule(self, target: Any, device: Device) -> Rule:
+        return Samme(target, self.n_classes_, float(self.learning_rate))

@@ -1,0 +1,219 @@
+"""Learners of AdaBoost that are trees of this package: the table is binned once, and a round only
+brings new weights."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..estimators.monotone_constraints import monotone_constraints
+from ..estimators.parameters import seed_of, threads_of
+from ..forest.forest import Forest
+from ..inputs.categories import read_features
+from ..kernels.cart.grow_cart import grow_cart
+from ..trees.criteria import Problem, classification_problem, regression_problem
+from ..trees.growth import all_rows, forest_of, tree_key
+from ..trees.parameters import cart_params, check_tree_parameters
+from ..trees.table import cart_table
+from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
+from .members import bootstrap_weights, member_seeds
+from .weights import GRID, RowWeights
+
+_OWN = (
+    *("fit", "predict", "apply", "_grow", "_keep", "_read_training", "_problem"),
+    "_with_class_weight",
+)
+"""Methods of trees that this module takes the place of."""
+
+
+def are_trees(base: Any) -> bool:
+    """Whether the learners are trees of this package that can be grown here: a user's subclass
+    may do other things, and class weights, pruning and the checks of the Poisson criterion
+    belong to the trees' own ``fit``."""
+    for tree in (DecisionTreeClassifier, DecisionTreeRegressor):
+        # Extremely randomised trees have the same methods.
+        if all(getattr(type(base), name, None) is getattr(tree, name, None) for name in _OWN):
+            weighted = getattr(base, "class_weight", None) is not None
+            return not (weighted or base.ccp_alpha or base.criterion == "poisson")
+    return False
+
+
+class TreeLearners:
+    """Trees that are grown on the rows of one table.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The ensemble, which learns the features of X.
+    base : estimator
+        A tree for which ``are_trees`` holds.
+    X : array or data frame, shape (n_rows, n_features)
+    device : Device
+    before : Forest or None
+        The trees of the rounds before, which have seen the same features.
+    """
+
+    def __init__(
+        self, estimator: Any, base: Any, X: Any, device: Device, before: Forest | None
+    ) -> None:
+        check_tree_parameters(base)
+        self.values = read_features(
+            X,
+            device,
+            estimator=estimator,
+            reset=before is None,
+            categorical_features=base.categorical_features,
+        ).values
+        self.n_rows, self._n_features = self.values.shape
+        self._estimator, self._base, self._device = estimator, base, device
+        self.trees: list[Forest] = [] if before is None else list(trees_of(before))
+
+    def start(self, y: Any, rows: RowWeights) -> None:
+        """Take the target: int64 class numbers, or float64 numbers."""
+        estimator, base = self._estimator, self._base
+        categories = estimator._categories
+        n_categories = np.zeros(self._n_features, np.int32)
+        if categories is not None:
+            n_categories = categories.n_categories
+        self._table = cart_table(
+            self.values,
+            n_categories=n_categories,
+            monotone=monotone_constraints(
+                base.monotonic_cst, n_categories > 0, self._n_classes(), 1
+            ),
+            max_bins=None if base.max_bins is None else int(base.max_bins),
+            seed=estimator._seed,
+            device=self._device,
+            n_threads=threads_of(estimator.n_jobs),
+        )
+        self._set_target(y, rows)
+
+    def fit(self, t: int, rows: RowWeights) -> Any:
+        """Grow tree t; what it predicts for the training rows, float64 of shape (n_rows,)."""
+        problem, records = self._sample(t, rows)
+        (seed,) = member_seeds(self._estimator._seed, t, 1)
+        params = cart_params(
+            self._base,
+            problem,
+            self.n_rows,
+            self._n_features,
+            random=self._base.splitter == "random",
+        )
+        begin, end = np.zeros(1, np.int64), np.array([records.size], np.int64)
+        key = np.array([tree_key(seed_of(seed), 0)], np.uint64)
+        grown = grow_cart(self._table, problem.target, records, begin, end, key, params)
+        self.trees.append(forest_of(self._table, problem, grown, records))
+        return self.predictions(t)
+
+    def predictions(self, t: int) -> Any:
+        """What tree t predicts for the training rows, float64 of shape (n_rows,)."""
+        tree = self.trees[t]
+        leaf = tree.apply(self.values, self._device)[:, 0]
+        return self._device.asarray(self._answers(tree))[leaf]
+
+    def keep(self, n: int) -> None:
+        """Forget all but the first n trees."""
+        del self.trees[n:]
+
+    def forest(self, weights: np.ndarray) -> Forest:
+        """The model's trees, with the weights of these."""
+        return self._weighted(Forest.concatenate(self.trees[: weights.size]), weights)
+
+    def set_on(self, estimator: Any, weights: np.ndarray) -> None:
+        """Give an ensemble its trees."""
+        trees = Forest.concatenate(self.trees[: weights.size])
+        estimator._trees, estimator.forest_ = trees, self._weighted(trees, weights)
+
+    def _weighted(self, trees: Forest, weights: np.ndarray) -> Forest:
+        return trees
+
+    def _n_classes(self) -> tuple[int, ...]:
+        """Number of classes; empty for a regression."""
+        return ()
+
+    @abstractmethod
+    def _set_target(self, y: Any, rows: RowWeights) -> None:
+        """Prepare what does not change from round to round."""
+
+    @abstractmethod
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
+        """What tree t learns, and the records of its rows."""
+
+    @abstractmethod
+    def _answers(self, tree: Forest) -> np.ndarray:
+        """What the nodes of a tree predict, float64."""
+
+
+class ClassificationTrees(TreeLearners):
+    """Trees that learn classes, from all rows with their weights."""
+
+    def _n_classes(self) -> tuple[int, ...]:
+        return (len(self._estimator.classes_),)
+
+    def _set_target(self, y: Any, rows: RowWeights) -> None:
+        self._problem = classification_problem(
+            [y], self._n_classes(), None, self._base.criterion, 1, self._device
+        )
+        records = all_rows(self.n_rows, self._device)
+        self._records = records if rows.used is None else records[rows.used]
+
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
+        target = self._problem.target._replace(weight=rows.whole())
+        return replace(self._problem, target=target, weight_scale=GRID), self._records.copy()
+
+    def _answers(self, tree: Forest) -> np.ndarray:
+        return tree.value.argmax(axis=1).astype(np.float64)
+
+    def _weighted(self, trees: Forest, weights: np.ndarray) -> Forest:
+        return forest_of_votes(trees, weights)
+
+
+class RegressionTrees(TreeLearners):
+    """Trees that learn numbers, from samples drawn by weight."""
+
+    def _set_target(self, y: Any, rows: RowWeights) -> None:
+        self._y = y[None]
+        self._all = all_rows(self.n_rows, self._device)
+
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
+        weight = bootstrap_weights(rows, self._estimator._seed, t)
+        problem = regression_problem(self._y, weight, self._base.criterion, 1, self._device)
+        return problem, self._all[self._device.asarray(weight > 0)]
+
+    def _answers(self, tree: Forest) -> np.ndarray:
+        return tree.value[:, 0]
+
+
+def trees_of(forest: Forest) -> Any:
+    """Its trees, each as a forest."""
+    return (forest.slice(t, t + 1) for t in range(forest.n_trees))
+
+
+def forest_of_votes(trees: Forest, weights: np.ndarray) -> Forest:
+    """Trees whose nodes hold weighted votes in the place of class shares.
+
+    Parameters
+    ----------
+    trees : Forest
+        With the shares of the K classes as values.
+    weights : float64, shape (n_trees,)
+
+    Returns
+    -------
+    Forest
+        For at most two classes a vote is the weight, with a minus sign for the first class; for
+        more it is the weight for its class and ``-weight / (K - 1)`` for the others.
+    """
+    n_nodes, n_classes = trees.value.shape
+    voted = trees.value.argmax(axis=1)
+    weight = np.repeat(weights, np.diff(trees.offset))
+    if n_classes <= 2:
+        value = np.where(voted == 1, weight, -weight)[:, None]
+    else:
+        value = np.repeat((-weight / (n_classes - 1))[:, None], n_classes, axis=1)
+        value[np.arange(n_nodes), voted] = weight
+    return replace(trees, value=value, base=np.zeros(value.shape[1]))

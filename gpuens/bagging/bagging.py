@@ -1,0 +1,345 @@
+"""Bagging around any estimator: ``BaggingClassifier`` and ``BaggingRegressor``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.docstrings import documented
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_labels
+from ..members.fitting import class_shares, decisions, read_outputs, values_of
+from ..members.out_of_bag import out_of_bag_score
+from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
+from .base import BAGGING, Bagging
+
+
+@documented(
+    BAGGING,
+    default="this package's ``DecisionTreeRegressor``",
+    score="R² score",
+    voting="",
+    attributes="""oob_prediction_ : float64 ndarray, shape (n_rows,) or (n_rows, n_outputs)
+        Mean prediction of the members that did not see the row; NaN if all have seen it.""",
+)
+class BaggingRegressor(RegressorMixin, Bagging):
+    """Regressors on random samples of the rows and features, averaged.
+
+    Bagging (Breiman 1996), pasting (Breiman 1999: ``bootstrap=False``), random subspaces (Ho
+    1998: ``max_features``) and random patches (Louppe and Geurts 2012: both). A sample depends
+    on nothing but the seed and the number of the member: it is the same on every device.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from gpuens import BaggingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = BaggingRegressor(KNeighborsRegressor(), max_features=0.6).fit(X, y)
+    >>> mean, std = model.predict(X, return_std=True)
+    >>> mean.shape, bool((std > 0).all())
+    ((442,), True)
+    """
+
+    _shape: tuple[int, ...]
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        n_estimators: int = 10,
+        *,
+        max_samples: int | float | None = None,
+        max_features: int | float = 1.0,
+        bootstrap: bool = True,
+        bootstrap_features: bool = False,
+        oob_score: Any = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.bootstrap_features = bootstrap_features
+        self.oob_score = oob_score
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.device = device
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the target: the mean over the members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        return_std : bool, default=False
+            Whether to give the spread of the M members too,
+            ``sqrt(sum((member - mean)**2) / M)``.
+
+        Returns
+        -------
+        float64, shape (n_rows,) or (n_rows, n_outputs), or two of these
+            In the array library and on the device of X.
+        """
+        if not return_std:
+            return self._predict(X, self._shaped)
+        total: Any = 0.0
+        mean: Any = 0.0  # so far, to sum up squares of small differences (Welford 1962)
+        squares: Any = 0.0
+        with self._asking(X) as (values, device):
+            for n, answer in enumerate(self._answers(self._ask(device), values, device), 1):
+                total = total + answer
+                difference = answer - mean
+                mean = mean + difference / n
+                squares = squares + difference * (answer - mean)
+            results = total / len(self), (squares / len(self)) ** 0.5
+            return tuple(to_input_library(self._shaped(r, device), X) for r in results)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, with several outputs the mean of theirs.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
+
+    def _shaped(self, values: Any, device: Device = CPU) -> Any:
+        return values if self._shape else values[:, 0]
+
+    def _base_estimator(self) -> Any:
+        if self.estimator is None:
+            return DecisionTreeRegressor(n_jobs=self.n_jobs, device=self.device)
+        return self.estimator
+
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+        target = read_outputs(y, n_rows, device, estimator=self)
+        if warm and target.shape[1:] != self._shape:
+            raise ValueError(
+                f"y has shape {tuple(target.shape)}, but warm_start=True goes on from members "
+                f"that predict (n_rows, {', '.join(map(str, self._shape))}). Set warm_start=False."
+            )
+        self._shape = target.shape[1:]
+        return target
+
+    def _width(self, target: Any) -> int:
+        return 1 if target.ndim == 1 else target.shape[1]
+
+    def _ask(self, device: Device) -> Callable[..., Any]:
+        return partial(values_of, device=device)
+
+    def _score_out_of_bag(self, mean: np.ndarray, target: np.ndarray) -> None:
+        self.oob_prediction_ = self._shaped(mean)
+        metric = self._metric(r2_score)
+        self.oob_score_ = out_of_bag_score(metric, target, mean, self._shaped)
+
+
+def _has_decision_function(bag: BaggingClassifier) -> bool:
+    members = getattr(bag, "estimators_", None)
+    return hasattr(members[0] if members else bag._base_estimator(), "decision_function")
+
+
+@documented(
+    BAGGING,
+    default="this package's ``DecisionTreeClassifier``",
+    score="share of correct classes",
+    voting="""voting : {"auto", "soft", "hard"}, default="auto"
+        "soft" averages the probabilities of the members, "hard" counts their votes, "auto" is
+        "soft" where members have ``predict_proba``.
+    """,
+    attributes="""oob_decision_function_ : float64 ndarray, shape (n_rows, n_classes)
+        Mean probabilities (or shares of votes) of the members that did not see the row; NaN
+        if all have seen it.
+    classes_ : ndarray
+        The labels, ascending. Members are fitted on their numbers.
+    n_classes_ : int""",
+)
+class BaggingClassifier(ClassifierMixin, Bagging):
+    """Classifiers on random samples of the rows and features, averaged or voting.
+
+    Bagging (Breiman 1996), pasting (Breiman 1999: ``bootstrap=False``), random subspaces (Ho
+    1998: ``max_features``) and random patches (Louppe and Geurts 2012: both). A sample depends
+    on nothing but the seed and the number of the member: it is the same on every device.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.linear_model import Perceptron
+    >>> from gpuens import BaggingClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = BaggingClassifier(Perceptron(), n_estimators=25, oob_score=True).fit(X, y)
+    >>> 0.4 < model.oob_score_ < 1
+    True
+    """
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        n_estimators: int = 10,
+        *,
+        max_samples: int | float | None = None,
+        max_features: int | float = 1.0,
+        bootstrap: bool = True,
+        bootstrap_features: bool = False,
+        oob_score: Any = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        voting: str = "auto",
+        device: str = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.bootstrap_features = bootstrap_features
+        self.oob_score = oob_score
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.voting = voting
+        self.device = device
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row: the one with the highest probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of labels, shape (n_rows,)
+            In the array library and on the device of X where labels are numbers. The first
+            class wins a tie.
+        """
+        return self._predict(X, self._labels)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, with hard voting the shares of the votes.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        return self._predict(X, lambda shares, device: shares)
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithm of ``predict_proba``; -inf for 0."""
+        with np.errstate(divide="ignore"):
+            return self._predict(X, lambda shares, device: device.xp.log(shares))
+
+    @available_if(_has_decision_function)
+    def decision_function(self, X: Any) -> Any:
+        """The mean of the members' decision functions, where they have one.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,) or (n_rows, k), as the members give it
+
+        Raises
+        ------
+        ValueError
+            Samples of the members lack classes, so their decision functions differ in shape.
+        """
+        check_is_fitted(self)
+        ask = partial(decisions, n_classes=self.n_classes_)
+        with self._asking(X) as (values, device):
+            answers = self._answers(partial(ask, device=device), values, device)
+            return to_input_library(sum(answers) / len(self), X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
+
+    def _labels(self, shares: Any, device: Device) -> Any:
+        """The most probable classes; on the device where labels are numbers."""
+        codes = shares.argmax(axis=1)
+        if self.classes_.dtype.kind in "biuf":
+            return device.asarray(self.classes_)[codes]
+        return self.classes_[to_numpy(codes)]
+
+    def _base_estimator(self) -> Any:
+        if self.estimator is None:
+            return DecisionTreeClassifier(n_jobs=self.n_jobs, device=self.device)
+        return self.estimator
+
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+        labels = read_labels(y, n_rows, device, estimator=self)
+        if warm and not np.array_equal(labels.classes, self.classes_):
+            raise ValueError(
+                f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
+                f"members that know {self.classes_.tolist()}. Set warm_start=False."
+            )
+        self.classes_ = labels.classes
+        self.n_classes_ = len(labels.classes)
+        return labels.codes
+
+    def _width(self, target: Any) -> int:
+        return self.n_classes_
+
+    def _averages_values(self) -> bool:
+        return self.voting != "hard"
+
+    def _ask(self, device: Device) -> Callable[..., Any]:
+        return partial(class_shares, n_classes=self.n_classes_, voting=self.voting, device=device)
+
+    def _score_out_of_bag(self, mean: np.ndarray, target: np.ndarray) -> None:
+        self.oob_decision_function_ = mean
+        self.oob_score_ = out_of_bag_score(
+            self._metric(accuracy_score),
+            self.classes_[target],
+            mean,
+            lambda shares: self.classes_[shares.argmax(axis=1)],
+        )

@@ -1,0 +1,253 @@
+"""What ``BaggingClassifier`` and ``BaggingRegressor`` share."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.parameters import seed_of
+from ..estimators.savable import Savable
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_sample_weight
+from ..members.fitting import (
+    device_for,
+    fit_members,
+    in_order,
+    input_tags,
+    jobs_for,
+    read_features,
+)
+from ..members.out_of_bag import OutOfBag, left_out
+from ..members.samples import SamplingPlan, sampling_plan
+from .forest import joined_forest, mean_of_trees
+from .parameters import check_bagging_parameters, check_columns
+
+BAGGING = """Parameters
+    ----------
+    estimator : estimator or None, default=None
+        What is fitted on each sample: anything with ``fit`` and ``predict``, from scikit-learn,
+        cuML, this package or the user. None is <default>.
+    n_estimators : int, default=10
+        Members of the bag.
+    max_samples : int, float or None, default=None
+        Rows drawn for each member: a number, a share of the rows (with ``sample_weight``, of
+        the sum of the weights), or as many as there are (None).
+    max_features : int or float, default=1.0
+        Features drawn for each member: a number, or a share (at least one).
+    bootstrap, bootstrap_features : bool, default=True and False
+        Whether rows and features are drawn with replacement.
+    oob_score : bool or callable, default=False
+        Whether to score each training row with the members that did not see it; a callable
+        ``(y_true, y_pred) -> float`` takes the place of the <score>. Needs ``bootstrap``.
+    warm_start : bool, default=False
+        Whether ``fit`` keeps the members that are there and adds those that are missing, drawn
+        as if all had been fitted at once.
+    n_jobs : int or None, default=None
+        Processes that fit and ask members, through joblib; None is 1. Members in the memory of
+        a GPU work one after the other. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
+        same call gives the same model.
+    verbose : int, default=0
+        How much joblib tells.
+    <voting>device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the members get their arrays. "auto" leaves them where they are for estimators
+        of this package, cuML and XGBoost, and copies them to the host once for all others; "cuda"
+        gives CuPy arrays to any estimator.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        What was cloned for each member.
+    estimators_ : list of estimators
+        The fitted members.
+    estimators_samples_ : list of int64 ndarrays
+        The rows of each member's sample, ascending, with repetitions; drawn again when asked
+        for.
+    estimators_features_ : list of int64 ndarrays
+        The features of each member, ascending.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+    oob_score_ : float
+        Only with ``oob_score``: over the rows that some member did not see.
+    <attributes>"""
+
+
+class Bagging(Savable, MetaEstimatorMixin, BaseEstimator):
+    """What the classifier and the regressor share."""
+
+    estimators_: list[Any]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Sparse, missing and other values are the members' business.
+        y : array, shape (n_rows,)
+            For a regressor also (n_rows, n_outputs), if the members take that.
+        sample_weight : array of shape (n_rows,), default=None
+            Chances of the rows to be drawn are proportional to it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad data or parameters; names the argument, what it got and what it wants.
+        """
+        check_bagging_parameters(self)
+        base = self._base_estimator()
+        device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
+        with kept_on_failure(self), device.active():
+            return self._fit(X, y, sample_weight, base, device)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
+        members, plans, features = self._before()
+        sparse = input_tags(base).sparse
+        values = read_features(X, device, estimator=self, reset=not members, sparse=sparse)
+        n_rows = values.shape[0]
+        target = self._read_y(y, n_rows, device, bool(members))
+        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=self)
+        seed = plans[0].seed if plans else seed_of(self.random_state)
+        plan = sampling_plan(self, n_rows, weight, seed)
+        if not plan.sees_all_features:
+            check_columns(base)
+        first = len(members)
+        if first == self.n_estimators:
+            warnings.warn(
+                "Warm-start fitting without increasing n_estimators does not fit new members.",
+                stacklevel=3,
+            )
+            return self
+        new = range(first, self.n_estimators)
+        self._max_samples = plan.n_draws
+        self.estimator_ = base
+        self.estimators_ = members + fit_members(
+            base, plan, new, values, target, device, self.n_jobs, self.verbose
+        )
+        self._plans = plans + [plan] * len(new)
+        self.estimators_features_ = features + [plan.features(member) for member in new]
+        if self.oob_score:
+            self._set_oob_score(values, target, device)
+        return self
+
+    def _before(self) -> tuple[list[Any], list[SamplingPlan], list[np.ndarray]]:
+        """The members that a warm start goes on from, with their plans and features."""
+        for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
+            self.__dict__.pop(name, None)
+        if not (self.warm_start and hasattr(self, "estimators_")):
+            return [], [], []
+        if len(self.estimators_) > self.n_estimators:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be larger or equal to "
+                f"len(estimators_)={len(self.estimators_)} when warm_start==True. Raise it, or "
+                "set warm_start=False to start anew."
+            )
+        return self.estimators_, self._plans, self.estimators_features_
+
+    def _set_oob_score(self, values: Any, target: Any, device: Device) -> None:
+        rows = (left_out(plan.counts(m, device)) for m, plan in enumerate(self._plans))
+        tasks = (
+            (member, features, values, asked)
+            for member, features, asked in zip(
+                self.estimators_, self.estimators_features_, rows, strict=True
+            )
+            if asked.size
+        )
+        out_of_bag = OutOfBag(target.shape[0], self._width(target), device)
+        n_jobs = jobs_for(values, device, self.n_jobs)
+        for (*_, asked), answer in in_order(self._ask(device), tasks, n_jobs):
+            out_of_bag.add(asked, answer)
+        self._score_out_of_bag(out_of_bag.mean(), to_numpy(target))
+
+    @contextmanager
+    def _asking(self, X: Any) -> Iterator[tuple[Any, Device]]:
+        """X as the members get it, and its device, which is active inside."""
+        check_is_fitted(self)
+        device = device_for(self.estimator_, self.device, X)
+        with device.active():
+            sparse = input_tags(self.estimator_).sparse
+            yield read_features(X, device, estimator=self, reset=False, sparse=sparse), device
+
+    def _answers(self, ask: Callable[..., Any], values: Any, device: Device) -> Iterator[Any]:
+        """What each member predicts."""
+        tasks = (
+            (member, features, values, None)
+            for member, features in zip(self.estimators_, self.estimators_features_, strict=True)
+        )
+        n_jobs = jobs_for(values, device, self.n_jobs)
+        return (answer for _, answer in in_order(ask, tasks, n_jobs))
+
+    def _predict(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
+        """``finish(mean of the members, device)`` in the array library of X."""
+        with self._asking(X) as (values, device):
+            return to_input_library(finish(self._mean(values, device), device), X)
+
+    def _mean(self, values: Any, device: Device) -> Any:
+        forest = joined_forest(self) if self._averages_values() else None
+        if forest is not None:
+            return mean_of_trees(forest, self.estimators_[0], values, device)
+        return sum(self._answers(self._ask(device), values, device)) / len(self)
+
+    def _averages_values(self) -> bool:
+        """Whether the members' values are averaged, and not their votes."""
+        return True
+
+    @property
+    def estimators_samples_(self) -> list[np.ndarray]:
+        """The rows of each member's sample, ascending, with repetitions."""
+        check_is_fitted(self)
+        return [plan.rows(member) for member, plan in enumerate(self._plans)]
+
+    def __len__(self) -> int:
+        return len(self.estimators_)
+
+    def __getitem__(self, member: int) -> Any:
+        return self.estimators_[member]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.estimators_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        of_members = input_tags(self._base_estimator())
+        tags.input_tags.sparse = of_members.sparse
+        tags.input_tags.allow_nan = of_members.allow_nan
+        return tags
+
+    @abstractmethod
+    def _base_estimator(self) -> Any:
+        """The parameter ``estimator``, or what None stands for."""
+
+    @abstractmethod
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+        """The target as the members get it."""
+
+    @abstractmethod
+    def _width(self, target: Any) -> int:
+        """Columns of a prediction."""
+
+    @abstractmethod
+    def _ask(self, device: Device) -> Callable[..., Any]:
+        """``(member, features, X, rows) -> array`` that is averaged over the members."""
+
+    @abstractmethod
+    def _score_out_of_bag(self, mean: np.ndarray, target: np.ndarray) -> None:
+        """Set the attributes about the rows that members did not see."""
+
+    def _metric(self, default: Callable[..., Any]) -> Callable[..., Any]:
+        return self.oob_score if callable(self.oob_score) else default

@@ -1,0 +1,257 @@
+"""Bias and variance of a learner, and the variance of an average of models."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+
+from ..devices.placement import to_numpy
+from ..diversity.average import Spread, correlation_of_models, variance_of_average
+from ..estimators.parameters import seed_of
+from ..inputs.arrays import to_input_library
+from ..inspection.columns import columns_of
+from ..members.fitting import jobs_for
+from ..members.samples import SamplingPlan
+from .inputs import Split, loss_of, read_truth, split_rows
+
+__all__ = [
+    "BiasVariance",
+    "Spread",
+    "bias_variance",
+    "correlation_of_models",
+    "variance_of_average",
+]
+
+
+@dataclass(frozen=True)
+class BiasVariance:
+    """What the expected loss of a learner is made of, on average and for each test row.
+
+    The target is taken to be without noise: what there is of it counts as bias.
+
+    Attributes
+    ----------
+    loss : "squared" or "zero_one"
+    rounds : int
+        Models that were trained.
+    error : float
+        Mean loss of the models: ``bias + net_variance``.
+    bias : float
+        Mean squared difference between the mean prediction and the target; with zero-one loss
+        the share of rows that most models get wrong.
+    variance : float
+        Mean variance of the predictions; with zero-one loss the mean chance that a model differs
+        from the main prediction.
+    net_variance : float
+        What the variance adds to the loss: all of it, with zero-one loss
+        ``unbiased_variance - biased_variance``.
+    unbiased_variance, biased_variance : float
+        With zero-one loss the mean, over all rows, of the chance that a model is wrong where the
+        main prediction is right, and that it is right where that is wrong. Else all, and 0.
+    error_of_rows, bias_of_rows, variance_of_rows, net_variance_of_rows : float64, shape (n_test,)
+        The same of each row; NaN for rows that no model was tested on.
+    main_prediction : array, shape (n_test,)
+        The mean, or the most frequent class (the first of those that tie).
+    test_rows : int64, shape (n_test,), NumPy, or None
+        Positions in X, where the test rows come from there.
+    n_predictions : int64, shape (n_test,)
+        Models that each row was tested with.
+    """
+
+    loss: str
+    rounds: int
+    error: float
+    bias: float
+    variance: float
+    net_variance: float
+    unbiased_variance: float
+    biased_variance: float
+    error_of_rows: Any
+    bias_of_rows: Any
+    variance_of_rows: Any
+    net_variance_of_rows: Any
+    main_prediction: Any
+    test_rows: np.ndarray | None
+    n_predictions: Any
+
+
+def bias_variance(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    rounds: int = 100,
+    test: Any = 0.3,
+    loss: str = "auto",
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> BiasVariance:
+    """Train a learner on bootstrap samples and divide its loss on test rows into bias and
+    variance.
+
+    With squared loss a row's expected loss is ``(f̄ - y)² + E (f - f̄)²``, the squared bias and the
+    variance. With zero-one loss the main prediction is the mode m of the predictions; the bias is
+    1 where m is wrong and the variance is ``P(f ≠ m)``. Variance adds to the loss where m is right,
+    and takes from it where m is wrong: ``P(f = y)`` (Domingos 2000; for two classes these are the
+    same number). Nothing is known of the noise, which is taken to be zero: it counts as bias.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor
+        Of any library; clones of it are fitted, their ``random_state`` drawn anew in each round.
+    X : array or data frame, shape (n_rows, n_features)
+    y : array, shape (n_rows,)
+    rounds : int, default=100
+        Bootstrap samples.
+    test : float, "out_of_bag" or (X_test, y_test), default=0.3
+        A share of the rows that is split off at random for the test, all rows, each tested with
+        the models whose samples it is not in, or other rows.
+    loss : {"auto", "squared", "zero_one"}, default="auto"
+        "auto" is zero-one for a classifier and squared for a regressor.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the samples; None is a fixed one.
+    n_jobs : int or None, default=None
+        Models of other libraries that are trained at a time, on the host.
+
+    Returns
+    -------
+    BiasVariance
+        Arrays in the library and on the device of X; labels that are text in NumPy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A loss that does not fit the estimator, a share that leaves no rows, test rows of other
+        features or with labels that training does not have, or bad data.
+
+    References
+    ----------
+    Domingos, "A unified bias-variance decomposition and its applications", ICML 2000.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import DecisionTreeRegressor
+    >>> from gpuens.bias_variance.decomposition import bias_variance
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> deep, stump = (
+    ...     bias_variance(DecisionTreeRegressor(max_depth=d, device="cpu"), X, y, rounds=20)
+    ...     for d in (None, 1)
+    ... )
+    >>> deep.bias < stump.bias, deep.variance > stump.variance
+    (True, True)
+    """
+    loss = loss_of(estimator, loss)
+    if not isinstance(rounds, Integral) or isinstance(rounds, bool) or int(rounds) < 2:
+        raise ValueError(f"rounds must be an integer >= 2, got {rounds!r}.")
+    rounds, seed = int(rounds), seed_of(random_state)
+    columns = columns_of(X, estimator)
+    with columns.device.active():
+        target = read_truth(y, columns.shape[0], loss, estimator, "y")
+        split = split_rows(columns, target, test, seed, loss, estimator)
+        n_train = split.train.shape[0]
+        plan = SamplingPlan(n_train, n_train, True, 1, 1, False, None, seed)
+        task = _Round(estimator, split, plan)
+        with Parallel(n_jobs=jobs_for(X, columns.device, n_jobs)) as parallel:
+            answers = np.stack(parallel(delayed(task)(r) for r in range(rounds)), axis=1)
+    asked = np.ones(answers.shape, np.bool_)
+    if split.train is split.test:
+        for r in range(rounds):
+            asked[plan.rows(r), r] = False
+    parts = _squared if loss == "squared" else _zero_one
+    with np.errstate(invalid="ignore"):  # 0 / 0 of rows without a prediction
+        rows = parts(answers, split.y_test, asked)
+    return _result(loss, rounds, rows, split.rows, asked.sum(axis=1), X)
+
+
+class _Rows(NamedTuple):
+    """The parts of the loss of each row, float64, and its main prediction."""
+
+    main: np.ndarray
+    error: np.ndarray
+    bias: np.ndarray
+    variance: np.ndarray
+    net_variance: np.ndarray
+
+
+class _Round:
+    """What a model predicts that was trained on one sample."""
+
+    def __init__(self, estimator: Any, split: Split, plan: SamplingPlan) -> None:
+        self.estimator, self.split, self.plan = estimator, split, plan
+
+    def __call__(self, number: int) -> np.ndarray:
+        split, rows = self.split, self.plan.rows(number)
+        model = clone(self.estimator)
+        seeds = sorted(
+            name
+            for name in model.get_params(deep=True)
+            if name == "random_state" or name.endswith("__random_state")
+        )
+        states = self.plan.random_states(number, len(seeds))
+        model.set_params(**dict(zip(seeds, states, strict=True)))
+        table = split.train.take(split.train.device.asarray(rows)).table()
+        answer = to_numpy(model.fit(table, split.y_train[rows]).predict(split.test.table()))
+        if answer.ndim == 2 and answer.shape[1] == 1:
+            return answer[:, 0]
+        return answer
+
+
+def _squared(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:
+    n = asked.sum(axis=1)
+    mean = np.where(asked, answers, 0.0).sum(axis=1) / n
+    variance = np.where(asked, (answers - mean[:, None]) ** 2, 0.0).sum(axis=1) / n
+    error = np.where(asked, (answers - y[:, None]) ** 2, 0.0).sum(axis=1) / n
+    return _Rows(mean, error, (mean - y) ** 2, variance, variance)
+
+
+def _zero_one(answers: np.ndarray, y: np.ndarray, asked: np.ndarray) -> _Rows:
+    classes = np.unique(np.concatenate([answers.ravel(), y]))
+    votes = np.stack([((answers == label) & asked).sum(axis=1) for label in classes], axis=1)
+    n = asked.sum(axis=1)
+    shares = votes / n[:, None]
+    every, best = np.arange(len(y)), votes.argmax(axis=1)
+    right = shares[every, np.searchsorted(classes, y)]
+    variance = 1.0 - shares[every, best]
+    bias = np.where(n > 0, classes[best] != y, np.nan)
+    net_variance = np.where(bias == 1, -right, variance)
+    return _Rows(classes[best], 1.0 - right, bias, variance, net_variance)
+
+
+def _result(
+    loss: str, rounds: int, rows: _Rows, test_rows: np.ndarray | None, n: np.ndarray, X: Any
+) -> BiasVariance:
+    tested = n > 0
+    if not tested.all():
+        warnings.warn(
+            f"{np.count_nonzero(~tested)} of {tested.size} rows are in the samples of all rounds "
+            "and were not tested: raise rounds.",
+            stacklevel=3,
+        )
+    net = rows.net_variance[tested]
+    lowers = (rows.bias[tested] == 1) & (loss == "zero_one")
+    like = None if issparse(X) else X
+    return BiasVariance(
+        loss=loss,
+        rounds=rounds,
+        error=float(rows.error[tested].mean()),
+        bias=float(rows.bias[tested].mean()),
+        variance=float(rows.variance[tested].mean()),
+        net_variance=float(net.mean()),
+        unbiased_variance=float(np.where(lowers, 0.0, net).mean()),
+        biased_variance=float(np.where(lowers, -net, 0.0).mean()),
+        error_of_rows=to_input_library(rows.error, like),
+        bias_of_rows=to_input_library(rows.bias, like),
+        variance_of_rows=to_input_library(rows.variance, like),
+        net_variance_of_rows=to_input_library(rows.net_variance, like),
+        main_prediction=to_input_library(rows.main, like),
+        test_rows=test_rows,
+        n_predictions=to_input_library(n, like),
+    )

@@ -1,0 +1,1 @@
+"""Gradient boosting: the estimators, the loop over rounds, and what a round consists of."""

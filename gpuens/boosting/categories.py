@@ -1,0 +1,132 @@
+"""Categories as bins of gradient boosting's features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..inputs.binning import Binner
+from ..kernels.runtime.dtypes import MISSING, Codes
+from ..kernels.scalars import rng
+from ..kernels.scalars.primitives import vectorise
+
+_draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
+PURPOSE_GROUPS = 0x201
+"""Of the hash of rare categories; apart from the purposes of ``rng``."""
+
+
+@dataclass(frozen=True)
+class CategoryBinner(Binner):
+    """Cut points of the numeric features, and the bins of the categories of the others.
+
+    Every category has a bin of its own if there are enough bins. Otherwise all have one but the
+    rarest, which are hashed into groups; those of a group stay together at every split.
+
+    Parameters
+    ----------
+    bins : tuple of uint8 arrays or None
+        ``bins[f][c]`` is the bin of category c of feature f; None for a numeric feature.
+    """
+
+    bins: tuple[np.ndarray | None, ...] = ()
+
+    @property
+    def n_bins(self) -> np.ndarray:
+        numeric = super().n_bins
+        of_categories = [
+            n if b is None else int(b.max()) + 1 for n, b in zip(numeric, self.bins, strict=True)
+        ]
+        return np.array(of_categories, np.int32)
+
+    @property
+    def is_categorical(self) -> np.ndarray:
+        return np.array([bins is not None for bins in self.bins])
+
+    def transform(self, X: Any, device: Device) -> Codes:
+        codes = super().transform(X, device)
+        for feature, bins in enumerate(self.bins):
+            if bins is not None:
+                column = _bins_of(X[:, feature], bins, device)
+                codes.columns[feature] = column
+                codes.rows[:, feature] = column
+        return codes
+
+    def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
+        """The words of a ``Forest`` for the categories whose bin is in a set of codes.
+
+        Parameters
+        ----------
+        feature : int
+        left_codes : uint32, shape (CODE_WORDS,)
+
+        Returns
+        -------
+        uint32, shape ((n_categories + 31) // 32,)
+        """
+        bins = self.bins[feature]
+        assert bins is not None
+        of_codes = np.unpackbits(left_codes.astype("<u4").view(np.uint8), bitorder="little")
+        in_left = np.zeros(-(-bins.size // 32) * 32, np.uint8)
+        in_left[: bins.size] = of_codes[bins]
+        return np.packbits(in_left, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def fit_binner(
+    X: Any,
+    weight: Any,
+    n_categories: np.ndarray,
+    max_bins: int,
+    seed: int,
+    device: Device,
+    n_threads: int,
+    n_groups: int = 1,
+) -> Binner:
+    """``Binner.fit``, with bins of the categories.
+
+    Parameters
+    ----------
+    n_categories : int32, shape (n_features,)
+        0 for a numeric feature. Categories are the numbers below.
+    n_groups : int
+        Bins of a feature that are kept for the rarest categories, of more than ``max_bins``.
+    """
+    binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
+    if not n_categories.any():
+        return binner
+    rows = slice(None) if weight is None else weight > 0
+    bins = [
+        _bins_by_count(_counts(X[rows, f], n, device), max_bins, n_groups, seed) if n else None
+        for f, n in enumerate(n_categories.tolist())
+    ]
+    none = np.empty(0)
+    pairs = zip(binner.thresholds, bins, strict=True)
+    return CategoryBinner(tuple(cuts if b is None else none for cuts, b in pairs), tuple(bins))
+
+
+def _counts(column: Any, n: int, device: Device) -> np.ndarray:
+    """Rows of each category."""
+    known = column[column == column].astype(np.int64)
+    return to_numpy(device.xp.bincount(known, minlength=n))
+
+
+def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:
+    """The bin of each category: its own in the order of the numbers, the last ones for groups of
+    the rarest, by a hash of the number."""
+    numbers = np.arange(counts.size)
+    if counts.size <= max_bins:
+        return numbers.astype(np.uint8)
+    n_own = max_bins - n_groups
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:n_own])
+    bins = n_own + _draw(_subkey(np.array([seed]), PURPOSE_GROUPS, 0), numbers) % n_groups
+    bins[frequent] = np.arange(n_own)
+    return bins.astype(np.uint8)
+
+
+def _bins_of(column: Any, bins: np.ndarray, device: Device) -> Any:
+    """The codes of a column of categories; NaN is missing."""
+    xp = device.xp
+    table = device.asarray(np.append(bins, np.uint8(MISSING)))
+    return table[xp.where(column == column, column, bins.size).astype(np.int64)]

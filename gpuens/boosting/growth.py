@@ -1,0 +1,340 @@
+"""One round of boosting: gradients, trees, leaf values, new raw predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..inputs.binning import Binner
+from ..kernels.growth.frontier import most_slots
+from ..kernels.growth.grow import GrownTrees, grow
+from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
+from ..kernels.prediction.traverse_codes import traverse_codes
+from ..kernels.runtime.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
+from ..kernels.runtime.each import each
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey
+from ..kernels.statistics.add_leaf_values import add_leaf_values
+from ..kernels.statistics.quantise import quantise
+from ..kernels.statistics.scaling import scales_for
+from ..losses import Loss
+from ..losses.leaf_values import LeafRows
+from ..numerics.sampling import draw_rows
+from ..numerics.weighted import whole_weights
+from .constraints import bound_values
+from .learning_rates import Schedule
+from .line_search import OutputTree, find_steps
+from .rounds import GrownRound, StartedBatch, StartedRound
+from .sampling import (
+    Sample,
+    Sampling,
+    balanced_chances,
+    draw_by_chance,
+    goss_chances,
+    mvs_chances,
+    scale_statistics,
+)
+
+BATCH_RECORDS = 2_000_000
+"""Records that the trees of one batch may have together on the CPU: more would not be in its
+caches."""
+BATCH_RECORDS_ON_GPU = 2**24
+"""On a GPU, where a batch costs the host one wait, and a record 36 bytes."""
+
+
+def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:
+    """Trees of one round that grow together; the model does not depend on it. Each takes a
+    histogram from the beginning."""
+    most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
+    return max(1, min(n_outputs, most // max(n_rows, 1), most_slots(n_features)))
+
+
+@dataclass
+class TrainingRows:
+    """The rows of a training or validation set, on the device.
+
+    codes : Codes
+    y : float64, shape (n_rows,) or (n_targets, n_rows)
+    weight : float64, shape (n_rows,) or (0,)
+        Empty where every weight is 1.
+    raw : float64, shape (n_outputs, n_rows)
+        Raw predictions of the trees so far; updated.
+    """
+
+    codes: Codes
+    y: Any
+    weight: Any
+    raw: Any
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """What a round of boosting must know.
+
+    With ``line_search`` the trees of a round go as far along their values as lowers the loss
+    most, times the learning rate.
+    """
+
+    params: GrowthParams
+    learning_rate: Schedule
+    sampling: Sampling
+    seed: int
+    line_search: bool = False
+    rules: FeatureRules = NO_RULES
+
+
+class Grower:
+    """Grows the trees of one round after another on a fixed set of rows."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        binner: Binner,
+        loss: Loss,
+        settings: RoundSettings,
+        device: Device,
+    ) -> None:
+        self.rows = rows
+        self.binner = binner
+        self.n_bins = binner.n_bins
+        self.loss = loss
+        self.settings = settings
+        self.device = device
+        n = rows.raw.shape[1]
+        self.batch = batch_size(loss.n_outputs, n, self.n_bins.size, device)
+        xp = device.xp
+        self.joins_updates = device.runs_ahead and self._looks_at_raw_once()
+        self._update: Update | None = None
+        self.g = xp.empty((self.batch, n), dtype=xp.float32)
+        self.h = xp.empty((self.batch, n), dtype=xp.float32)
+
+    @cached_property
+    def whole_weight(self) -> Any:
+        """The weights for quantiles, see ``whole_weights``."""
+        return whole_weights(self.rows.weight, self.device)
+
+    def _looks_at_raw_once(self) -> bool:
+        """Whether the gradients are all that a round needs the raw predictions for."""
+        loss, settings = self.loss, self.settings
+        of_gradients = settings.sampling.scheme in ("goss", "mvs")
+        return loss.n_outputs == 1 and not (of_gradients or settings.line_search or loss.reads_raw)
+
+    def start_round(self, index: int) -> StartedRound:
+        """Begin to grow the trees of a round, counted from 0.
+
+        On a GPU the growth is under way when this returns: the time until ``finish_round`` is free
+        for other work.
+        """
+        rows, settings, device = self.rows, self.settings, self.device
+        sample = self._draw(index)
+        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
+        shared = loss.shared(rows.y, rows.raw, device)
+        searching = settings.line_search and not loss.exact_leaves
+        started = StartedRound(index, loss, shared, sample, searching)
+        self._start_batch(started, 0)
+        return started
+
+    def finish_round(
+        self, started: StartedRound, others: list[TrainingRows], is_watched: bool = True
+    ) -> GrownRound:
+        """Add one tree for every output to all raw predictions.
+
+        Parameters
+        ----------
+        started : StartedRound
+        others : list of TrainingRows
+            Further sets, such as validation rows.
+        is_watched : bool
+            Whether somebody looks at the raw predictions of the training rows. If not, they may be
+            updated together with the next gradients.
+
+        Raises
+        ------
+        ValueError
+            The trees were grown on gradients that are not finite.
+        """
+        rows, loss, device = self.rows, started.loss, self.device
+        rate = self.settings.learning_rate(started.index)
+        done = GrownRound([], [])
+        for first in range(0, loss.n_outputs, self.batch):
+            if first > 0:
+                self._start_batch(started, first)
+            done.trees.extend(self._finish_batch(started))
+            if not started.searching:
+                done.factors += [rate] * (len(done.trees) - first)
+                self._add(done, first, others, started.sample, is_watched)
+        if started.searching:
+            steps = find_steps(loss, rows.y, rows.raw, rows.weight, done.trees, device)
+            done.factors += [rate * step for step in steps]
+            self._add(done, 0, others, started.sample, is_watched)
+        for totals in started.unchecked:  # known by now: they were sent for before the trees
+            loss.check_totals(totals, started.where)
+        return done
+
+    def _draw(self, index: int) -> Sample:
+        """The rows of a round."""
+        rows, seed, device = self.rows, self.settings.seed, self.device
+        scheme, fraction, top_rate, other_rate = self.settings.sampling
+        n = rows.raw.shape[1]
+        if scheme == "goss" and index < 1.0 / self.settings.learning_rate(0):
+            scheme, fraction = "uniform", 1.0
+        if scheme == "uniform" and fraction == 1.0:
+            return self._weighted_rows
+        if scheme == "uniform":
+            drawn = draw_rows(n, fraction, rows.weight, seed, index, device)
+            return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+        if scheme == "balanced":
+            chance = self._balanced
+        elif scheme == "goss":
+            importance = self._over_outputs(lambda g, h: abs(g) * h, np.float32)
+            chance = goss_chances(importance, top_rate, other_rate, device)
+        else:
+            squares = self._over_outputs(lambda g, h: g.astype(np.float64) ** 2, np.float64)
+            chance = mvs_chances(squares, fraction, device)
+        return draw_by_chance(chance, rows.weight, seed, index, device)
+
+    @cached_property
+    def _weighted_rows(self) -> Sample:
+        """The rows that have a weight. They are the same in every round, and to look for them is
+        to wait for a GPU."""
+        rows, device = self.rows, self.device
+        drawn = draw_rows(rows.raw.shape[1], 1.0, rows.weight, 0, 0, device)
+        return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+
+    @cached_property
+    def _balanced(self) -> Any:
+        classes = self.rows.y.astype(np.int64)
+        fraction = self.settings.sampling.fraction
+        return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
+
+    def _over_outputs(self, term: Callable[[Any, Any], Any], dtype: Any) -> Any:
+        """The sum over the outputs of a term of every row's gradient and hessian."""
+        rows, device = self.rows, self.device
+        total = device.xp.zeros(rows.raw.shape[1], dtype=dtype)
+        everything = device.xp.empty(0, dtype=np.int32)
+        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, everything, device)
+        shared = loss.shared(rows.y, rows.raw, device)
+        for k in range(loss.n_outputs):
+            target = loss.targets(rows.y, k, device)
+            g, h = self.g[0], self.h[0]
+            loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
+            total += term(g, h)
+        return total
+
+    def _start_batch(self, started: StartedRound, first: int) -> None:
+        """Begin to grow the trees of the outputs from ``first`` on, as many as a batch has."""
+        rows, device, seed = self.rows, self.device, self.settings.seed
+        loss, sample = started.loss, started.sample
+        outputs = range(first, min(first + self.batch, loss.n_outputs))
+
+        def statistics(i: int) -> tuple[Totals, TreeRecords, int]:
+            """Of output i of the batch: totals, records and the tree's key."""
+            k = outputs[i]
+            target = loss.targets(rows.y, k, device)
+            g, h = self.g[i], self.h[i]
+            raw, update, self._update = rows.raw[k], self._update, None
+            totals = loss.gradients(k, target, raw, started.shared, rows.weight, g, h, update)
+            if totals.is_here or started.waits:
+                loss.check_gradients(totals, g, h, target, raw, started.where)
+            if sample.factor.size:
+                totals = scale_statistics(g, h, sample, device)
+                loss.check_totals(totals, started.where)
+            tree = np.uint64(started.index * loss.n_outputs + k)
+            key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
+            records = quantise(g, h, sample.rows, key, scales_for(totals, g.shape[0]))
+            return totals, records, _subkey(np.uint64(seed), PURPOSE_TREE, tree)
+
+        found = each(statistics, range(len(outputs)), self.g[0])
+        totals, records, keys = zip(*found, strict=True)
+        started.unchecked += [own for own in totals if not own.is_here]
+        trees = grow(
+            rows.codes,
+            self.n_bins,
+            records,
+            np.array(keys, np.uint64),
+            self.settings.params,
+            self.settings.rules,
+        )
+        started.batch = StartedBatch(outputs, totals, trees)
+
+    def _finish_batch(self, started: StartedRound) -> list[OutputTree]:
+        """Trees of some outputs, with the values of their nodes before any shrinkage."""
+        outputs, totals, trees = started.batch
+
+        def tree(i: int) -> OutputTree:
+            k = outputs[i]
+            values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i]), k)
+            monotone = self.settings.rules.monotone
+            if monotone.any():
+                bounded = bound_values(trees, i, monotone, values.value)
+                values = NodeValues(bounded, values.hessian)
+            return OutputTree(trees, i, k, values)
+
+        return each(tree, range(len(outputs)), self.g[0])
+
+    def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
+        rows, params = self.rows, self.settings.params
+        return LeafRows(
+            trees=trees,
+            i=i,
+            g=self.g[i],
+            h=self.h[i],
+            totals=totals,
+            read_target=lambda: self.loss.targets(rows.y, k, self.device),
+            raw=rows.raw[k],
+            weight=rows.weight,
+            whole_weight=self.whole_weight,
+            l2=params.l2,
+            min_sum_hessian=params.min_sum_hessian,
+            device=self.device,
+        )
+
+    def _add(
+        self,
+        done: GrownRound,
+        first: int,
+        others: list[TrainingRows],
+        sample: Sample,
+        is_watched: bool,
+    ) -> None:
+        """Add the trees of a round from ``first`` on to raw predictions."""
+        rows = self.rows
+
+        def add(at: int) -> None:
+            tree, factor = done.trees[at], done.factors[at]
+            trees, i, k = tree.trees, tree.i, tree.output
+            if sample.rows.size:
+                _find_leaves(trees, i, rows.codes, trees.leaf[i])
+            if self.joins_updates and not is_watched:
+                self._update = Update(trees.leaf[i], tree.values, factor)
+            else:
+                add_leaf_values(rows.raw[k], trees.leaf[i], tree.values, factor)
+            for other in others:
+                leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+                _find_leaves(trees, i, other.codes, leaf)
+                add_leaf_values(other.raw[k], leaf, tree.values, factor)
+
+        each(add, range(first, len(done.trees)), rows.raw[0])
+
+
+_subkey = vectorise(subkey)
+
+
+def _find_leaves(trees: GrownTrees, i: int, codes: Codes, leaf: Any) -> None:
+    """Fill in the negative entries of ``leaf``."""
+    nodes = slice(trees.offset[i], trees.offset[i + 1])
+    traverse_codes(
+        codes,
+        trees.feature[nodes],
+        trees.bin[nodes],
+        trees.missing_left[nodes],
+        trees.left[nodes],
+        trees.right[nodes],
+        leaf,
+        trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
+    )

@@ -1,0 +1,208 @@
+"""Many models of small data: those of a cross-validation or a search, grown side by side.
+
+A small table keeps one thread busy and no more; starting the others for every tree costs more than
+they do. So each thread trains whole models, one after another, on folds that were cut out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import GridSearchCV as _GridSearchCV
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
+from sklearn.utils import _safe_indexing
+
+from ..devices.placement import same_place
+from ..estimators.parameters import threads_of
+
+CELLS_WORTH_THREADS = 2_000_000
+"""Tables with more cells than this keep all threads busy one at a time."""
+
+
+def fit_many(
+    estimators: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
+    folds: Any = None,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+) -> list[list[Any]]:
+    """Fit several estimators to several parts of a table.
+
+    Parameters
+    ----------
+    estimators : estimator or sequence of estimators
+        They are cloned, not changed.
+    X : array or data frame, shape (n_rows, n_features)
+    y : array, shape (n_rows,), default=None
+    param_grid : dict or list of dicts, default=None
+        Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
+    folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
+        The rows to train on; None: all rows.
+    sample_weight : array, shape (n_rows,), default=None
+    n_jobs : int, default=None
+        Threads, as of the estimators; None: all cores that the process may use.
+
+    Returns
+    -------
+    list of lists of fitted estimators
+        ``[setting][fold]``. Each is the model that ``fit`` on those rows alone gives.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As the estimators' ``fit``; for the first model that fails. Or there is nothing to fit.
+    """
+    settings = _settings(estimators, param_grid)
+    parts = _parts(folds, X, y, settings[0])
+    weights = None if sample_weight is None else np.asarray(sample_weight)
+    rows = [
+        (X, y, weights)
+        if train is None
+        else tuple(None if a is None else _safe_indexing(a, train) for a in (X, y, weights))
+        for train in parts
+    ]
+    n_threads = threads_of(n_jobs)
+    side_by_side = n_threads > 1 and _cells(X) <= CELLS_WORTH_THREADS
+    place = same_place()
+
+    def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
+        model, (of_X, of_y, weight) = task
+        further = {} if weight is None else {"sample_weight": weight}
+        with place(), _on_one_thread(model, side_by_side):
+            return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
+
+    tasks = [(clone(setting), part) for setting in settings for part in rows]
+    if side_by_side:
+        with ThreadPoolExecutor(n_threads) as pool:
+            models = list(pool.map(fit, tasks))
+    else:
+        models = [fit(task) for task in tasks]
+    return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
+
+
+def _takes_threads(model: Any) -> bool:
+    """Whether a model is one of this package's, which keep several threads busy at once."""
+    own = type(model).__module__.partition(".")[0] == __package__
+    return own and "n_jobs" in model.get_params(deep=False)
+
+
+@contextmanager
+def _on_one_thread(model: Any, wanted: bool) -> Iterator[None]:
+    """Let a model train on one thread, and give it its ``n_jobs`` back."""
+    if not (wanted and _takes_threads(model)):
+        yield
+        return
+    before, model.n_jobs = model.n_jobs, 1
+    try:
+        yield
+    finally:
+        model.n_jobs = before
+
+
+def _settings(estimators: Any, param_grid: Any) -> list[Any]:
+    if param_grid is not None:
+        if isinstance(estimators, (list, tuple)):
+            raise TypeError("param_grid is for one estimator; got a list of them.")
+        found = [clone(estimators).set_params(**s) for s in ParameterGrid(param_grid)]
+    else:
+        found = list(estimators) if isinstance(estimators, (list, tuple)) else [estimators]
+    for estimator in found:
+        if not isinstance(estimator, BaseEstimator):
+            raise TypeError(
+                f"estimators must be estimators, got {estimator!r}. Pass instances, not classes."
+            )
+    if not found:
+        raise ValueError("estimators is empty: there is nothing to fit.")
+    return found
+
+
+def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
+    """The rows of each fold to train on; None stands for all."""
+    if folds is None:
+        return [None]
+    is_splitter = hasattr(folds, "split") or isinstance(folds, (int, np.integer))
+    if not is_splitter and not isinstance(folds, Iterable):
+        raise TypeError(f"folds must be a number, a splitter or pairs of rows, got {folds!r}.")
+    classifier = getattr(estimator, "_estimator_type", "") == "classifier"
+    splitter = check_cv(folds, y, classifier=classifier or hasattr(estimator, "predict_proba"))
+    parts = [train for train, _ in splitter.split(X, y)]
+    if not parts:
+        raise ValueError("folds is empty: there is nothing to fit.")
+    return parts
+
+
+def _cells(X: Any) -> int:
+    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
+    return int(np.prod(shape))
+
+
+class _SideBySide:
+    """A search of scikit-learn whose fits share this process's threads."""
+
+    estimator: Any
+    n_jobs: Any
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Search as scikit-learn does, with the fits on threads instead of processes.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,), default=None
+        **params
+            As for scikit-learn's search.
+
+        Returns
+        -------
+        self
+        """
+        n_threads = threads_of(self.n_jobs)
+        side_by_side = n_threads > 1 and _cells(X) <= CELLS_WORTH_THREADS
+        before, estimator = self.n_jobs, self.estimator
+        takes_threads = _takes_threads(estimator)
+        try:
+            if side_by_side:
+                self.n_jobs = n_threads
+                if takes_threads:
+                    self.estimator = clone(estimator).set_params(n_jobs=1)
+            else:
+                self.n_jobs = 1
+            with parallel_config(backend="threading"):
+                super().fit(X, y, **params)  # type: ignore[misc]
+        finally:
+            self.n_jobs, self.estimator = before, estimator
+        if takes_threads and hasattr(self, "best_estimator_"):
+            self.best_estimator_.set_params(n_jobs=estimator.n_jobs)
+        return self
+
+
+class GridSearchCV(_SideBySide, _GridSearchCV):
+    """scikit-learn's ``GridSearchCV`` for small data: models train side by side on threads, each
+    on one, where the table is too small to keep several threads busy.
+
+    Parameters, attributes and results are those of scikit-learn. ``n_jobs`` counts threads; None
+    means all cores that the process may use.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import GradientBoostingClassifier, GridSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = GridSearchCV(GradientBoostingClassifier(n_estimators=10), {"max_depth": [1, 3]})
+    >>> sorted(search.fit(X, y).best_params_)
+    ['max_depth']
+    """
+
+
+class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
+    """scikit-learn's ``RandomizedSearchCV`` in the manner of ``GridSearchCV`` here."""

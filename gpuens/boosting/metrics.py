@@ -1,0 +1,141 @@
+"""The metrics that training watches: the loss, any scorer of scikit-learn, or functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer
+
+from ..custom_metrics import ArrayMetric, CustomMetric
+from ..devices.placement import Device, to_numpy
+from ..losses import Loss
+from ..losses.arrays import rows_first
+from ..numerics.weighted import Later
+from .growth import TrainingRows
+
+
+class Metric(NamedTuple):
+    """A name, a direction, and how to compute it from rows with raw predictions; the losses, which
+    are computed where the rows are, may be known later only."""
+
+    name: str
+    higher_is_better: bool
+    compute: Callable[[TrainingRows], Later]
+
+
+def metrics_for(
+    scoring: Any, loss: Loss, classes: np.ndarray | None, device: Device
+) -> list[Metric]:
+    """Read the parameter ``scoring``.
+
+    Parameters
+    ----------
+    scoring : str, callable ``(estimator, X, y) -> float``, custom metric, or list of these
+        "loss" is the loss that is trained, lower is better; other names and callables are
+        scorers. None is the score of the estimator, "accuracy" or "r2".
+    classes : ndarray or None
+        The labels of a classifier.
+    """
+    entries = scoring if isinstance(scoring, (list, tuple)) else [scoring]
+    metrics: dict[str, Metric] = {}
+    for entry in entries:
+        metric = _metric(entry, loss, classes, device)
+        namesakes = sum(name.partition(" #")[0] == metric.name for name in metrics)
+        name = f"{metric.name} #{namesakes + 1}" if namesakes else metric.name
+        metrics[name] = metric._replace(name=name)
+    return list(metrics.values())
+
+
+def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) -> Metric:
+    if entry == "loss":
+        return Metric(
+            "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
+        )
+    if entry is None:
+        entry = "r2" if classes is None else "accuracy"
+    if isinstance(entry, CustomMetric):
+        return _custom(entry, loss, device)
+    if isinstance(entry, ArrayMetric):
+        return Metric(
+            entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows))
+        )
+    scorer = get_scorer(entry) if isinstance(entry, str) else entry
+    name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
+
+    def score(rows: TrainingRows) -> float:
+        y = to_numpy(rows.y.T)
+        predictor: Any
+        if classes is None:
+            predictor = _Regression(loss, rows, device)
+        else:
+            predictor = _Classification(loss, rows, device, classes)
+            y = classes[y.astype(np.int64)]
+        weight = {} if rows.weight.size == 0 else {"sample_weight": to_numpy(rows.weight)}
+        try:
+            return float(scorer(predictor, y.reshape(len(y), -1), y, **weight))
+        except TypeError:
+            if not weight:
+                raise
+            return float(scorer(predictor, y.reshape(len(y), -1), y))  # it takes no weights
+
+    return Metric(name, True, lambda rows: _known(score(rows)))
+
+
+def _known(value: float) -> Later:
+    return lambda: value
+
+
+def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
+    if loss.coupled and loss.n_outputs > 1:
+        raise ValueError(
+            f"{metric!r} sees one score a row, but loss={loss!r} has {loss.n_outputs} that depend "
+            "on each other: use an ArrayMetric."
+        )
+    formula = metric.formula
+
+    def compute(rows: TrainingRows) -> Later:
+        return loss.mean_of(lambda k: formula, rows.y, rows.raw, rows.weight, device)
+
+    return Metric(metric.label, metric.higher_is_better, compute)
+
+
+def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
+    arrays = rows_first(rows.y), rows_first(rows.raw)
+    weight = {} if rows.weight.size == 0 else {"sample_weight": rows.weight}
+    value = metric.function(*arrays, **weight)
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{metric!r} must return a number, got {value!r}.") from error
+
+
+class _Regression(RegressorMixin, BaseEstimator):
+    """Answers a scorer with the raw predictions that are at hand, whatever X it passes."""
+
+    def __init__(self, loss: Loss, rows: TrainingRows, device: Device) -> None:
+        self.loss, self.rows, self.device = loss, rows, device
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> np.ndarray:
+        return to_numpy(self.loss.predict(self.rows.raw, self.device))
+
+
+class _Classification(ClassifierMixin, _Regression):
+    def __init__(self, loss: Loss, rows: TrainingRows, device: Device, classes: np.ndarray) -> None:
+        super().__init__(loss, rows, device)
+        self.classes_ = classes
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return to_numpy(self.loss.predict(self.rows.raw, self.device))
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        raw = to_numpy(self.rows.raw)
+        return raw[0] if raw.shape[0] == 1 else raw.T

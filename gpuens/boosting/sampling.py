@@ -1,0 +1,168 @@
+"""Which rows take part in a tree of boosting, and what they count for.
+
+Every scheme gives each row a chance p and counts the rows that are drawn 1/p times, so that sums
+over the sample are without bias sums over all rows. Row by row the draw depends on nothing but the
+seed, the round and the row's number.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.runtime.dtypes import Totals
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_ROWS, draw, subkey
+from ..numerics.weighted import ordered_sum
+
+SCHEMES = ("uniform", "goss", "mvs", "balanced")
+SUM_BITS = 62
+MVS_REGULARISATION = 1e-4
+"""Share of the largest squared gradient that is added to every one, so that rows without a
+gradient have a chance too."""
+
+
+class Sampling(NamedTuple):
+    """A scheme and its shares of the rows (see the parameters of the estimators)."""
+
+    scheme: str = "uniform"
+    fraction: float = 1.0
+    top_rate: float = 0.2
+    other_rate: float = 0.1
+
+
+class Sample(NamedTuple):
+    """The rows of a sample.
+
+    rows : int32, shape (n_sampled,)
+        Ascending; empty: all rows, once each.
+    factor : float32, shape (n_sampled,) or (0,)
+        What their statistics are multiplied by; empty: 1.
+    """
+
+    rows: Any
+    factor: Any
+
+
+def goss_chances(importance: Any, top_rate: float, other_rate: float, device: Device) -> Any:
+    """Gradient-based one-side sampling (Ke et al. 2017): rows with large gradients always, the
+    others with the same chance.
+
+    Parameters
+    ----------
+    importance : float32, shape (n_rows,)
+        Sum of ``|g| h`` over the outputs.
+    top_rate, other_rate : float
+        Shares of all rows.
+
+    Returns
+    -------
+    float64, shape (n_rows,), on the device
+    """
+    xp = device.xp
+    n = importance.shape[0]
+    n_top = math.ceil(top_rate * n)
+    least = xp.sort(importance)[n - n_top] if n_top else np.float32(np.inf)
+    above, ties = importance > least, importance == least
+    room = n_top - int(xp.count_nonzero(above))
+    first = ties & (xp.cumsum(ties, dtype=np.int64) <= room)
+    chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
+    return xp.where(above | first, 1.0, chance)
+
+
+def mvs_chances(squares: Any, fraction: float, device: Device) -> Any:
+    """Minimal variance sampling (Ibragimov and Gusev 2019): chances in proportion to the size of
+    the gradients, as far as none exceeds one.
+
+    Parameters
+    ----------
+    squares : float64, shape (n_rows,)
+        Squared gradients, summed over the outputs.
+    fraction : float
+        Expected share of all rows.
+
+    Returns
+    -------
+    float64, shape (n_rows,), on the device
+    """
+    xp = device.xp
+    n = squares.shape[0]
+    largest = float(squares.max())
+    if largest == 0.0 or not math.isfinite(largest):
+        return xp.full(n, fraction)
+    size = xp.sqrt(squares / largest + MVS_REGULARISATION)
+    # Whole numbers, whose cumulative sums are the same in any order.
+    whole = xp.floor(size * 2.0 ** (SUM_BITS - 1 - n.bit_length())).astype(np.int64)
+    whole = xp.maximum(whole, 1)
+    ordered = xp.sort(whole)
+    below = xp.cumsum(ordered, dtype=np.int64).astype(np.float64)
+    # With the k largest certain, the others share what is left of the sample.
+    certain = n - 1 - xp.arange(n)
+    left = fraction * n - certain
+    fits = (left > 0) & (ordered.astype(np.float64) * left <= below)
+    last = int(xp.flatnonzero(fits)[-1]) if bool(fits.any()) else 0
+    threshold = float(below[last]) / max(float(left[last]), 1e-300)
+    return xp.minimum(1.0, whole.astype(np.float64) / threshold)
+
+
+def balanced_chances(classes: Any, n_classes: int, fraction: float, device: Device) -> Any:
+    """Chances with which every class has the same expected number of rows, or all of its own.
+
+    Parameters
+    ----------
+    classes : integers, shape (n_rows,)
+    n_classes : int
+    fraction : float
+        Expected share of all rows, at most.
+
+    Returns
+    -------
+    float64, shape (n_rows,), on the device
+    """
+    xp = device.xp
+    counts = np.array([int(xp.count_nonzero(classes == c)) for c in range(n_classes)])
+    wanted = fraction * classes.shape[0] / n_classes
+    chance = np.minimum(1.0, wanted / np.maximum(counts, 1))
+    return device.asarray(chance)[classes]
+
+
+def draw_by_chance(chance: Any, weight: Any, seed: int, index: int, device: Device) -> Sample:
+    """Draw every row with its chance; there is always at least one.
+
+    Parameters
+    ----------
+    chance : float64, shape (n_rows,)
+        In (0, 1].
+    weight : float64, shape (n_rows,) or (0,)
+        Rows with weight 0 never belong.
+    seed, index : int
+        Random key, and the number of the draw.
+    """
+    xp = device.xp
+    n = chance.shape[0]
+    key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
+    rows = xp.arange(n, dtype=xp.uint64)
+    bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows).astype(np.int64)
+    if weight.size:
+        bits[weight == 0] = 2**32
+    keep = (bits < xp.floor(chance * 2.0**32).astype(np.int64)) | (bits == bits.min())
+    if bool((keep & (chance == 1.0)).all()):
+        return Sample(xp.empty(0, dtype=np.int32), xp.empty(0, dtype=np.float32))
+    drawn = xp.flatnonzero(keep)
+    return Sample(drawn.astype(np.int32), (1.0 / chance[drawn]).astype(np.float32))
+
+
+def scale_statistics(g: Any, h: Any, sample: Sample, device: Device) -> Totals:
+    """Multiply the statistics of the rows that were drawn, in place; their totals, not finite where
+    float32 is too narrow."""
+    rows, factor = sample
+    totals = []
+    for statistics in (g, h):
+        with np.errstate(over="ignore"):
+            statistics[rows] *= factor
+        size = abs(statistics[rows])
+        totals += [float(size.max()), ordered_sum(size.astype(np.float64), device)]
+    return Totals(*totals)

@@ -1,0 +1,1 @@
+"""Voting and stacking: models of different kinds, combined."""

@@ -1,0 +1,294 @@
+"""Logistic regression, the default meta-model of ``StackingClassifier``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device, to_numpy
+from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.targets import Labels, read_labels, read_sample_weight
+from ..kernels.prediction.log_sum_exp import log_sum_exp
+from ..kernels.prediction.probabilities import probabilities
+from ..numerics import newton
+from ..numerics.cholesky import Cholesky
+from ..numerics.fixed_point import inner, slices, weighted_sum
+from . import lbfgs
+from .lbfgs import Minimum, dot
+from .linear_features import Features, forward, log_odds_of, read_columns, standardise
+from .ridge import check_penalty
+
+MOST_FOR_NEWTON = 1000
+"""Parameters above which the Hessian costs more than the steps that it saves."""
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):
+    """Logistic regression with an L2 penalty on standardised features.
+
+    Minimises ``sum_i w_i * log_loss_i + sum_jk (coef_jk * deviation_j)**2 / (2 C)``: the binomial
+    model for two classes, the multinomial one for more. The penalty does not depend on the units
+    of the features, unlike scikit-learn's. The model is the same, bit for bit, on every device.
+
+    The minimum is found by Newton's method (iteratively reweighted least squares). With more than
+    1000 parameters it is L-BFGS, whose first metric is a bound of the Hessian that is factored
+    once (Böhning, "Multinomial logistic regression algorithm", Annals of the Institute of
+    Statistical Mathematics 44, 1992).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Inverse strength of the penalty.
+    log_odds : list of int or None, default=None
+        Features that are probabilities. Their log-odds, clipped to those of 0.001 and 0.999, are
+        further features behind all others: with them the model can pass on a probability as it
+        is, and recalibrate it.
+    tol : float, default=1e-8
+        Largest entry of the mean loss's gradient to end at.
+    max_iter : int, default=1000
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels, ascending.
+    coef_ : float64 ndarray, shape (1, n) or (n_classes, n)
+        Of the n features (with ``log_odds`` more than ``n_features_in_``) as they are, not
+        standardised.
+    intercept_ : float64 ndarray, shape (1,) or (n_classes,)
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from gpuens.combining.logistic import LogisticRegression
+    >>> X, y = load_wine(return_X_y=True)
+    >>> LogisticRegression().fit(X, y).score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        log_odds: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        device: str = "auto",
+    ) -> None:
+        self.C = C
+        self.log_odds = log_odds
+        self.tol = tol
+        self.max_iter = max_iter
+        self.device = device
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LogisticRegression:
+        """Fit the coefficients.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        with device.active():
+            columns = self._features(X, device, reset=True)
+            n_rows = columns.shape[1]
+            labels = read_labels(y, n_rows, device, estimator=self, min_classes=2)
+            weight = read_sample_weight(sample_weight, n_rows, device, estimator=self)
+            if weight is None:
+                weight = device.xp.ones(n_rows)
+            _require_weight(labels, weight)
+            features = standardise(columns, weight, device)
+            loss = _Loss(features, labels.codes, len(labels.classes), weight, self.C, device)
+            found = loss.minimum(self.tol * features.total, int(self.max_iter))
+        if not found.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not reach tol={self.tol} in {found.n_iter} of "
+                f"max_iter={self.max_iter} steps. Raise max_iter or tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        theta = found.x.reshape(loss.n_outputs, -1)
+        if len(theta) > 1:
+            theta[:, -1] -= math.fsum(theta[:, -1].tolist()) / len(theta)
+        self.classes_ = labels.classes
+        self.coef_, self.intercept_ = features.original(theta[:, :-1], theta[:, -1])
+        self.n_iter_ = found.n_iter
+        return self
+
+    def decision_function(self, X: Any) -> Any:
+        """The log-odds of the second class, or of each class up to a constant.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,) or (n_rows, n_classes)
+            In the array library and on the device of X.
+        """
+        return self._predict(X, lambda raw, device: raw[0] if len(raw) == 1 else raw.T)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes: float64, shape (n_rows, n_classes)."""
+        return self._predict(X, lambda raw, device: probabilities(raw))
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row: labels, shape (n_rows,)."""
+        return self._predict(X, self._labels)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly."""
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
+
+    def _predict(self, X: Any, finish: Any) -> Any:
+        """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows)."""
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with device.active():
+            columns = self._features(X, device, reset=False)
+            raw = forward(columns, self.coef_, self.intercept_, device)
+            return to_input_library(finish(raw, device), X)
+
+    def _features(self, X: Any, device: Device, reset: bool) -> Any:
+        """The columns that have coefficients."""
+        columns = read_columns(X, device, estimator=self, reset=reset)
+        if self.log_odds is None:
+            return columns
+        chosen = np.asarray(self.log_odds)
+        if chosen.dtype.kind not in "iu" or chosen.ndim != 1 or not chosen.size:
+            raise ValueError(f"log_odds must be None or a list of features, got {self.log_odds!r}.")
+        if chosen.min() < 0 or chosen.max() >= len(columns):
+            raise ValueError(
+                f"log_odds names the features {chosen.min()} to {chosen.max()}, X has "
+                f"{len(columns)}."
+            )
+        return device.xp.concatenate(
+            [columns, log_odds_of(columns[device.asarray(chosen)], device)]
+        )
+
+    def _labels(self, raw: Any, device: Device) -> Any:
+        codes = (raw[0] > 0).astype(np.int64) if len(raw) == 1 else raw.argmax(axis=0)
+        if self.classes_.dtype.kind in "biuf":
+            return device.asarray(self.classes_)[codes]
+        return self.classes_[to_numpy(codes)]
+
+    def _check_parameters(self) -> None:
+        check_penalty("C", self.C, zero=False)
+        check_penalty("tol", self.tol, zero=False)
+        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
+            raise ValueError(f"max_iter must be an integer >= 1, got {self.max_iter!r}.")
+
+
+def _require_weight(labels: Labels, weight: Any) -> None:
+    """Raise a ValueError if a class has no weight: its intercept would have no minimum."""
+    sums = np.bincount(to_numpy(labels.codes), to_numpy(weight), minlength=len(labels.classes))
+    if not sums.all():
+        raise ValueError(
+            f"sample_weight is zero for every row of the class(es) "
+            f"{labels.classes[sums == 0].tolist()}. Drop these rows, or weigh them."
+        )
+
+
+class _Loss:
+    """The penalised loss as a function of the parameters, one row (coefficients, intercept) for
+    each output."""
+
+    def __init__(
+        self,
+        features: Features,
+        codes: Any,
+        n_classes: int,
+        weight: Any,
+        C: float,
+        device: Device,
+    ) -> None:
+        xp = device.xp
+        self.features, self.weight, self.device, self.C = features, weight, device, float(C)
+        self.n_outputs = 1 if n_classes == 2 else n_classes
+        wanted = [1] if n_classes == 2 else list(range(n_classes))
+        self.y = (codes[None, :] == device.asarray(wanted)[:, None]).astype(np.float64)
+        self.columns = xp.concatenate([features.columns, xp.ones((1, weight.size))])
+        self.sliced = slices(self.columns)
+
+    def minimum(self, tol: float, max_iter: int) -> Minimum:
+        """The best parameters, all in one vector."""
+        start = np.zeros(self.n_outputs * self.columns.shape[0])
+        if start.size <= MOST_FOR_NEWTON:
+            return newton.minimise(self, self.hessian, start, tol, max_iter)
+        bound = self._bound(0.25 if self.n_outputs == 1 else 0.5)
+
+        def precondition(gradient: np.ndarray) -> np.ndarray:
+            return bound.solve(gradient.reshape(self.n_outputs, -1).T).T.ravel()
+
+        return lbfgs.minimise(self, start, precondition, tol, max_iter)
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """The value and the gradient."""
+        xp, features = self.device.xp, self.features
+        theta = theta.reshape(self.n_outputs, -1)
+        coef = theta[:, :-1]
+        raw = forward(features.columns, coef, theta[:, -1], self.device)
+        share = self._shares(raw)
+        right = raw * self.y
+        loss = log_sum_exp(raw if len(raw) > 1 else xp.concatenate([xp.zeros_like(raw), raw]))
+        for k in range(self.n_outputs):
+            loss = loss - right[k]
+        gradient = to_numpy(inner((share - self.y) * self.weight, self.sliced))
+        gradient[:, :-1] += coef / self.C
+        penalty = dot(coef.ravel(), coef.ravel()) / (2.0 * self.C)
+        return weighted_sum(loss, self.weight) + penalty, gradient.ravel()
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        """The second derivatives, by one slice: steps of Newton's method need few bits."""
+        theta = theta.reshape(self.n_outputs, -1)
+        raw = forward(self.features.columns, theta[:, :-1], theta[:, -1], self.device)
+        share = self._shares(raw)
+        n_outputs, n = theta.shape
+        result = np.zeros((n_outputs, n, n_outputs, n))
+        for k in range(n_outputs):
+            weighted = share[k] * self.weight
+            for j in range(k + 1):
+                curvature = weighted * ((1.0 if j == k else 0.0) - share[j])
+                block = inner(self.sliced, slices(self.columns * curvature, n_slices=1))
+                result[k, :, j] = to_numpy(block)
+        penalised = np.arange(n - 1)
+        for k in range(n_outputs):
+            result[k, penalised, k, penalised] += 1.0 / self.C
+        if n_outputs > 1:  # a constant added to all intercepts changes nothing: keep their sum
+            result[:, -1, :, -1] += self.features.total / n_outputs
+        return result.reshape(theta.size, theta.size)  # the lower triangle is all that is read
+
+    def _shares(self, raw: Any) -> Any:
+        """Probabilities of the outputs' classes, shape (n_outputs, n_rows)."""
+        share = probabilities(raw).T
+        return share[1:] if self.n_outputs == 1 else share
+
+    def _bound(self, curvature: float) -> Cholesky:
+        """What the Hessian of each output never exceeds."""
+        features = self.features
+        n = len(features.mean)
+        bound = np.zeros((n + 1, n + 1))
+        bound[:n, :n] = curvature * features.gram + np.eye(n) / self.C
+        bound[n, n] = curvature * features.total  # standardised columns have mean 0
+        return Cholesky(bound)

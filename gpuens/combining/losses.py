@@ -1,0 +1,243 @@
+"""How good a weighted average of models is: three losses, each prepared for many weights.
+
+A loss is computed from the predictions of M models for the same rows. All of them give the same
+bits on every device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..kernels.scalars.elementary import log
+from ..kernels.scalars.primitives import vectorise
+from ..numerics.fixed_point import inner, slices, weighted_sum
+from .lbfgs import dot
+from .simplex import convex_minimum, quadratic_minimum
+
+SMALLEST = float(np.finfo(np.float64).eps)
+"""Probabilities below are raised to this, as in scikit-learn's ``log_loss``."""
+FACTORS = 16
+"""Probabilities that are multiplied before a logarithm is taken: ``SMALLEST**16`` is a float."""
+BLOCK = 2**14
+"""Values whose logarithms are taken at once: what the formula needs stays in the cache."""
+
+_log = vectorise(log)
+
+
+class Tally(Protocol):
+    """A sum of models, to which one more can be added."""
+
+    def trial(self, model: int) -> float:
+        """The loss of the average with this model added."""
+        ...
+
+    def add(self, model: int) -> None:
+        """Add a model."""
+        ...
+
+
+class ModelLoss(Protocol):
+    """A loss as a function of the weights of M models, which are positive and sum to one."""
+
+    n_models: int
+
+    def value(self, weights: np.ndarray) -> float:
+        """The mean loss over the rows."""
+        ...
+
+    def minimum(self) -> np.ndarray:
+        """The best weights."""
+        ...
+
+    def tally(self) -> Tally:
+        """A sum that holds no model yet."""
+        ...
+
+
+class SquaredError:
+    """Mean squared error, summed over the outputs, of averaged values.
+
+    Parameters
+    ----------
+    predictions : float64, shape (n_models, n_outputs, n_rows)
+    y : float64, shape (n_outputs, n_rows)
+    weight : float64, shape (n_rows,)
+        Sums to one.
+    device : Device
+    """
+
+    def __init__(self, predictions: Any, y: Any, weight: Any, device: Device) -> None:
+        self.n_models = predictions.shape[0]
+        errors = predictions - y[None]  # of any average too, as its weights sum to one
+        self.products = np.zeros((self.n_models, self.n_models))
+        for output in range(y.shape[0]):
+            of_output = errors[:, output]
+            self.products += to_numpy(inner(of_output, of_output * weight))
+
+    def value(self, weights: np.ndarray) -> float:
+        """The mean loss over the rows."""
+        return dot(np.array([dot(row, weights) for row in self.products]), weights)
+
+    def minimum(self) -> np.ndarray:
+        """The best weights."""
+        return quadratic_minimum(2.0 * self.products, np.zeros(self.n_models))
+
+    def tally(self) -> Tally:
+        """A sum that holds no model yet."""
+        return _SquaredTally(self.products)
+
+
+class _SquaredTally:
+    def __init__(self, products: np.ndarray) -> None:
+        self.products, self.n_added, self.own = products, 0, 0.0
+        self.with_each = np.zeros(len(products))
+
+    def trial(self, model: int) -> float:
+        total = self.own + 2.0 * self.with_each[model] + self.products[model, model]
+        return float(total / (self.n_added + 1) ** 2)
+
+    def add(self, model: int) -> None:
+        self.own += 2.0 * self.with_each[model] + self.products[model, model]
+        self.with_each = self.with_each + self.products[model]
+        self.n_added += 1
+
+
+class LogLoss:
+    """Mean negative logarithm of the averaged probability of the true class.
+
+    Parameters
+    ----------
+    probabilities : float64, shape (n_models, n_rows)
+        Of the true class of each row.
+    weight : float64, shape (n_rows,), or None
+        Sums to one; None for equal weights, which is faster.
+    device : Device
+    """
+
+    def __init__(self, probabilities: Any, weight: Any, device: Device) -> None:
+        xp = device.xp
+        self.probabilities = xp.maximum(probabilities, SMALLEST)
+        self.n_models = probabilities.shape[0]
+        self.device, self.weight = device, weight
+        n_rows = probabilities.shape[1]
+        self.shares = xp.full(n_rows, 1.0 / n_rows) if weight is None else weight
+
+    def value(self, weights: np.ndarray) -> float:
+        """The mean loss over the rows."""
+        return -mean_log(self._average(weights), self.weight, self.device)
+
+    def minimum(self) -> np.ndarray:
+        """The best weights."""
+        start = np.full(self.n_models, 1.0 / self.n_models)
+        return convex_minimum(self.value, self._derivatives, start)
+
+    def tally(self) -> Tally:
+        """A sum that holds no model yet."""
+        return _LogTally(self)
+
+    def _average(self, weights: np.ndarray) -> Any:
+        total: Any = 0.0
+        for probability, weight in zip(self.probabilities, weights.tolist(), strict=True):
+            total = total + weight * probability
+        return total
+
+    def _derivatives(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        ratio = self.probabilities / self._average(weights)
+        cut = slices(ratio)
+        gradient = -to_numpy(inner(cut, self.shares[None, :]))[:, 0]
+        return gradient, to_numpy(inner(cut, ratio * self.shares))
+
+
+class _LogTally:
+    def __init__(self, loss: LogLoss) -> None:
+        self.loss, self.n_added = loss, 0
+        self.total = loss.device.xp.zeros(loss.probabilities.shape[1])
+
+    def trial(self, model: int) -> float:
+        total = self.total + self.loss.probabilities[model]
+        mean = mean_log(total, self.loss.weight, self.loss.device)
+        return math.log(self.n_added + 1) - mean
+
+    def add(self, model: int) -> None:
+        self.total = self.total + self.loss.probabilities[model]
+        self.n_added += 1
+
+
+def mean_log(values: Any, weight: Any, device: Device) -> float:
+    """The weighted mean of the logarithms of positive numbers up to 1e18, shape (n_rows,).
+
+    ``weight`` sums to one, or is None for the plain mean.
+    """
+    xp, n_rows = device.xp, values.size
+    if weight is None:
+        padded = xp.ones(-(-n_rows // FACTORS) * FACTORS)
+        padded[:n_rows] = values
+        factors = padded.reshape(FACTORS, -1)
+        values = factors[0]
+        for factor in factors[1:]:
+            values = values * factor
+        weight = xp.full(values.size, 1.0 / n_rows)
+    parts = [_log(values[first : first + BLOCK]) for first in range(0, values.size, BLOCK)]
+    return weighted_sum(xp.concatenate(parts), weight)
+
+
+class ZeroOne:
+    """Share of the rows that a weighted vote gets wrong; ties fall to the lowest class.
+
+    Parameters
+    ----------
+    votes : int64, shape (n_models, n_rows)
+        Class numbers.
+    y : int64, shape (n_rows,)
+    weight : float64, shape (n_rows,)
+        Sums to one.
+    n_classes : int
+    device : Device
+    """
+
+    def __init__(self, votes: Any, y: Any, weight: Any, n_classes: int, device: Device) -> None:
+        self.votes, self.y, self.weight, self.device = votes, y, weight, device
+        self.n_models = votes.shape[0]
+        self.classes = device.xp.arange(n_classes)[:, None]
+
+    def value(self, weights: np.ndarray) -> float:
+        """The mean loss over the rows."""
+        total: Any = 0.0
+        for vote, weight in zip(self.votes, weights.tolist(), strict=True):
+            total = total + weight * (vote[None, :] == self.classes)
+        return self.of_shares(total)
+
+    def of_shares(self, shares: Any) -> float:
+        """The loss of weighted numbers of votes, shape (n_classes, n_rows)."""
+        wrong = (shares.argmax(axis=0) != self.y).astype(np.float64)
+        return weighted_sum(wrong, self.weight)
+
+    def minimum(self) -> np.ndarray:
+        """Not available: the share of wrong rows is no smooth function of the weights."""
+        raise ValueError(
+            "weights='optimal' needs probabilities or values, but these are votes: use "
+            "voting='soft', or weights='greedy' or 'accuracy'."
+        )
+
+    def tally(self) -> Tally:
+        """A sum that holds no model yet."""
+        return _VoteTally(self)
+
+
+class _VoteTally:
+    def __init__(self, loss: ZeroOne) -> None:
+        self.loss = loss
+        self.shares: Any = 0.0
+
+    def trial(self, model: int) -> float:
+        return self.loss.of_shares(self._with(model))
+
+    def add(self, model: int) -> None:
+        self.shares = self._with(model)
+
+    def _with(self, model: int) -> Any:
+        return self.shares + 1.0 * (self.loss.votes[model][None, :] == self.loss.classes)

@@ -1,0 +1,331 @@
+"""What ``StackingClassifier`` and ``StackingRegressor`` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+
+from ..devices.placement import Device, to_numpy
+from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.parameters import seed_of
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_sample_weight
+from ..members.classes import check_width
+from ..members.fitting import input_tags
+from ..members.homes import home_of
+from ..members.rows import Rows, fit_one, in_processes, require_fitted, takes_weights
+from ..members.training_set import TrainingSet
+from .base import Combination, routing_enabled
+from .folds import PREFIT, folds_of, holdout_fold, is_holdout, require_classes, rows_asked
+from .stacking_columns import columns_of, fit_and_ask, method_of
+from .stacking_parameters import check_stacking_parameters
+
+STACKING = """Parameters
+    ----------
+    estimators : list of (str, estimator)
+        Members by name, from scikit-learn, cuML, this package or the user; "drop" leaves a
+        name without one. Their clones are fitted.
+    final_estimator : estimator or None, default=None
+        The meta-model, which learns from the members' predictions. None is <final>. A stack of
+        its own gives one more layer.
+    cv : None, int, splitter, list, "prefit", "holdout" or float, default=None
+        How the meta-model gets predictions of rows that the members have not seen:
+
+        - a number of folds (None is 5<stratified>), a splitter or a list of pairs (rows to fit
+          on, rows to predict): copies of the members predict the rows outside of their folds,
+          the members themselves are fitted on all rows. The meta-model learns from the rows that
+          some fold predicts, as with ``TimeSeriesSplit`` not all; rows that several folds
+          predict occur several times;
+        - "holdout" or a share of the rows: the members are fitted on the other rows, the
+          meta-model on these ("holdout" is 0.2);
+        - "prefit": the members are fitted already, the meta-model learns from all rows, which
+          should be others than those that the members were fitted on.
+    <method>n_jobs : int or None, default=None
+        Processes that fit members of other packages, through joblib; None is 1. Members of this
+        package use all threads in any case. The model does not depend on it.
+    passthrough : bool, default=False
+        Whether the meta-model gets X beside the predictions.
+    verbose : bool or int, default=0
+        Whether to print how long the fit of each member took.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the rows held out, and of splitters that shuffle without one. None is a fixed
+        seed. Members draw with their own.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where predictions are collected. "auto" follows the arrays. Members and meta-models of
+        this package, cuML and XGBoost get arrays where they are, all others on the host, copied
+        once for all of them; "cuda" gives CuPy arrays to any member.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The fitted members, without those that are dropped.
+    named_estimators_ : Bunch
+        The fitted members by name; "drop" for those that are dropped.
+    final_estimator_ : estimator
+        The fitted meta-model.
+    stack_method_ : list of str
+        What each member is asked with.
+    <attributes>n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names."""
+
+
+def final_has(method: str) -> Any:
+    """Make a method available where the meta-model has it."""
+
+    def check(stack: Any) -> bool:
+        final = getattr(stack, "final_estimator_", None) or stack._final_estimator()
+        getattr(final, method)
+        return True
+
+    return available_if(check)
+
+
+class Stacking(Combination):
+    """Members whose predictions are the features of a meta-model."""
+
+    final_estimator: Any
+    cv: Any
+    passthrough: bool
+    final_estimator_: Any
+    stack_method_: list[str]
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        **fit_params: Any,
+    ) -> Any:
+        """Fit the members and the meta-model.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Sparse, missing and other values are the members' business.
+        y : array, shape (n_rows,)
+            For a regressor also (n_rows, n_outputs), for a classifier (n_rows, n_labels) of
+            zeros and ones, if members and meta-model take that.
+        sample_weight : array of shape (n_rows,), default=None
+            For the members and the meta-model, all of which must take it.
+        groups : array of shape (n_rows,), default=None
+            For splitters that keep the rows of a group together.
+        **fit_params : dict
+            Further metadata for the members, if scikit-learn's metadata routing is enabled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad data or parameters; names the argument, what it got and what it wants.
+        """
+        metadata = self._metadata(sample_weight, fit_params, groups=groups)
+        check_stacking_parameters(self, groups)
+        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
+        with kept_on_failure(self), home.active():
+            self._seed = seed_of(self.random_state)
+            rows = self._read_fit_table(X, home)
+            target = self._read_y(y, rows.n, home)
+            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            self._fit(TrainingSet(rows, target, weight, metadata), groups)
+        return self
+
+    def _fit(self, data: TrainingSet, groups: Any) -> None:
+        kept = self._kept()
+        self.stack_method_ = [
+            method_of(name, estimator, self._stack_method()) for name, estimator in kept
+        ]
+        if self._is_prefit():
+            self._set_members(self._prefitted())
+            columns = self._columns(data.rows)
+        elif is_holdout(self.cv):
+            fold = holdout_fold(self.cv, data.target, self._classes() is not None, self._seed)
+            self._require_classes(fold.seen, data.target, "that are not held out")
+            self._set_members(self._fitted(data.part(fold.seen)))
+            self._require_classes(fold.asked, data.target, "held out")
+            data = data.part(fold.asked)
+            columns = self._columns(data.rows)
+        else:
+            rows, columns = self._out_of_fold(data, groups)
+            self._set_members(self._fitted(data))
+            data = data.part(rows)
+        self._n_columns = [part.shape[1] for part in columns]
+        self._fit_final(self._beside(columns, data.rows), data)
+
+    def _is_prefit(self) -> bool:
+        return isinstance(self.cv, str) and self.cv == PREFIT
+
+    def _prefitted(self) -> list[Any]:
+        for name, estimator in self._kept():
+            require_fitted(name, estimator)
+            check_width(self, name, estimator)
+        return [estimator for _, estimator in self._kept()]
+
+    def _fitted(self, data: TrainingSet) -> list[Any]:
+        kept = self._kept()
+        messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
+        return data.fit(kept, messages, self.n_jobs)
+
+    def _out_of_fold(self, data: TrainingSet, groups: Any) -> tuple[np.ndarray, list[Any]]:
+        """The rows that folds predict, and each member's predictions of them."""
+        home, classes = data.rows.home, self._classes()
+        target = to_numpy(data.target)
+        folds = folds_of(self.cv, data.rows.X, target, groups, classes is not None, self._seed)
+        rows, order = rows_asked(folds, data.rows.n)
+        for number, fold in enumerate(folds):
+            self._require_classes(fold.seen, data.target, f"to fit on in fold {number} of cv")
+        self._require_classes(rows, data.target, "that the folds of cv predict")
+        tasks = [
+            (name, estimator, data, *fold, method, classes)
+            for (name, estimator), method in zip(self._kept(), self.stack_method_, strict=True)
+            for fold in folds
+        ]
+        parts = in_processes(fit_and_ask, tasks, self.n_jobs, home)
+        at_home = home.asarray(order)
+        columns = []
+        for first in range(0, len(parts), len(folds)):
+            of_member = parts[first : first + len(folds)]
+            columns.append(home.xp.concatenate(of_member)[at_home])
+        return rows, columns
+
+    def _require_classes(self, rows: np.ndarray, target: Any, where: str) -> None:
+        classes = self._classes()
+        if isinstance(classes, np.ndarray):
+            require_classes(rows, to_numpy(target), classes, where)
+
+    def _columns(self, rows: Rows) -> list[Any]:
+        """What each fitted member predicts."""
+        members = zip(self._fitted_members(), self.stack_method_, strict=True)
+        return [
+            columns_of(name, member, method, rows, self._classes(), self._is_prefit())
+            for (name, member), method in members
+        ]
+
+    def _beside(self, columns: list[Any], rows: Rows) -> Any:
+        """The table of the meta-model: predictions, and with ``passthrough`` X."""
+        xp = rows.home.xp
+        if not self.passthrough:
+            return xp.concatenate(columns, axis=1)
+        X = rows.numbers()
+        if sparse.issparse(X):
+            return sparse.hstack([to_numpy(part) for part in columns] + [X], format=X.format)
+        return xp.concatenate([*columns, X], axis=1)
+
+    def _fit_final(self, table: Any, data: TrainingSet) -> None:
+        final = clone(self._final_estimator(self._probabilities()))
+        rows = data.rows.like(table)
+        given = {}
+        if data.weight is not None and (not routing_enabled() or takes_weights(final)):
+            given["sample_weight"] = rows.vector(final, data.weight)
+        target = rows.vector(final, data.target)
+        self.final_estimator_ = fit_one("final_estimator", final, rows.table(final), target, given)
+
+    def _probabilities(self) -> list[int]:
+        """The columns of ``transform`` that are probabilities."""
+        found: list[int] = []
+        first = 0
+        for method, n_columns in zip(self.stack_method_, self._n_columns, strict=True):
+            if method == "predict_proba":
+                found += range(first, first + n_columns)
+            first += n_columns
+        return found
+
+    def _ask_final(self, X: Any, method: str, **parameters: Any) -> tuple[Any, Device]:
+        """What the meta-model says, and where predictions are at home."""
+        with self._asking(X) as rows:
+            final = self.final_estimator_
+            table = rows.like(self._beside(self._columns(rows), rows)).table(final)
+            return getattr(final, method)(table, **parameters), rows.home
+
+    def _predict_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """What the ``predict`` of the meta-model gets."""
+        if not routing_enabled():
+            return parameters
+        return dict(process_routing(self, "predict", **parameters)["final_estimator"]["predict"])
+
+    def transform(self, X: Any) -> Any:
+        """The table of the meta-model: the members' predictions, with ``passthrough`` also X.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_columns)
+            In the array library and on the device of X; sparse if X is and is passed through.
+        """
+        with self._asking(X) as rows:
+            table = self._beside(self._columns(rows), rows)
+            return table if sparse.issparse(table) else to_input_library(table, X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns that ``transform`` gives."""
+        self._check_input_features(input_features)
+        prefix = type(self).__name__.lower()
+        names = []
+        for name, n_columns in zip(self._member_names, self._n_columns, strict=True):
+            numbers = [""] if n_columns == 1 else range(n_columns)
+            names += [f"{prefix}_{name}{i}" for i in numbers]
+        if self.passthrough:
+            names += list(self._input_names(input_features))
+        return np.asarray(names, dtype=object)
+
+    def _input_names(self, input_features: Any) -> Any:
+        if input_features is not None:
+            return input_features
+        generic = [f"x{i}" for i in range(self.n_features_in_)]
+        return getattr(self, "feature_names_in_", generic)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Metadata of ``fit`` goes to the ``fit`` of members and to the splitter, that of
+        ``predict`` to the meta-model."""
+        router = super().get_metadata_routing()
+        final = getattr(self, "final_estimator_", None) or self._final_estimator()
+        to_predict = MethodMapping().add(caller="predict", callee="predict")
+        router.add(final_estimator=final, method_mapping=to_predict)
+        if hasattr(self.cv, "get_metadata_routing"):
+            to_split = MethodMapping().add(caller="fit", callee="split")
+            router.add(cv=self.cv, method_mapping=to_split)
+        return router
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.passthrough:
+            of_final = input_tags(self._final_estimator())
+            tags.input_tags.sparse &= of_final.sparse
+            tags.input_tags.allow_nan &= of_final.allow_nan
+        return tags
+
+    _member_kind: str | None
+    """What the members must be, None for anything that predicts."""
+    _final_kind: str
+    """What the meta-model must be."""
+
+    def _stack_method(self) -> str:
+        return "predict"
+
+    @abstractmethod
+    def _classes(self) -> Any:
+        """The classes, None for regression."""
+
+    @abstractmethod
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        """The target that members are fitted on, at home."""
+
+    @abstractmethod
+    def _final_estimator(self, probabilities: Sequence[int] = ()) -> Any:
+        """The parameter ``final_estimator``, or what None stands for if some of its features are
+        probabilities."""

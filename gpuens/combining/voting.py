@@ -1,0 +1,305 @@
+"""Votes and averages of models of any kind: ``VotingClassifier`` and ``VotingRegressor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device, to_numpy
+from ..estimators.docstrings import documented
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_labels
+from ..members.classes import (
+    check_classes,
+    check_shares,
+    check_width,
+    codes_among,
+    codes_of,
+    common_classes,
+)
+from ..members.fitting import read_outputs
+from ..members.rows import Rows
+from .base import ScoresClasses, ScoresValues, labels_of
+from .voting_base import VOTING, Voting
+
+
+@documented(
+    VOTING,
+    voting="",
+    score="R² score",
+    loss="squared error",
+    flatten="",
+    attributes="",
+)
+class VotingRegressor(ScoresValues, RegressorMixin, Voting):
+    """The weighted mean of regressors of any kind.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import Ridge
+    >>> from gpuens import RandomForestRegressor, VotingRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> members = [("ridge", Ridge(alpha=0.1)), ("forest", RandomForestRegressor())]
+    >>> model = VotingRegressor(members, weights="optimal").fit(X, y)
+    >>> bool(abs(model.weights_.sum() - 1) < 1e-12), model.predict(X[:2]).shape
+    (True, (2,))
+    """
+
+    _kind = "regressor"
+    _shape: tuple[int, ...]
+
+    def __init__(
+        self,
+        estimators: Any,
+        *,
+        weights: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        prefit: bool = False,
+        validation_fraction: float | int = 0.2,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.prefit = prefit
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.device = device
+
+    def predict(self, X: Any) -> Any:
+        """Predict the target: the weighted mean over the members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,) or (n_rows, n_outputs)
+            In the array library and on the device of X.
+        """
+        with self._asking(X) as rows:
+            return to_input_library(self._average(rows), X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of what ``transform`` gives: the members', with a number for each output."""
+        self._check_input_features(input_features)
+        prefix = type(self).__name__.lower()
+        outputs = [""] if not self._shape else [str(i) for i in range(self._shape[0])]
+        names = [f"{prefix}_{name}{i}" for name in self._member_names for i in outputs]
+        return np.asarray(names, dtype=object)
+
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        target = read_outputs(y, n_rows, home, estimator=self)
+        self._shape = tuple(target.shape[1:])
+        return target
+
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        target = read_outputs(y, n_rows, home, estimator=self)
+        if tuple(target.shape[1:]) != self._shape:
+            raise ValueError(
+                f"eval_set has a y of shape {tuple(target.shape)}, but the y of fit has the shape "
+                f"(n_rows, {', '.join(map(str, self._shape))})."
+            )
+        return target
+
+    def _strata(self, target: Any) -> np.ndarray | None:
+        return None
+
+    def _check_member(self, name: str, member: Any) -> None:
+        check_width(self, name, member)
+
+    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+        values = rows.home.asarray(member.predict(rows.table(member)), np.float64)
+        shape = (rows.n, *self._shape)
+        if tuple(values.shape) not in (shape, (*shape, 1)):
+            raise ValueError(
+                f"The member {name!r} predicts values of shape {tuple(values.shape)}, wanted is "
+                f"{shape}: one for each row and each column of the y of fit."
+            )
+        return values.reshape(shape)
+
+    def _numbers(self, answer: Any, home: Device) -> Any:
+        return answer
+
+    def _loss(self) -> str:
+        return "squared_error"
+
+
+def _votes_soft(vote: VotingClassifier) -> bool:
+    if vote.voting == "hard":
+        raise AttributeError(
+            f"predict_proba is not available when voting={vote.voting!r}. Set voting='soft'."
+        )
+    return True
+
+
+@documented(
+    VOTING,
+    voting="""voting : {"hard", "soft"}, default="hard"
+        "hard" counts the members' votes, each with the member's weight; the lowest class wins a
+        tie. "soft" averages their probabilities.
+    """,
+    score="share of correct classes",
+    loss='log loss (needs probabilities: ``voting="soft"``)',
+    flatten="""flatten_transform : bool, default=True
+        Whether ``transform`` puts the probabilities of the members beside each other.
+    """,
+    attributes="""classes_ : ndarray
+        The labels, ascending. Members are fitted on their numbers.
+    """,
+)
+class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
+    """Classifiers of any kind that vote, or whose probabilities are averaged.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from gpuens import RandomForestClassifier, VotingClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> members = [("bayes", GaussianNB()), ("forest", RandomForestClassifier())]
+    >>> model = VotingClassifier(members, voting="soft", weights=[1, 2]).fit(X, y)
+    >>> model.score(X, y), model.predict_proba(X).shape
+    (1.0, (178, 3))
+    """
+
+    _kind = "classifier"
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        estimators: Any,
+        *,
+        voting: str = "hard",
+        weights: Any = None,
+        n_jobs: int | None = None,
+        flatten_transform: bool = True,
+        verbose: bool | int = False,
+        prefit: bool = False,
+        validation_fraction: float | int = 0.2,
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.estimators = estimators
+        self.voting = voting
+        self.weights = weights
+        self.n_jobs = n_jobs
+        self.flatten_transform = flatten_transform
+        self.verbose = verbose
+        self.prefit = prefit
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.device = device
+
+    def predict(self, X: Any) -> Any:
+        """Predict the class of each row: the one with the most votes or the highest probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of labels, shape (n_rows,)
+            In the array library and on the device of X where labels are numbers. The lowest
+            class wins a tie.
+        """
+        with self._asking(X) as rows:
+            codes = self._average(rows).argmax(axis=1)
+            return to_input_library(labels_of(codes, self.classes_, rows.home), X)
+
+    @available_if(_votes_soft)
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes: the weighted mean over the members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes)
+            In the order of ``classes_``.
+        """
+        with self._asking(X) as rows:
+            return to_input_library(self._average(rows), X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of what ``transform`` gives: the members', with the number of the class."""
+        if self.voting == "soft" and not self.flatten_transform:
+            raise ValueError(
+                "get_feature_names_out is not supported when `voting='soft'` and "
+                "`flatten_transform=False`"
+            )
+        self._check_input_features(input_features)
+        prefix = type(self).__name__.lower()
+        soft = self.voting == "soft"
+        columns = [str(k) for k in range(len(self.classes_))] if soft else [""]
+        names = [f"{prefix}_{name}{k}" for name in self._member_names for k in columns]
+        return np.asarray(names, dtype=object)
+
+    @property
+    def le_(self) -> LabelEncoder:
+        """Labels to their numbers and back."""
+        check_is_fitted(self)
+        return LabelEncoder().fit(self.classes_)
+
+    def _arranged(self, tensor: Any) -> Any:
+        if tensor.ndim == 3 and not self.flatten_transform:
+            return tensor.transpose(1, 0, 2)
+        return super()._arranged(tensor)
+
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        shape = tuple(getattr(y, "shape", ()))
+        if len(shape) > 1 and shape[-1] > 1:
+            raise NotImplementedError(
+                f"{type(self).__name__} learns one label a row, got a y of shape {shape}: "
+                "several labels or outputs are not supported. Fit one model for each column."
+            )
+        known = common_classes(self._kept()) if self.prefit else None
+        if known is not None:
+            self.classes_ = known
+            return codes_among(y, n_rows, known, home, estimator=self, name="y")
+        labels = read_labels(y, n_rows, home, estimator=self)
+        self.classes_ = labels.classes
+        return labels.codes
+
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        return codes_among(y, n_rows, self.classes_, home, estimator=self, name="eval_set's y")
+
+    def _strata(self, target: Any) -> np.ndarray | None:
+        return to_numpy(target)
+
+    def _check_member(self, name: str, member: Any) -> None:
+        check_width(self, name, member)
+        check_classes(name, member, self.classes_)
+
+    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+        home, table = rows.home, rows.table(member)
+        if self.voting == "hard":
+            return codes_of(member.predict(table), member, self.classes_, home, self.prefit)
+        shares = home.asarray(member.predict_proba(table), np.float64)
+        check_shares(name, shares, rows.n, len(self.classes_))
+        return shares
+
+    def _numbers(self, answer: Any, home: Device) -> Any:
+        if answer.ndim == 2:
+            return answer
+        return (answer[:, None] == home.xp.arange(len(self.classes_))).astype(np.float64)
+
+    def _loss(self) -> str:
+        return "zero_one" if self.voting == "hard" else "log_loss"

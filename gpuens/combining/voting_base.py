@@ -1,0 +1,283 @@
+"""What ``VotingClassifier`` and ``VotingRegressor`` share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.parameters import seed_of
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_sample_weight
+from ..members.homes import home_of
+from ..members.rows import Rows, readable, require_fitted
+from ..members.training_set import TrainingSet
+from . import weights as model_weights
+from .base import Combination
+from .holdout import holdout_rows
+from .voting_parameters import check_voting_parameters, given_weights, learns_weights
+
+VOTING = """Parameters
+    ----------
+    estimators : list of (str, estimator)
+        Members by name, from scikit-learn, cuML, this package or the user; "drop" leaves a
+        name without one. Their clones are fitted.
+    <voting>weights : list of float, str, callable or None, default=None
+        None weighs all members the same; a list has a number >= 0 for each, also for those that
+        are dropped. The other weights are learned from rows that the members have not seen:
+
+        - "accuracy": in proportion to the <score>;
+        - "optimal": those with the least <loss>, never worse than equal weights or the best
+          member on these rows;
+        - "greedy": ensemble selection (Caruana et al. 2004): members are added one by one, with
+          replacement, while that helps;
+        - a function, such as
+          ``functools.partial(gpuens.combining.weights.greedy_weights, n_bags=20)``,
+          called with predictions, targets, weights of the rows or None, and ``loss=``.
+    n_jobs : int or None, default=None
+        Processes that fit members of other packages, through joblib; None is 1. Members of this
+        package use all threads in any case. The model does not depend on it.
+    <flatten>verbose : bool or int, default=False
+        Whether to print how long the fit of each member took.
+    prefit : bool, default=False
+        Whether the estimators are fitted already. ``fit`` then only learns the weights, from all
+        of its rows: they should be others than those that the members were fitted on.
+    validation_fraction : float or int, default=0.2
+        Share or number of rows to hold out where weights are learned; the members are fitted on
+        the rest. Not with ``prefit``, or where ``fit`` gets an ``eval_set``.
+    random_state : int, RandomState instance or None, default=None
+        Seed of what is drawn here: the rows held out, the bags of "greedy". None is a fixed seed.
+        Members draw with their own.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where predictions are combined. "auto" follows the arrays. Members of this package, cuML
+        and XGBoost get arrays where they are, all others on the host, copied once for all of
+        them; "cuda" gives CuPy arrays to any member.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The fitted members, without those that are dropped.
+    named_estimators_ : Bunch
+        The fitted members by name; "drop" for those that are dropped.
+    weights_ : float64 ndarray, shape (n_members,)
+        The weights in use, of the members that are not dropped: as given; 1 for each with None;
+        learned ones sum to one.
+    <attributes>n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names."""
+
+LEARNERS: dict[str, Any] = {
+    "accuracy": model_weights.accuracy_weights,
+    "optimal": model_weights.optimal_weights,
+    "greedy": model_weights.greedy_weights,
+}
+
+
+class Voting(Combination):
+    """Members whose predictions are averaged, or who vote."""
+
+    weights: Any
+    prefit: bool
+    validation_fraction: float | int
+    weights_: np.ndarray
+
+    _kind: str
+    """What the members are: "classifier" or "regressor"."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        **fit_params: Any,
+    ) -> Any:
+        """Fit the members, and learn their weights where that is asked for.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Sparse, missing and other values are the members' business.
+        y : array, shape (n_rows,)
+            For a regressor also (n_rows, n_outputs), if the members take that.
+        sample_weight : array of shape (n_rows,), default=None
+            For the members, all of which must take it, and for the weights that are learned.
+        eval_set : (X, y) or (X, y, sample_weight), default=None
+            Rows to learn the weights from. None holds rows out.
+        **fit_params : dict
+            Further metadata for the members, if scikit-learn's metadata routing is enabled.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad data or parameters; names the argument, what it got and what it wants.
+        """
+        metadata = self._metadata(sample_weight, fit_params)
+        check_voting_parameters(self, self._kind)
+        check_eval_set(eval_set, self.weights)
+        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
+        with kept_on_failure(self), home.active():
+            self._seed = seed_of(self.random_state)
+            rows = self._read_fit_table(X, home)
+            target = self._read_y(y, rows.n, home)
+            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            self._fit(TrainingSet(rows, target, weight, metadata), eval_set)
+        return self
+
+    def _fit(self, data: TrainingSet, eval_set: Any) -> None:
+        weights = given_weights(self)
+        seen = data
+        if weights is None and not self.prefit and eval_set is None:
+            seen, data = map(data.part, self._split(data.target))
+        members = self._prefitted() if self.prefit else self._fitted(seen)
+        for (name, _), member in zip(self._kept(), members, strict=True):
+            self._check_member(name, member)
+        self._set_members(members)
+        if weights is None:
+            if eval_set is not None:
+                data = self._read_eval_set(eval_set, data)
+            weights = self._learned(data)
+        self.weights_ = weights
+
+    def _split(self, target: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to fit on, and rows to learn the weights from."""
+        share, strata = self.validation_fraction, self._strata(target)
+        return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
+
+    def _fitted(self, data: TrainingSet) -> list[Any]:
+        kept = self._kept()
+        messages = [self._message(name, number) for number, (name, _) in enumerate(kept)]
+        return data.fit(kept, messages, self.n_jobs)
+
+    def _prefitted(self) -> list[Any]:
+        for name, estimator in self._kept():
+            require_fitted(name, estimator)
+        return [estimator for _, estimator in self._kept()]
+
+    def _read_eval_set(self, eval_set: Any, data: TrainingSet) -> TrainingSet:
+        """Other rows, in the manner of those to fit on."""
+        X, y, sample_weight = eval_set if len(eval_set) == 3 else (*eval_set, None)
+        X = readable(X)
+        rows, home = data.rows.like(X), data.rows.home
+        self._check_more(X)
+        target = self._read_more_y(y, rows.n, home)
+        weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+        return TrainingSet(rows, target, weight, data.metadata)
+
+    def _learned(self, data: TrainingSet) -> np.ndarray:
+        """Weights from rows that the members have not seen."""
+        learn = self.weights
+        if isinstance(learn, str):
+            learn = LEARNERS[learn]
+        if learn is model_weights.greedy_weights:
+            learn = partial(learn, random_state=self._seed)
+        home = data.rows.home
+        predictions = home.xp.stack(list(self._answers(data.rows)), axis=1)
+        found = learn(predictions, data.target, data.weight, loss=self._loss())
+        weights = np.asarray(to_numpy(found), np.float64)
+        if weights.shape != (len(self.estimators_),) or not (weights >= 0).all():
+            raise ValueError(
+                f"weights must be a function that returns {len(self.estimators_)} numbers >= 0, "
+                f"got {found!r} from it."
+            )
+        return weights
+
+    def _answers(self, rows: Rows) -> Iterator[Any]:
+        """What each member says of the rows, at home."""
+        for name, member in self._fitted_members():
+            yield self._checked_answer(name, member, rows)
+
+    def _checked_answer(self, name: str, member: Any, rows: Rows) -> Any:
+        answer = self._answer(name, member, rows)
+        if answer.shape[0] != rows.n:
+            raise ValueError(
+                f"The member {name!r} predicts {answer.shape[0]} rows of {rows.n}. Its "
+                "prediction must have a row for each row of X."
+            )
+        return answer
+
+    def _average(self, rows: Rows) -> Any:
+        """The weighted mean of what the members say; those of weight zero are not asked."""
+        total: Any = 0.0
+        weights = self.weights_.tolist()
+        for (name, member), weight in zip(self._fitted_members(), weights, strict=True):
+            if weight > 0:
+                answer = self._checked_answer(name, member, rows)
+                total = total + weight * self._numbers(answer, rows.home)
+        return total / float(self.weights_.sum())
+
+    def transform(self, X: Any) -> Any:
+        """What each member predicts.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        array, in the library and on the device of X
+            Of a regressor float64, shape (n_rows, n_members * n_outputs). Of a classifier that
+            votes hard int64, shape (n_rows, n_members): the numbers of the classes in
+            ``classes_``. Of one that votes soft float64, shape (n_rows, n_members * n_classes), or
+            (n_members, n_rows, n_classes) with ``flatten_transform=False``.
+        """
+        with self._asking(X) as rows:
+            tensor = rows.home.xp.stack(list(self._answers(rows)), axis=1)
+            return to_input_library(self._arranged(tensor), X)
+
+    def _arranged(self, tensor: Any) -> Any:
+        """Predictions (n_rows, n_members, ...) as ``transform`` gives them."""
+        return tensor.reshape(tensor.shape[0], -1)
+
+    @abstractmethod
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        """The target that members are fitted on, at home."""
+
+    @abstractmethod
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+        """The target of further rows."""
+
+    @abstractmethod
+    def _strata(self, target: Any) -> np.ndarray | None:
+        """What to hold out in proportion, on the host."""
+
+    @abstractmethod
+    def _check_member(self, name: str, member: Any) -> None:
+        """Raise a ValueError if a fitted member does not fit to this ensemble."""
+
+    @abstractmethod
+    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+        """What a member says of the rows, at home."""
+
+    @abstractmethod
+    def _numbers(self, answer: Any, home: Device) -> Any:
+        """What is averaged."""
+
+    @abstractmethod
+    def _loss(self) -> str:
+        """The loss that learned weights minimise."""
+
+
+def check_eval_set(eval_set: Any, weights: Any) -> None:
+    """Raise a ValueError unless it is None, or a pair or triple that weights are learned from."""
+    if eval_set is not None and not learns_weights(weights):
+        raise ValueError(
+            f"eval_set is for weights that are learned, but weights is {weights!r}. Set weights, "
+            "for example to 'optimal', or pass no eval_set."
+        )
+    if eval_set is not None and not (isinstance(eval_set, tuple) and len(eval_set) in (2, 3)):
+        size = f" of length {len(eval_set)}" if hasattr(eval_set, "__len__") else ""
+        raise ValueError(
+            "eval_set must be a tuple (X, y) or (X, y, sample_weight), got "
+            f"{type(eval_set).__name__}{size}."
+        )

@@ -1,0 +1,1 @@
+"""Where arrays live, where work runs, and how much memory there is."""

@@ -1,0 +1,320 @@
+"""Where arrays live and where the work runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
+
+from ..kernels.runtime import dispatch
+from ..kernels.runtime.dispatch import Implementation
+from .gpu_problems import card_problem, gpu_problem
+from .memory import available_memory
+
+OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
+"""How the runtime and the driver say it, to whoever asks them past CuPy's pool."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """A place where operations run.
+
+    Parameters
+    ----------
+    kind : {"cpu", "cuda", "simulator"}
+        The simulator runs the CUDA kernels in Python, on NumPy arrays.
+    index : int
+        Number of the GPU.
+    """
+
+    kind: Literal["cpu", "cuda", "simulator"]
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}" if self.kind == "cuda" else self.kind
+
+    @property
+    def implementation(self) -> Implementation:
+        """The implementation of the operations that runs here."""
+        return Implementation.CPU if self.kind == "cpu" else Implementation.CUDA
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether operations return before their work is done."""
+        return self.kind != "cpu"
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of the arrays that live here: NumPy or CuPy."""
+        if self.kind != "cuda":
+            return np
+        import cupy
+
+        return cupy
+
+    def asarray(self, array: Any, dtype: Any = None, order: Literal["C"] | None = None) -> Any:
+        """An array of any library on this device, without a copy if it is there already.
+
+        ``dtype`` and ``order`` ("C" for contiguous) as in NumPy.
+        """
+        if self.kind != "cuda":
+            return np.asarray(to_numpy(array), dtype=dtype, order=order)
+        cupy = self.xp
+        with cupy.cuda.Device(self.index):
+            if is_torch_array(array):
+                array = _standard_tensor(array)
+                array = cupy.from_dlpack(array) if array.is_cuda else array.numpy()
+            return cupy.asarray(array, dtype=dtype, order=order)
+
+    def holds(self, array: Any) -> bool:
+        """Whether this is a GPU and the array is in the memory of one."""
+        return self.kind == "cuda" and gpu_of(array) is not None
+
+    def settled(self, made: Any) -> Any:
+        """The same, once CuPy's current stream has made it.
+
+        Arrays that are kept from call to call pass through here: a later call may be made on
+        another stream, which does not wait for the one that they were made on.
+        """
+        if self.kind == "cuda":
+            with self.xp.cuda.Device(self.index):
+                self.xp.cuda.get_current_stream().synchronize()
+        return made
+
+    def memory(self) -> tuple[int | None, int | None]:
+        """Bytes that are free here and, of a GPU, that it has in all; None where nobody says.
+
+        What CuPy's pool holds back for further arrays is free, up to the limit that the pool has.
+        With another allocator in CuPy's place nobody says what is free.
+        """
+        if self.kind != "cuda":
+            return available_memory(), None
+        cupy = self.xp
+        with cupy.cuda.Device(self.index):
+            free, capacity = cupy.cuda.runtime.memGetInfo()
+            pool: Any = getattr(cupy.cuda.get_allocator(), "__self__", None)
+            if not hasattr(pool, "free_bytes"):
+                return None, capacity
+            free += pool.free_bytes()
+            limit = pool.get_limit()
+            return (min(free, limit - pool.used_bytes()) if limit else free), capacity
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Run the operations inside the block on this device.
+
+        Raises
+        ------
+        MemoryError
+            The GPU has not enough memory; says how much is free.
+        """
+        if self.kind == "simulator":
+            with dispatch.using(Implementation.CUDA):
+                yield
+        elif self.kind == "cuda":
+            with self.xp.cuda.Device(self.index), _explained_memory_error(self):
+                yield
+        else:
+            yield
+
+
+CPU = Device("cpu")
+SIMULATOR = Device("simulator")
+
+
+def to_numpy(array: Any) -> np.ndarray:
+    """A NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
+    if is_cupy_array(array):
+        return array.get()
+    if is_torch_array(array):
+        return _standard_tensor(array).cpu().numpy()
+    if is_of_the_standard(array):
+        with suppress(AttributeError, BufferError, RuntimeError, TypeError):
+            return np.from_dlpack(array)
+    return np.asarray(array)
+
+
+def on_host(array: Any) -> Any:
+    """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays; anything
+    else untouched."""
+    foreign = is_torch_array(array) or is_cupy_array(array) or is_of_the_standard(array)
+    return to_numpy(array) if foreign else array
+
+
+def is_of_the_standard(array: Any) -> bool:
+    """Whether an array follows the Array API standard, and its library is none of those that are
+    known by name."""
+    known = isinstance(array, (np.ndarray, np.generic)) or is_cupy_array(array)
+    return not known and hasattr(array, "__array_namespace__")
+
+
+def module_of(array: Any) -> ModuleType:
+    """NumPy or CuPy, whichever the array is of."""
+    return Device("cuda").xp if is_cupy_array(array) else np
+
+
+def _standard_tensor(tensor: Any) -> Any:
+    """A tensor without gradient, of a type that NumPy and CuPy have."""
+    tensor = tensor.detach()
+    return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+
+
+def gpu_of(array: Any) -> int | None:
+    """The number of the GPU that holds an array, None for anything in host memory."""
+    if is_cupy_array(array):
+        return int(array.device.id)
+    if is_torch_array(array) and array.is_cuda:
+        return int(array.device.index)
+    return None
+
+
+def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
+    """Choose where to work.
+
+    Parameters
+    ----------
+    device : str
+        "auto" follows the arrays: the GPU that holds any of them, else a usable GPU if the
+        machine has one, else the CPU. "cuda" is a GPU ("cuda:1" a certain one), and the
+        simulator under ``NUMBA_ENABLE_CUDASIM=1``. "cpu" is the CPU, also for arrays on a
+        GPU: they are copied to the host.
+    X : array or data frame
+    **others : array or None
+        What comes along, by argument name. Arrays in host memory are copied to the chosen
+        GPU, whichever of the arguments they are.
+
+    Returns
+    -------
+    Device
+
+    Raises
+    ------
+    ValueError
+        ``device`` is none of these words, or arrays are on different GPUs.
+    RuntimeError
+        A GPU is asked for, by word or by an array, and cannot be used; says what is missing.
+    """
+    wanted = _parse(device)
+    if wanted == CPU:
+        return CPU
+    homes = {name: gpu for name, array in {"X": X, **others}.items()
+             if (gpu := gpu_of(array)) is not None}  # fmt: skip
+    if simulated():
+        return _resolve_simulated(device, homes)
+    is_free = device == "auto" and not homes
+    if is_free and (gpu_problem() or card_problem(_current_gpu())) is not None:
+        return CPU
+    _require_gpu(device, homes)
+    if wanted is not None and wanted.index >= 0:
+        homes = {"device": wanted.index, **homes}
+    if len(set(homes.values())) > 1:
+        places = ", ".join(f"{name} on cuda:{gpu}" for name, gpu in homes.items())
+        raise ValueError(f"All arrays must be on one GPU, got {places}. Copy them to the same one.")
+    index = next(iter(homes.values())) if homes else _current_gpu()
+    if (problem := card_problem(index)) is not None:
+        raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
+    return Device("cuda", index)
+
+
+def same_place() -> Callable[[], AbstractContextManager[Any]]:
+    """Lets other threads work where this one does: within ``with place():``, where ``place`` is
+    what this returns, CuPy's current GPU and stream are those of the thread that asked.
+
+    A new thread begins on the first GPU and its default stream, which does not wait for what its
+    maker has started elsewhere.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is None or simulated() or gpu_problem() is not None:
+        return nullcontext
+    index, stream = _current_gpu(), cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def place() -> Iterator[None]:
+        with cupy.cuda.Device(index), stream:
+            yield
+
+    return place
+
+
+def simulated() -> bool:
+    """Whether Numba runs CUDA kernels in its simulator."""
+    from numba.core import config
+
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
+
+
+def _parse(device: str) -> Device | None:
+    """The device that a word names: None for "auto", index -1 for any GPU."""
+    if device == "auto":
+        return None
+    if device == "cpu":
+        return CPU
+    if device == "cuda":
+        return Device("cuda", -1)
+    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
+        return Device("cuda", int(device[5:]))
+    raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}.")
+
+
+def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:
+    for name, gpu in homes.items():
+        raise RuntimeError(
+            f"{name} is on cuda:{gpu}, which cannot be used while NUMBA_ENABLE_CUDASIM=1 asks "
+            "for the simulator. Unset it, or pass device='cpu'."
+        )
+    return CPU if device == "auto" else SIMULATOR
+
+
+def _require_gpu(device: str, homes: dict[str, int]) -> None:
+    problem = gpu_problem()
+    if problem is not None:
+        raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
+    wanted = int(device[5:]) if device.startswith("cuda:") else 0
+    if wanted and wanted >= (count := _count_gpus()):
+        raise RuntimeError(f"device={device!r}, but this machine has only {count} GPU(s).")
+
+
+def _asking(device: str, homes: dict[str, int]) -> str:
+    """Why a GPU should be used."""
+    if device != "auto" or not homes:
+        return f"device={device!r} asks for a GPU"
+    name, gpu = next(iter(homes.items()))
+    return f"{name} is on cuda:{gpu}"
+
+
+def _current_gpu() -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDevice())
+
+
+def _count_gpus() -> int:
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
+@contextmanager
+def _explained_memory_error(device: Device) -> Iterator[None]:
+    import cupy
+
+    try:
+        yield
+    except Exception as error:
+        if not (
+            isinstance(error, cupy.cuda.memory.OutOfMemoryError)
+            or any(name in str(error) for name in OUT_OF_MEMORY)
+        ):
+            raise
+        free, total = cupy.cuda.runtime.memGetInfo()
+        raise MemoryError(
+            f"{device} has not enough memory for this data: {free / 2**30:.1f} of "
+            f"{total / 2**30:.1f} GiB are free ({error}). Free memory that other arrays or "
+            "programs hold, pass fewer rows or float32 values, or use device='cpu'."
+        ) from error

@@ -1,0 +1,259 @@
+"""What diversity is measured on: the predictions of several models for the same rows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from array_api_compat import array_namespace, device, is_array_api_obj
+
+from ..devices.placement import gpu_of, to_numpy
+from ..inputs.arrays import require_readable
+from ..inputs.frames import is_frame
+from .members import member_predictions
+
+EXACT_ROWS = 2**22
+"""Rows whose matrix product is summed at once: float32 counts exactly up to 2**24."""
+
+
+class Counts(NamedTuple):
+    """How often two models are right or wrong on the same row (Kuncheva and Whitaker 2003,
+    table 1).
+
+    both, first, second, neither : float64, shape (n_models, n_models)
+        Rows where both models are right, only the one of the matrix row, only the one of the
+        column, and none. Whole numbers; they sum up to ``n_rows`` everywhere.
+    n_rows : int
+    """
+
+    both: Any
+    first: Any
+    second: Any
+    neither: Any
+    n_rows: int
+
+
+def read_correct(predictions: Any, y: Any, X: Any) -> Any:
+    """Where models are right.
+
+    Parameters
+    ----------
+    predictions : array, shape (n_rows, n_models), or fitted ensemble
+        Labels; without ``y`` zeros and ones that say already where a model is right.
+    y : array, shape (n_rows,), or None
+    X : table, shape (n_rows, n_features), or None
+        Where ``predictions`` is an ensemble.
+
+    Returns
+    -------
+    bool, shape (n_rows, n_models), in the library and on the device of the predictions
+
+    Raises
+    ------
+    ValueError
+        See ``read_predictions``. y does not fit the predictions; there is no y, and the
+        predictions hold anything but zeros and ones.
+    """
+    if y is None and X is not None:
+        raise ValueError(
+            "y is None: the members' predictions for X are right or wrong only beside the true "
+            "labels. Pass y."
+        )
+    labels = read_predictions(predictions, X)
+    xp = array_namespace(labels)
+    if y is None:
+        return _read_oracle(labels, xp)
+    truth = _beside(y, labels, xp)
+    if truth.shape != labels.shape[:1]:
+        raise ValueError(
+            f"y has the shape {tuple(truth.shape)} and the predictions {tuple(labels.shape)}: pass "
+            f"one label for each of the {labels.shape[0]} rows."
+        )
+    _require_no_missing(truth, "y", xp)
+    if _is_text(truth) != _is_text(labels):
+        kinds = ("text", "numbers") if _is_text(truth) else ("numbers", "text")
+        raise ValueError(
+            f"y holds {kinds[0]}, the predictions hold {kinds[1]}, so that none could be right. "
+            "Pass labels of one type."
+        )
+    return labels == truth[:, None]
+
+
+def read_predictions(predictions: Any, X: Any = None) -> Any:
+    """The predictions of at least two models.
+
+    Parameters
+    ----------
+    predictions : array, shape (n_rows, n_models), or fitted ensemble
+    X : table, shape (n_rows, n_features), or None
+
+    Returns
+    -------
+    array, shape (n_rows, n_models)
+        As it was passed; NumPy for data frames and lists.
+
+    Raises
+    ------
+    ValueError
+        Not a matrix, no rows, fewer than two models, a missing value; an ensemble without X, or
+        predictions with one.
+    """
+    if hasattr(predictions, "predict"):
+        if X is None:
+            raise ValueError(
+                f"X is None: pass the rows that the members of {type(predictions).__name__} shall "
+                "predict."
+            )
+        predictions = member_predictions(predictions, X)
+    elif X is not None:
+        raise ValueError(
+            "X was passed beside predictions; it is needed only with a fitted ensemble in their "
+            "place. Leave one of the two out."
+        )
+    values = _as_array(predictions, "predictions")
+    if values.ndim != 2:
+        raise ValueError(
+            "predictions must have the shape (n_rows, n_models), a column for each model, got "
+            f"{tuple(values.shape)}."
+        )
+    n_rows, n_models = values.shape
+    if n_rows == 0:
+        raise ValueError("predictions have no rows: pass at least one.")
+    if n_models < 2:
+        raise ValueError(
+            f"predictions are of {n_models} model(s), but diversity is between models: pass at "
+            "least two columns."
+        )
+    _require_no_missing(values, "predictions", array_namespace(values))
+    return values
+
+
+def pair_counts(correct: Any) -> Counts:
+    """The four counts of every pair of models, from one matrix product.
+
+    Parameters
+    ----------
+    correct : bool, shape (n_rows, n_models)
+    """
+    xp = array_namespace(correct)
+    n_rows, n_models = correct.shape
+    both = joint_counts(correct)
+    right = xp.sum(both * xp.eye(n_models, dtype=xp.float64, device=device(correct)), axis=0)
+    first, second = right[:, None] - both, right[None, :] - both
+    return Counts(both, first, second, n_rows - both - first - second, n_rows)
+
+
+def joint_counts(marked: Any) -> Any:
+    """In how many rows two columns are marked together, float64 (n_columns, n_columns).
+
+    Products of zeros and ones are exact in float32, and so are their sums over up to 2**24 rows.
+    """
+    xp = array_namespace(marked)
+    total: Any = 0.0
+    for first in range(0, marked.shape[0], EXACT_ROWS):
+        last = min(first + EXACT_ROWS, marked.shape[0])
+        part = xp.astype(marked[first:last, :], xp.float32)
+        total = total + xp.astype(xp.matmul(part.T, part), xp.float64)
+    return total
+
+
+def label_numbers(predictions: Any) -> tuple[Any, int]:
+    """Labels as numbers from 0, int64 of the same shape, and how many labels there are."""
+    xp = array_namespace(predictions)
+    if _is_text(predictions):
+        values, numbers = np.unique(predictions.astype(str), return_inverse=True)
+        return numbers.reshape(predictions.shape), len(values)
+    found = xp.unique_inverse(predictions)
+    return xp.reshape(found.inverse_indices, predictions.shape), found.values.shape[0]
+
+
+def real_numbers(predictions: Any) -> Any:
+    """Predictions of a regression as float64.
+
+    Raises
+    ------
+    ValueError
+        They are no numbers, or infinite.
+    """
+    xp = array_namespace(predictions)
+    if _is_text(predictions):
+        raise ValueError(
+            f"predictions must be numbers for a regression, got dtype {predictions.dtype}."
+        )
+    values = xp.astype(predictions, xp.float64)
+    if not bool(xp.all(xp.isfinite(values))):
+        raise ValueError("predictions hold infinite values: leave those rows or models out.")
+    return values
+
+
+def real_target(y: Any, predictions: Any) -> Any:
+    """The target of a regression as float64, beside its predictions.
+
+    Raises
+    ------
+    ValueError
+        It is no column of finite numbers, one for each row of the predictions.
+    """
+    xp = array_namespace(predictions)
+    truth = _beside(y, predictions, xp)
+    if truth.shape != predictions.shape[:1]:
+        raise ValueError(
+            f"y has the shape {tuple(truth.shape)} and the predictions {tuple(predictions.shape)}: "
+            f"pass one number for each of the {predictions.shape[0]} rows."
+        )
+    if _is_text(truth):
+        raise ValueError(f"y must hold numbers for a regression, got dtype {truth.dtype}.")
+    truth = xp.astype(truth, xp.float64)
+    if not bool(xp.all(xp.isfinite(truth))):
+        raise ValueError("y holds NaN or infinite values: leave those rows out.")
+    return truth
+
+
+def _read_oracle(labels: Any, xp: Any) -> Any:
+    if not _is_text(labels) and xp.isdtype(labels.dtype, "bool"):
+        return labels
+    if _is_text(labels) or not bool(xp.all((labels == 0) | (labels == 1))):
+        raise ValueError(
+            "y is None, so predictions must say where each model is right: booleans, or zeros and "
+            "ones. Pass y for labels."
+        )
+    return labels == 1
+
+
+def _as_array(values: Any, name: str) -> Any:
+    if is_frame(values):
+        values = nw.from_native(values, eager_only=True).to_numpy()
+    require_readable(values, name)
+    array = values if is_array_api_obj(values) else np.asarray(values)
+    return array.astype(object) if getattr(array.dtype, "kind", "") in ("U", "T") else array
+
+
+def _beside(y: Any, predictions: Any, xp: Any) -> Any:
+    """Labels in the library and on the device of the predictions."""
+    y = _as_array(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")
+    homes = gpu_of(y), gpu_of(predictions)
+    if None not in homes and homes[0] != homes[1]:
+        raise ValueError(
+            f"y is on GPU {homes[0]}, the predictions are on GPU {homes[1]}. Copy them to the same "
+            "one."
+        )
+    if array_namespace(y) is xp and homes[0] == homes[1]:
+        return y
+    host = to_numpy(y) if homes[0] is not None else np.asarray(y)
+    if _is_text(host) or isinstance(predictions, np.ndarray):
+        return host
+    return xp.asarray(host, device=device(predictions))
+
+
+def _is_text(values: Any) -> bool:
+    return getattr(values.dtype, "kind", "") == "O"
+
+
+def _require_no_missing(values: Any, name: str, xp: Any) -> None:
+    if _is_text(values):
+        missing = any(v is None or v != v for v in values.ravel().tolist())
+    else:
+        missing = xp.isdtype(values.dtype, "real floating") and bool(xp.any(xp.isnan(values)))
+    if missing:
+        raise ValueError(f"There is NaN or None in {name}: leave those rows out.")

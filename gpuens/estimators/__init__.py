@@ -1,0 +1,1 @@
+"""What all estimators share: parameters, docstrings, validation rows, saving."""

@@ -1,0 +1,84 @@
+"""What all estimators that predict with a ``Forest`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device
+from ..forest.forest import Forest
+from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.categories import read_features
+from ..kernels.runtime.cpu.team import using_threads
+from .parameters import threads_of
+from .savable import Savable
+
+
+class ForestEstimator(Savable, BaseEstimator):
+    """An estimator that is fitted once it has a ``forest_``.
+
+    Its parameters ``device`` and ``n_jobs`` say where it works.
+    """
+
+    device: str
+    n_jobs: int | None
+    forest_: Forest
+
+    @contextmanager
+    def _working_on(self, device: Device) -> Iterator[None]:
+        with using_threads(threads_of(self.n_jobs)), device.active():
+            yield
+
+    def _predict(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
+        """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
+        library of X."""
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            table = read_features(X, device, estimator=self, reset=False).values
+            return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
+
+    def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
+        """What ``_predict`` gives after every round; ``finish`` returns new arrays."""
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        forest, n_outputs = self.forest_, self.forest_.n_outputs
+        with self._working_on(device):
+            table = read_features(X, device, estimator=self, reset=False).values
+            raw = forest.slice(0, 0).raw_predict(table, device)
+        for first in range(0, forest.n_trees, n_outputs):
+            with self._working_on(device):  # not around the yield: it is the caller's time
+                forest.slice(first, first + n_outputs).add_to(raw, table, device)
+                result = to_input_library(finish(raw, device), X)
+            yield result
+
+    def apply(self, X: Any) -> Any:
+        """The leaf that each row ends in.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        int32, shape (n_rows, n_trees)
+            Node numbers counted from the root of each tree; the trees of one round stand
+            beside each other, one for each output.
+        """
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            table = read_features(X, device, estimator=self, reset=False).values
+            return to_input_library(self.forest_.apply(table, device), X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "forest_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,1 @@
+"""The trained trees as frozen arrays, and everything that only needs these."""

@@ -1,0 +1,290 @@
+"""The grown trees, frozen: what prediction, persistence, inspection and export know."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import CPU, Device
+from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Trees as flat arrays (NumPy, read-only), nodes of each tree breadth first.
+
+    A tree adds ``value[leaf, j]`` to column ``output + j`` of the raw prediction, for every j
+    below its width. Boosting grows trees of width 1, one for each output. The trees of a random
+    forest are as wide as the raw prediction: a classification tree holds the shares of the
+    classes, of all outputs side by side, a regression tree the mean of each output. Their base is
+    zero, and the estimator divides the sum by the number of trees.
+
+    A feature with ``n_categories > 0`` may be split by categories. They are the numbers
+    0, 1, … ``n_categories - 1``; any other number in such a feature counts as missing.
+
+    Parameters
+    ----------
+    n_features : int
+    base : float64, shape (n_outputs,)
+        Raw prediction before the first tree.
+    offset : int64, shape (n_trees + 1,)
+        Tree t owns entries ``offset[t]:offset[t + 1]`` of the node arrays.
+    output : int32, shape (n_trees,)
+        The first column of the raw prediction that a tree adds to.
+    feature : int32, shape (n_nodes,)
+        -1 at a leaf.
+    threshold : float64, shape (n_nodes,)
+        ``x <= threshold`` goes left; raw feature values, never bin numbers.
+    missing_left : uint8, shape (n_nodes,)
+        Whether a missing value goes left.
+    left, right : int32, shape (n_nodes,)
+        Children, counted from the root of their tree, ``right == left + 1``; -1 at a leaf.
+    category_begin : int32, shape (n_nodes,)
+        The first word in ``categories`` of a split by categories; -1 elsewhere.
+    value : float64, shape (n_nodes, width)
+        What a leaf adds to the raw prediction; at an inner node what it would add as a leaf, or
+        the mean of its children for losses whose leaf values are quantiles.
+    gain : float64, shape (n_nodes,)
+        Boosting: improvement of the loss's second-order model by the split. Otherwise its
+        decrease of the impurity, times the weight of the node's training rows. 0 at a leaf.
+    impurity : float64, shape (n_nodes,) or (0,)
+        Empty for boosting.
+    n_samples : int32, shape (n_nodes,)
+        Training rows, each counted once.
+    cover : float64, shape (n_nodes,)
+        Weight of the training rows; boosting: sum of their hessians.
+    categories : uint32, shape (n_words,)
+        Category c of a split of feature f goes left if bit ``c % 32`` of word
+        ``category_begin + c // 32`` is set; a split has ``(n_categories[f] + 31) // 32`` words.
+        In the order of the trees.
+    n_categories : int32, shape (n_features,)
+        0 for a numeric feature.
+    """
+
+    n_features: int
+    base: np.ndarray
+    offset: np.ndarray
+    output: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    category_begin: np.ndarray
+    value: np.ndarray
+    gain: np.ndarray
+    impurity: np.ndarray
+    n_samples: np.ndarray
+    cover: np.ndarray
+    categories: np.ndarray
+    n_categories: np.ndarray
+
+    def __post_init__(self) -> None:
+        for _, array in self._arrays():
+            array.flags.writeable = False
+
+    def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                yield field.name, value
+
+    @classmethod
+    def empty(
+        cls, n_features: int, base: np.ndarray, width: int = 1, n_categories: Any = None
+    ) -> Forest:
+        """A forest without trees.
+
+        ``n_categories`` of the features may be left out where all are numeric.
+        """
+        if n_categories is None:
+            n_categories = np.zeros(n_features, np.int32)
+        nodes: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in NODE_ARRAYS.items()}
+        return cls(
+            n_features=n_features,
+            base=np.array(base, np.float64),
+            offset=np.zeros(1, np.int64),
+            output=np.empty(0, np.int32),
+            categories=np.empty(0, np.uint32),
+            n_categories=np.array(n_categories, np.int32),
+            **nodes | {"value": np.empty((0, width))},
+        )
+
+    @classmethod
+    def concatenate(cls, forests: Sequence[Forest]) -> Forest:
+        """The trees of several forests (at least one), one forest after the other.
+
+        Raises
+        ------
+        ValueError
+            If they differ in their features, base, width or categories, or if only some have
+            impurities.
+        """
+        if not all(_joinable(forests[0], forest) for forest in forests):
+            raise ValueError(
+                "The forests to concatenate differ in n_features, base, n_categories, or the "
+                "width of value: train them on the same features and outputs."
+            )
+        n_nodes = np.cumsum([0] + [forest.feature.size for forest in forests])
+        n_words = np.cumsum([0] + [forest.categories.size for forest in forests]).astype(np.int32)
+        joined: dict[str, Any] = {
+            name: np.concatenate([getattr(forest, name) for forest in forests])
+            for name in (*NODE_ARRAYS, "output", "categories")
+        }
+        if joined["impurity"].size not in (0, n_nodes[-1]):
+            raise ValueError(
+                "Some of the forests to concatenate have impurities, others do not: train them "
+                "with the same kind of estimator."
+            )
+        before = np.repeat(n_words[:-1], np.diff(n_nodes))
+        joined["category_begin"] += before * (joined["category_begin"] >= 0)
+        offsets = [f.offset[1:] + n for f, n in zip(forests, n_nodes[:-1], strict=True)]
+        joined["offset"] = np.concatenate([np.zeros(1, np.int64), *offsets])
+        return replace(forests[0], **joined)
+
+    @property
+    def n_trees(self) -> int:
+        return self.output.size
+
+    @property
+    def n_outputs(self) -> int:
+        return self.base.size
+
+    @property
+    def width(self) -> int:
+        """Values of a leaf."""
+        return self.value.shape[1]
+
+    @property
+    def n_leaves(self) -> np.ndarray:
+        """Leaves of each tree, int64."""
+        return np.add.reduceat((self.feature < 0).astype(np.int64), self.offset[:-1])
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all arrays: equal for equal models, whatever they were trained on."""
+        digest = hashlib.sha256(str(self.n_features).encode())
+        for name, array in self._arrays():
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            digest.update(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).data)
+        return digest.hexdigest()
+
+    def raw_predict(self, X: Any, device: Device = CPU) -> Any:
+        """Sum of the trees' values.
+
+        Parameters
+        ----------
+        X : float32 or float64, shape (n_rows, n_features)
+            On ``device``; NaN is missing.
+
+        Returns
+        -------
+        float64, shape (n_outputs, n_rows), on ``device``
+        """
+        xp = device.xp
+        with device.active():
+            raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
+            raw[...] = device.asarray(self.base)[:, None]
+        self.add_to(raw, X, device)
+        return raw
+
+    def add_to(self, raw: Any, X: Any, device: Device = CPU) -> None:
+        """Add the sum of the trees' values to raw predictions, in place."""
+        if self.n_trees == 0:  # before a training: rows are not even looked at
+            return
+        with device.active():
+            traverse(self._trees_on(device), X, raw)
+
+    def tree_predict(self, X: Any, device: Device = CPU) -> Any:
+        """What each tree adds.
+
+        Returns
+        -------
+        float64, shape (n_rows, n_trees), on ``device``
+            With leaves of several values (n_rows, n_trees, width).
+        """
+        value = self._trees_on(device).value
+        with device.active():
+            added = value[self.apply(X, device) + device.asarray(self.offset[:-1])]
+        return added[..., 0] if self.width == 1 else added
+
+    def apply(self, X: Any, device: Device = CPU) -> Any:
+        """The leaf that each row ends in.
+
+        Returns
+        -------
+        int32, shape (n_rows, n_trees), on ``device``
+            Node numbers counted from the root of each tree.
+        """
+        with device.active():
+            return leaf_indices(self._trees_on(device), X)
+
+    def slice(self, first: int, last: int) -> Forest:
+        """The forest of trees ``first … last - 1`` (views of the arrays, where they can be)."""
+        start, stop = int(self.offset[first]), int(self.offset[last])
+        nodes = {name: getattr(self, name)[start:stop] for name in NODE_ARRAYS}
+        first_word, last_word = self._words_of(start, stop)
+        if first_word > 0:
+            begin = nodes["category_begin"]
+            nodes["category_begin"] = np.where(begin >= 0, begin - np.int32(first_word), begin)
+        return replace(
+            self,
+            offset=self.offset[first : last + 1] - start,
+            output=self.output[first:last],
+            categories=self.categories[first_word:last_word],
+            **nodes,
+        )
+
+    def _words_of(self, start: int, stop: int) -> tuple[int, int]:
+        """The stretch of ``categories`` that belongs to a stretch of the nodes."""
+        splits = start + np.flatnonzero(self.category_begin[start:stop] >= 0)
+        if splits.size == 0:
+            return 0, 0
+        begin = self.category_begin[splits]
+        end = begin + (self.n_categories[self.feature[splits]] + 31) // 32
+        return int(begin.min()), int(end.max())
+
+    def _trees_on(self, device: Device) -> Trees:
+        """The arrays that prediction reads, copied to a device once."""
+        kept: dict[str, Trees] = self.__dict__.setdefault("_trees", {})
+        if str(device) not in kept:
+            trees = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
+            kept[str(device)] = device.settled(trees)
+        return kept[str(device)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out what is derived, among it everything on a GPU."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+
+NODE_ARRAYS: dict[str, Any] = {
+    "feature": np.int32,
+    "threshold": np.float64,
+    "missing_left": np.uint8,
+    "left": np.int32,
+    "right": np.int32,
+    "category_begin": np.int32,
+    "value": np.float64,
+    "gain": np.float64,
+    "impurity": np.float64,
+    "n_samples": np.int32,
+    "cover": np.float64,
+}
+"""The fields with one entry a node."""
+NOTHING = np.empty(0)
+
+
+def _joinable(a: Forest, b: Forest) -> bool:
+    return (
+        a.n_features == b.n_features
+        and a.width == b.width
+        and np.array_equal(a.base, b.base)
+        and np.array_equal(a.n_categories, b.n_categories)
+    )

@@ -1,0 +1,1 @@
+"""Random forests, extremely randomised trees, quantile and isolation forests."""

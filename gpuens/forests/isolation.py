@@ -1,0 +1,347 @@
+"""Isolation forests: rows that few random cuts part from all others are anomalies."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..callbacks import ProgressBar, TrainingState
+from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.base import ForestEstimator
+from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.parameters import seed_of
+from ..forest.forest import Forest
+from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.categories import read_features
+from ..inputs.targets import read_sample_weight
+from ..members.samples import SamplingPlan
+from ..trees.growth import tree_key
+from ..trees.trees import ExtraTreeRegressor
+from .isolation_parameters import check_isolation_parameters, isolation_plan
+from .isolation_scores import IsolationScores
+from .isolation_trees import depth_limit, grow_isolation_trees, local_features
+
+
+class IsolationForest(OutlierMixin, ForestEstimator):
+    """An isolation forest, which finds anomalies (Liu, Ting and Zhou 2008).
+
+    Every tree parts a small sample of the rows by cuts drawn at random: a feature, then a
+    number between its smallest and its largest value in the node. Rows that lie apart are
+    alone after few cuts. The score of a row compares the mean length of its paths through the
+    trees with that of an unsuccessful search in a binary search tree of as many rows.
+
+    Cuts are drawn between the values themselves, so there are no bins, and growth looks at
+    sampled rows only: it takes time in proportion to ``n_estimators * max_samples``, however
+    large X is. Features are numbers; encode categories before (for example with
+    ``sklearn.preprocessing.OrdinalEncoder``).
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Trees.
+    max_samples : "auto", int or float, default="auto"
+        Rows drawn for each tree, or their share; "auto": 256, or all where there are fewer. No
+        tree is deeper than the binary logarithm of this.
+    contamination : "auto" or float, default="auto"
+        Share of the training rows that ``predict`` calls outliers, in (0, 0.5]; "auto": those
+        with a score below -0.5, which lie less deep than the average.
+    max_features : int or float, default=1.0
+        Features drawn for each tree, or their share.
+    bootstrap : bool, default=False
+        Whether rows are drawn with replacement.
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws. None is a fixed seed: the same call gives the same model.
+    verbose : bool or int, default=0
+        Whether to show a progress bar.
+    warm_start : bool, default=False
+        Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees, whose values are path lengths; ``forest_.fingerprint()`` is the same on every
+        device.
+    offset_ : float
+        Rows with a score below it are outliers: -0.5, or what ``contamination`` asks for.
+    max_samples_ : int
+        Rows drawn for each tree.
+    estimators_ : list of ExtraTreeRegressor
+        The trees, one by one; they predict path lengths from the features in
+        ``estimators_features_``.
+    estimator_ : ExtraTreeRegressor
+        An unfitted tree of this kind.
+    estimators_samples_ : list of int64 ndarrays
+        The rows of each tree's sample, ascending, with repetitions; drawn again when asked for.
+    estimators_features_ : list of int64 ndarrays
+        The features of each tree, ascending.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+
+    References
+    ----------
+    Liu, Ting and Zhou, "Isolation Forest", ICDM 2008.
+
+    Examples
+    --------
+    >>> from gpuens import IsolationForest
+    >>> X = [[-1.1], [0.3], [0.5], [100]]
+    >>> forest = IsolationForest(random_state=0, device="cpu").fit(X)
+    >>> forest.predict([[0.1], [0], [90]]).tolist()
+    [1, 1, -1]
+    """
+
+    _takes_sparse = True
+    _plans: list[SamplingPlan]
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 100,
+        max_samples: int | float | str = "auto",
+        contamination: float | str = "auto",
+        max_features: int | float = 1.0,
+        bootstrap: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool | int = 0,
+        warm_start: bool = False,
+        device: str = "auto",
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_samples = max_samples
+        self.contamination = contamination
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IsolationForest:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A sparse matrix is
+            made dense in parts: the rows that are drawn, and blocks of those that are scored.
+        y : None
+            Has no effect.
+        sample_weight : array of shape (n_rows,), default=None
+            Chances of the rows to be drawn are proportional to it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad data or parameters; names the argument, what it got and what it wants.
+        """
+        check_isolation_parameters(self)
+        device = resolve_device(self.device, X, sample_weight=sample_weight)
+        with kept_on_failure(self), self._working_on(device):
+            values = self._read(X, device, reset=True)
+            self._fit(values, sample_weight, device)
+            self._scores = IsolationScores(self.forest_, self.max_samples_)
+            self.offset_ = self._offset(values, device)
+        return self
+
+    def _offset(self, values: Any, device: Device) -> float:
+        if isinstance(self.contamination, str):
+            return -0.5
+        scores = to_numpy(self._scores.of(values, device))
+        return float(np.percentile(scores, 100.0 * float(self.contamination)))
+
+    def _read(self, X: Any, device: Device, reset: bool) -> Any:
+        """Features on the device, or as a CSR matrix."""
+        if not issparse(X):
+            return read_features(X, device, estimator=self, reset=reset).values
+        if reset:
+            self._categories = self.is_categorical_ = None
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset,
+            ensure_all_finite=False,
+        )  # fmt: skip
+
+    def _fit(self, values: Any, sample_weight: Any, device: Device) -> None:
+        before: Forest | None = getattr(self, "forest_", None) if self.warm_start else None
+        plans: list[SamplingPlan] = [] if before is None else self._plans
+        weight = read_sample_weight(sample_weight, values.shape[0], CPU, estimator=self)
+        seed = plans[0].seed if plans else seed_of(self.random_state)
+        plan = isolation_plan(self, values.shape, weight, seed)
+        self.max_samples_ = self._max_samples = plan.n_draws
+        first = len(plans)
+        if before is not None:
+            self._check_warm_start(before, values.shape[1])
+        n_new = self.n_estimators - first
+        if n_new == 0:
+            warnings.warn(
+                "Warm-start fitting without increasing n_estimators does not fit new trees.",
+                stacklevel=3,
+            )
+            return
+        progress = _Progress(first, self.n_estimators, bool(self.verbose))
+        grown = grow_isolation_trees(values, plan, first, n_new, device, progress)
+        progress.finish()
+        self.forest_ = grown if before is None else Forest.concatenate([before, grown])
+        self._plans = plans + [plan] * grown.n_trees
+        if before is None:
+            self.__dict__.pop("_members", None)
+        if grown.n_trees < n_new:
+            warnings.warn(
+                f"Training was interrupted: the forest keeps the {self.forest_.n_trees} trees "
+                "that were finished.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _check_warm_start(self, before: Forest, n_features: int) -> None:
+        if self.n_estimators < before.n_trees:
+            raise ValueError(
+                f"n_estimators={self.n_estimators} must be larger or equal to the "
+                f"{before.n_trees} trees that are there when warm_start==True. Raise it, or set "
+                "warm_start=False to start anew."
+            )
+        if n_features != before.n_features:
+            raise ValueError(
+                f"X has {n_features} features, the trees that are there know "
+                f"{before.n_features}. Pass such data, or set warm_start=False to start anew."
+            )
+
+    def score_samples(self, X: Any) -> Any:
+        """How normal rows are.
+
+        Parameters
+        ----------
+        X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,)
+            Minus the anomaly score of the paper: from -1, anomalous, to nearly 0. In the array
+            library of X.
+        """
+        return self._scored(X, lambda score, device: score)
+
+    def decision_function(self, X: Any) -> Any:
+        """``score_samples(X) - offset_``: negative for outliers."""
+        return self._scored(X, lambda score, device: score - self.offset_)
+
+    def predict(self, X: Any) -> Any:
+        """Whether rows are outliers.
+
+        Parameters
+        ----------
+        X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        int64, shape (n_rows,)
+            -1 for outliers, 1 for all others. In the array library of X.
+        """
+
+        def sign(score: Any, device: Device) -> Any:
+            return device.xp.where(score - self.offset_ < 0, np.int64(-1), np.int64(1))
+
+        return self._scored(X, sign)
+
+    def _scored(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
+        """``finish(scores, device)`` in the array library of X."""
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            score = self._scores.of(self._read(X, device, reset=False), device)
+            return to_input_library(finish(score, device), X)
+
+    @property
+    def estimators_samples_(self) -> list[np.ndarray]:
+        """The rows of each tree's sample, ascending, with repetitions; drawn again when asked
+        for."""
+        check_is_fitted(self)
+        return [plan.rows(t) for t, plan in enumerate(self._plans)]
+
+    @property
+    def estimators_features_(self) -> list[np.ndarray]:
+        """The features of each tree, ascending."""
+        check_is_fitted(self)
+        return [plan.features(t) for t, plan in enumerate(self._plans)]
+
+    @property
+    def estimator_(self) -> ExtraTreeRegressor:
+        """An unfitted tree of the forest's kind."""
+        check_is_fitted(self)
+        return ExtraTreeRegressor(
+            splitter="random", max_features=1, max_depth=depth_limit(self.max_samples_)
+        )
+
+    @property
+    def estimators_(self) -> list[ExtraTreeRegressor]:
+        """The trees, one by one; they predict path lengths."""
+        check_is_fitted(self)
+        members: list[ExtraTreeRegressor] = self.__dict__.setdefault("_members", [])
+        members += [self._member(t) for t in range(len(members), self.forest_.n_trees)]
+        return members
+
+    def _member(self, t: int) -> ExtraTreeRegressor:
+        plan = self._plans[t]
+        member = self.estimator_.set_params(
+            max_depth=depth_limit(plan.n_draws),
+            random_state=tree_key(plan.seed, t),
+            device=self.device,
+        )
+        member._categories = member.is_categorical_ = None
+        member.n_features_in_ = plan.n_feature_draws
+        member.n_outputs_ = member.max_features_ = 1
+        member.forest_ = local_features(self.forest_.slice(t, t + 1), plan.features(t))
+        return member
+
+    def __len__(self) -> int:
+        return self.forest_.n_trees
+
+    def __getitem__(self, tree: int) -> ExtraTreeRegressor:
+        return self.estimators_[tree]
+
+    def __iter__(self) -> Iterator[ExtraTreeRegressor]:
+        return iter(self.estimators_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_members"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _Progress:
+    """Shows how many trees are finished, if that is wanted."""
+
+    def __init__(self, first: int, n_trees: int, shown: bool) -> None:
+        self.bar = ProgressBar() if shown else None
+        unused: Any = None
+        self.state = TrainingState(first, n_trees, first, {}, unused, unused)
+
+    def __call__(self, first: int, forest: Forest, records: Any) -> bool:
+        self.state.iteration += forest.n_trees
+        if self.bar is not None:
+            self.bar.after_iteration(self.state)
+        return False
+
+    def finish(self) -> None:
+        if self.bar is not None:
+            self.bar.after_training(self.state)

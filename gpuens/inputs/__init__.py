@@ -1,0 +1,1 @@
+"""Reading tables, targets and weights, and binning."""

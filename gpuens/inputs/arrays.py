@@ -1,0 +1,256 @@
+"""Tables in, results out, in whatever array library the user works with.
+
+NumPy, CuPy, torch, pandas, polars, pyarrow and lists are read; only what is in the wrong
+place or of the wrong type is copied. Nobody may write to what a reader returns: it can be the
+user's own memory. Readers are called inside ``device.active()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_cupy_array, is_torch_array
+from scipy.sparse import issparse
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from ..devices.memory import available_memory, format_bytes
+from ..devices.placement import Device, is_of_the_standard, on_host, resolve_device, to_numpy
+from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
+
+__all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
+
+MOST_ROWS = 2**31 - 1
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
+    "array.reshape(1, -1) if it contains a single sample."
+)
+
+
+class Table(NamedTuple):
+    """Features, ready for the operations.
+
+    values : float32 or float64, shape (n_rows, n_features), any strides
+        On the device that they were read for. NaN is missing; infinities are values.
+    feature_names : list of str or None
+        The columns of a data frame.
+    """
+
+    values: Any
+    feature_names: list[str] | None = None
+
+
+def read_table(
+    X: Any, device: Device, *, estimator: Any, reset: bool = True, name: str = "X"
+) -> Table:
+    """Read features.
+
+    Floats of 32 and 64 bits are taken as they are. Booleans and integers become float32 if
+    it holds them exactly, else float64 (beyond 2**53 rounded to the nearest); objects
+    must be numbers.
+
+    Parameters
+    ----------
+    X : array or data frame, shape (n_rows, n_features)
+    device : Device
+        Where the values shall be.
+    estimator : object
+        Gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+    reset : bool
+        True in ``fit``, False afterwards.
+    name : str
+        What error messages call X.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError, TypeError
+        X is not a table of real numbers with at least one row and one column, column
+        names are repeated, or the features are not those of ``fit``.
+    """
+    if not reset and device.kind != "cuda" and _is_plain(X, estimator):
+        return Table(X)
+    if is_frame(X):
+        check_frame(X, estimator, reset, name)
+        values = frame_to_numpy(X, name)
+    elif device.holds(X):
+        values = _read_on_device(X, device, estimator, name)
+    else:
+        values = read_on_host(X, estimator, name)
+    if not is_frame(X):
+        validate_data(estimator, values, reset=reset, skip_check_array=True)
+    return table_of(values, device, estimator)
+
+
+def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
+    """Compare a data frame's columns with the estimator's features, or make them those."""
+    require_unique_columns(frame, name)
+    validate_data(estimator, frame, reset=reset, skip_check_array=True)
+    require_shape(tuple(frame.shape), estimator)
+
+
+def table_of(values: Any, device: Device, estimator: Any) -> Table:
+    """Values that were read, on the device, with the names of the estimator's features.
+
+    Raises
+    ------
+    ValueError
+        There are more rows than int32 counts, which is what nodes count them with. Kernels that
+        step over rows by uint32 rely on it too.
+    """
+    if values.shape[0] > MOST_ROWS:
+        raise ValueError(
+            f"The table has {values.shape[0]:,} rows, and rows are counted with 31 bits: at most "
+            f"{MOST_ROWS:,} can be taken at once. Pass a sample of them to fit, and parts of them "
+            "to predict."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    return Table(device.asarray(values), None if names is None else [str(n) for n in names])
+
+
+def dense_table(X: Any, name: str = "X") -> np.ndarray:
+    """A sparse matrix as a dense one.
+
+    Raises
+    ------
+    MemoryError
+        It would not fit; says how large it would be.
+    """
+    size, available = X.shape[0] * X.shape[1] * X.dtype.itemsize, available_memory()
+    if available is not None and size > available:
+        raise MemoryError(
+            f"{name} is sparse, and as a dense table of {X.shape[0]} x {X.shape[1]} takes "
+            f"{format_bytes(size)}; {format_bytes(available)} are free. Pass fewer rows or columns."
+        )
+    return np.asarray(X.toarray())
+
+
+def to_input_library(result: Any, like: Any) -> Any:
+    """Give a result back in the array library and on the device of the input.
+
+    Parameters
+    ----------
+    result : NumPy or CuPy array
+    like : array or data frame
+        What the user passed.
+
+    Returns
+    -------
+    array
+        CuPy for CuPy, torch for torch and any library of the Array API standard for itself, on
+        the device of ``like``; NumPy for everything else, and for labels that are no numbers
+        (strings), which exist nowhere else.
+    """
+    if type(like) is np.ndarray and type(result) is np.ndarray:
+        return result
+    if result.dtype.kind in "OUSTV":
+        return to_numpy(result)
+    if is_cupy_array(like):
+        return Device("cuda", like.device.id).asarray(result)
+    if is_torch_array(like):
+        import torch
+
+        if like.is_cuda:
+            result = Device("cuda", like.device.index).asarray(result)
+            return torch.from_dlpack(result)
+        return torch.from_numpy(to_numpy(result)).to(like.device)
+    if is_of_the_standard(like):
+        return like.__array_namespace__().asarray(to_numpy(result), device=like.device)
+    return to_numpy(result)
+
+
+def _is_plain(X: Any, estimator: Any) -> bool:
+    """Whether X needs no reading; keeps the prediction of one row fast."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in _FLOATS
+        and X.shape[1] == estimator.n_features_in_
+        and X.shape[0] > 0
+        and not hasattr(estimator, "feature_names_in_")
+    )
+
+
+def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
+    """The numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
+    require_readable(X, name)
+    X = on_host(X)
+    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
+        dtype = np.float32 if X.dtype == np.float32 else np.float64
+        X = np.ma.filled(X.astype(dtype), np.nan)
+    kind = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind and kind in "USVmM":
+        raise ValueError(
+            f"{name} must hold numbers, got dtype {X.dtype}. Name columns of text in "
+            "categorical_features or encode them (sklearn.preprocessing.OrdinalEncoder), and turn "
+            "dates into days since a date."
+        )
+    try:
+        values = check_array(X, ensure_all_finite=False, input_name=name, estimator=estimator)
+    except (TypeError, ValueError) as error:
+        if kind != "O":
+            raise
+        raise type(error)(
+            f"{name} has dtype object and holds values that are no numbers ({error}). Name their "
+            "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
+            "or drop them."
+        ) from error
+    return _narrowed(values)
+
+
+def _read_on_device(X: Any, device: Device, estimator: Any, name: str) -> Any:
+    require_readable(X, name)
+    values = device.asarray(X)
+    if values.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\n{name} has dtype {values.dtype}.")
+    require_shape(values.shape, estimator, values)
+    return _narrowed(values)
+
+
+def require_readable(X: Any, name: str) -> None:
+    """Name the containers that look like tables but cannot be read."""
+    module = type(X).__module__
+    sparse = "pass a dense one, for example X.toarray() or X.to_dense(), or only some rows at once"
+    if module.startswith("cupyx.scipy.sparse") or (
+        is_torch_array(X) and str(X.layout) != "torch.strided"
+    ) or issparse(X):  # fmt: skip
+        raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")
+    if type(X).__name__ == "LazyFrame":
+        raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")
+
+
+def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) -> None:
+    """Raise a ValueError for anything but a table with rows and columns.
+
+    These are the shape checks of scikit-learn's ``check_array``, in its words.
+    """
+    context = f"required by {type(estimator).__name__}."
+    if len(shape) < 2:
+        kind = "1D" if shape else "scalar"
+        raise ValueError(
+            f"Expected 2D array, got {kind} array instead:\narray={values}.\n{_RESHAPE}"
+        )
+    if len(shape) > 2:
+        raise ValueError(f"Found array with dim {len(shape)}, while dim <= 2 is {context}")
+    for size, what in zip(shape, ("sample", "feature"), strict=True):
+        if size == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={shape}) while a minimum of 1 is {context}"
+            )
+
+
+def _narrowed(values: Any) -> Any:
+    """Real numbers as float32 if it holds them exactly, else as float64."""
+    if values.dtype in _FLOATS:
+        return values
+    kind, size = values.dtype.kind, values.dtype.itemsize
+    exact = kind == "b" or size <= 2
+    if kind in "iu" and not exact:
+        exact = -EXACT_IN_FLOAT32 <= int(values.min()) and int(values.max()) <= EXACT_IN_FLOAT32
+    return values.astype(np.float32 if exact or (kind == "f" and size == 4) else np.float64)

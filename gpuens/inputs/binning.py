@@ -1,0 +1,193 @@
+"""Cut points of the features, and from values to bins."""
+
+from __future__ import annotations
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..kernels.binning.bin_values import bin_values
+from ..kernels.runtime.dtypes import MAX_BINS, Codes
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
+
+SAMPLE_SIZE = 200_000
+"""Rows that cut points are chosen from; larger tables are sampled."""
+FEATURES_AT_ONCE = 8
+"""Columns of the sample that are in memory together."""
+CELLS_WORTH_A_THREAD = 100_000
+
+
+@dataclass(frozen=True)
+class Binner:
+    """Cut points of all features.
+
+    Parameters
+    ----------
+    thresholds : tuple of float64 arrays
+        Ascending cut points of each feature: ``x`` is in bin ``sum(thresholds < x)``.
+    """
+
+    thresholds: tuple[np.ndarray, ...]
+
+    @classmethod
+    def fit(
+        cls,
+        X: Any,
+        weight: Any,
+        max_bins: int,
+        seed: int,
+        device: Device,
+        n_threads: int = 1,
+    ) -> Binner:
+        """Choose the cut points.
+
+        A feature with at most ``max_bins`` distinct values is cut half-way between
+        neighbours. Otherwise the bins hold about the same weight each, values that outweigh a
+        bin alone, and cuts lie half-way between the values that they separate.
+
+        Parameters
+        ----------
+        X : float32 or float64, shape (n_rows, n_features)
+            On ``device``. NaN is missing.
+        weight : float64, shape (n_rows,), or None
+        max_bins : int
+            2 … 255, not counting missing values.
+        seed : int
+            Key of the sample when the table has more than ``SAMPLE_SIZE`` rows.
+        """
+        sampled = sample_rows(X.shape[0], seed)
+        rows = slice(None) if sampled is None else device.asarray(sampled)
+        weight = None if weight is None else to_numpy(weight[rows])
+        cuts: list[np.ndarray] = []
+        for first in range(0, X.shape[1], FEATURES_AT_ONCE):
+            sample = to_numpy(X[rows, first : first + FEATURES_AT_ONCE])
+            cuts += _cut_columns(sample, weight, max_bins, n_threads)
+        del sample, sampled, rows, weight
+        if X.shape[0] > SAMPLE_SIZE:
+            _return_freed_memory()
+        return cls(tuple(cuts))
+
+    @property
+    def n_bins(self) -> np.ndarray:
+        """Number of bins of each feature, int32."""
+        return np.array([len(cuts) + 1 for cuts in self.thresholds], np.int32)
+
+    @cached_property
+    def table(self) -> np.ndarray:
+        """The thresholds as float64 of shape (n_features, 255), padded with +inf: with
+        ``bin`` as column, also where a split parts all values from the missing ones."""
+        table = np.full((len(self.thresholds), MAX_BINS), np.inf)
+        for row, cuts in zip(table, self.thresholds, strict=True):
+            row[: len(cuts)] = cuts
+        return table
+
+    def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
+        """See ``CategoryBinner``; here every feature is numeric, so there are no categories."""
+        return np.empty(0, np.uint32)
+
+    def transform(self, X: Any, device: Device) -> Codes:
+        """The bins of a table (float32 or float64, on ``device``)."""
+        return bin_values(X, device.asarray(round_down(self.table, X.dtype)))
+
+
+def _cut_columns(
+    sample: np.ndarray, weight: np.ndarray | None, max_bins: int, n_threads: int
+) -> list[np.ndarray]:
+    """Cut points of some features. Threads only sort, in place: what a thread allocates stays
+    with it long after."""
+    columns = np.array(sample.T, order="C")
+    if weight is None and n_threads > 1 and sample.size >= CELLS_WORTH_A_THREAD:
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(np.ndarray.sort, columns))
+    return [cut_points(column, weight, max_bins) for column in columns]
+
+
+def _return_freed_memory() -> None:
+    """Let go of what the sample took; glibc keeps it otherwise, and training adds to it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def sample_rows(n: int, seed: int) -> np.ndarray | None:
+    """One random row from each of ``SAMPLE_SIZE`` equal stretches; None takes all rows."""
+    if n <= SAMPLE_SIZE:
+        return None
+    stretch = np.arange(SAMPLE_SIZE + 1, dtype=np.int64) * n // SAMPLE_SIZE
+    key = vectorise(subkey)(np.uint64(seed), PURPOSE_BIN_SAMPLE, np.uint64(0))
+    bits = vectorise(draw)(key, np.arange(SAMPLE_SIZE, dtype=np.uint64)).astype(np.int64)
+    return stretch[:-1] + ((stretch[1:] - stretch[:-1]) * bits >> 32)
+
+
+def cut_points(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
+    """Cut points (float64, ascending) of one feature; ``values`` is overwritten."""
+    if weight is None:
+        values.sort()  # NaN comes last
+        values = values[: np.searchsorted(values, np.nan)]
+        return cut_points_of_sorted(values, None, max_bins)
+    keep = ~np.isnan(values) & (weight > 0)
+    order = np.argsort(values[keep], kind="stable")
+    return cut_points_of_sorted(values[keep][order], weight[keep][order], max_bins)
+
+
+def cut_points_of_sorted(
+    values: np.ndarray, weight: np.ndarray | None, max_bins: int
+) -> np.ndarray:
+    """``cut_points`` for ascending values without NaN."""
+    if values.size == 0:
+        return np.empty(0)
+    first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+    distinct = values[first].astype(np.float64)
+    if distinct.size <= max_bins:
+        return midpoints(distinct[:-1], distinct[1:])
+    if weight is None:
+        mass = np.diff(first, append=values.size).astype(np.float64)
+    else:
+        mass = np.add.reduceat(weight, first)
+    last = np.flatnonzero(_ends_bin(mass, max_bins))
+    return midpoints(distinct[last], distinct[last + 1])
+
+
+def _ends_bin(mass: np.ndarray, max_bins: int) -> np.ndarray:
+    """Which distinct values (all but the last) are the last of their bin.
+
+    Values that outweigh an average bin stand alone; the others share what is left evenly.
+    """
+    heavy = mass >= mass.sum() / max_bins
+    light = np.where(heavy, 0.0, mass)
+    shared = np.cumsum(light) - 0.5 * light
+    n_light = max(1, max_bins - int(heavy.sum()))
+    while True:
+        bin_of = np.floor(shared * (n_light / max(light.sum(), 1e-300)))
+        ends = (bin_of[1:] != bin_of[:-1]) | heavy[1:] | heavy[:-1]
+        excess = int(ends.sum()) + 1 - max_bins
+        if excess <= 0:
+            return ends
+        if n_light == 1:  # light values between heavy ones: join the emptiest neighbours
+            ends[np.flatnonzero(ends)[np.argsort(mass[:-1][ends], kind="stable")[:excess]]] = False
+            return ends
+        n_light = max(1, n_light - excess)
+
+
+def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Half-way between low < high, always with ``low <= midpoint < high``: next to the limits
+    of the floats, and beside infinities, it is ``low`` itself."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = 0.5 * low + 0.5 * high
+    return np.where((low <= middle) & (middle < high), middle, low)
+
+
+def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
+    """The largest numbers of ``dtype`` not above the thresholds: for x of that type,
+    ``x <= rounded`` says the same as ``x <= threshold``."""
+    target = np.dtype(dtype)
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = thresholds.astype(target)
+        above = rounded.astype(np.float64) > thresholds
+        return np.where(above, np.nextafter(rounded, target.type(-np.inf)), rounded)

@@ -1,0 +1,215 @@
+"""Which features are categorical, and the numbers of their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from ..devices.placement import Device, on_host
+from .arrays import Table, dense_table, read_table, table_of
+from .category_encoding import kind_of
+from .category_sources import Source, source_of
+from .frames import columns_of_categories, is_frame
+
+MAX_CATEGORIES = 2**16
+"""Most distinct values of a categorical feature."""
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """The categories of the features: category c of feature f is the value ``values[f][c]``.
+
+    Parameters
+    ----------
+    values : tuple of ndarray or None
+        The distinct training values of each categorical feature in ascending order: numbers,
+        or strings as objects; empty if all are missing. None for a numeric feature.
+    """
+
+    values: tuple[np.ndarray | None, ...]
+
+    @property
+    def n_categories(self) -> np.ndarray:
+        """int32, shape (n_features,); 0 for numeric features."""
+        return np.array([0 if v is None else len(v) for v in self.values], np.int32)
+
+
+def read_features(
+    X: Any,
+    device: Device,
+    *,
+    estimator: Any,
+    reset: bool = True,
+    categorical_features: Any = None,
+    name: str = "X",
+) -> Table:
+    """Read features as ``read_table`` does, and number the values of categorical ones.
+
+    A categorical feature holds numbers, or strings in a data frame or an array (or list) of
+    objects. The table has its categories 0, 1, ... in ascending order of the training values,
+    and NaN for missing values. Values that training did not have count as missing, too.
+
+    Parameters
+    ----------
+    X : array or data frame, shape (n_rows, n_features)
+    device : Device
+        Where the values shall be.
+    estimator : object
+        Gets ``n_features_in_``, ``feature_names_in_``, ``is_categorical_`` (bool, shape
+        (n_features,), or None without any) and ``_categories`` (``Categories`` or None), or is
+        compared with them.
+    reset : bool
+        True in ``fit``, False afterwards.
+    categorical_features : None, "from_dtype" or array of bool, int or str
+        Nothing, the columns of a data frame that have a categorical or enumeration type, a mask,
+        positions, or names of columns. Only for ``reset``.
+    name : str
+        What error messages call X.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError, TypeError
+        As ``read_table`` does. ``categorical_features`` does not fit X; a categorical
+        feature has more than ``MAX_CATEGORIES`` values, some that are neither numbers nor
+        strings, or numbers where training had strings (or the reverse).
+    """
+    if issparse(X) and getattr(estimator, "_takes_sparse", False):
+        X = dense_table(X, name)
+    known = None if reset else getattr(estimator, "_categories", None)
+    if reset and _means_none(categorical_features, X):
+        estimator._categories = estimator.is_categorical_ = None
+    elif reset:
+        return _read_training(X, device, estimator, categorical_features, name)
+    if known is None:
+        return read_table(X, device, estimator=estimator, reset=reset, name=name)
+    source = source_of(X, device, estimator, False, name)
+    known_of = {f: v for f, v in enumerate(known.values) if v is not None}
+    codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
+    return table_of(source.table(codes), device, estimator)
+
+
+def _means_none(categorical_features: Any, X: Any) -> bool:
+    from_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    return categorical_features is None or from_dtype and not is_frame(X)
+
+
+def _read_training(
+    X: Any, device: Device, estimator: Any, categorical_features: Any, name: str
+) -> Table:
+    source = source_of(X, device, estimator, True, name)
+    is_categorical = _resolve(categorical_features, source)
+    distinct: list[np.ndarray | None] = [None] * source.n_features
+    chosen = np.flatnonzero(is_categorical).tolist()
+    values = source.table({f: partial(_learn, source, f, distinct) for f in chosen})
+    estimator._categories = Categories(tuple(distinct)) if chosen else None
+    estimator.is_categorical_ = is_categorical if chosen else None
+    return table_of(values, device, estimator)
+
+
+def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> Any:
+    """Number the values of a feature, after their distinct ones were written to the list."""
+    column = source.column(feature)
+    values = column.distinct()
+    if len(values) > MAX_CATEGORIES:
+        raise ValueError(
+            f"{source.label(feature)} has {len(values)} distinct values; as a categorical feature "
+            f"it can have {MAX_CATEGORIES}. Leave it numeric, merge rare values (for example with "
+            "sklearn.preprocessing.OrdinalEncoder(max_categories=...)), or encode it with "
+            "sklearn.preprocessing.TargetEncoder."
+        )
+    values.flags.writeable = False
+    distinct[feature] = values
+    return column.encode(values)
+
+
+def _encode(source: Source, feature: int, known: np.ndarray) -> Any:
+    column = source.column(feature)
+    kinds = column.kind(), kind_of(known)
+    if None not in kinds and kinds[0] != kinds[1]:
+        raise ValueError(
+            f"{source.label(feature)} holds {kinds[0]}, but in fit it held {kinds[1]}. Pass values "
+            "of the type that the estimator was fitted with."
+        )
+    return column.encode(known)
+
+
+def _resolve(categorical_features: Any, source: Source) -> np.ndarray:
+    """Which features are categorical: bool, shape (n_features,)."""
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
+        return columns_of_categories(source.X)  # other tables have no such types
+    array = np.asarray(on_host(categorical_features))
+    is_categorical = np.zeros(source.n_features, np.bool_)
+    if array.ndim == 1 and array.size == 0:
+        return is_categorical
+    if array.ndim == 1 and array.dtype.kind == "b":
+        if array.shape != is_categorical.shape:
+            raise ValueError(
+                "categorical_features set as a boolean mask must have shape (n_features,): "
+                f"categorical_features is a mask of {array.size} values, but {source.name} has "
+                f"{source.n_features} features. Pass one boolean for each."
+            )
+        return array.copy()
+    if array.ndim == 1 and array.dtype.kind in "iu":
+        positions = array.tolist()
+    elif array.ndim == 1 and all(isinstance(value, str) for value in array.tolist()):
+        positions = _positions_of(array.tolist(), source)
+    else:
+        raise ValueError(
+            "categorical_features must be an array-like of bool, int or str, got: "
+            f"{_kinds(array)}. categorical_features must be None, 'from_dtype', or a list of "
+            "booleans (one for each feature), positions or names, got "
+            f"{categorical_features!r}."
+        )
+    _require_positions(positions, array, source)
+    is_categorical[positions] = True
+    return is_categorical
+
+
+def _kinds(array: np.ndarray) -> str:
+    """What an array holds, for errors: the types of objects, or the data type."""
+    if array.dtype.kind != "O":
+        return array.dtype.name
+    return ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
+
+
+def _positions_of(wanted: list[str], source: Source) -> list[int]:
+    names = source.names
+    if names is None:
+        raise ValueError(
+            "categorical_features should be passed as an array of integers or as a boolean mask "
+            "when the model is fitted on data without feature names. "
+            f"categorical_features names {wanted}, but {source.name} is no data frame and has no "
+            "column names. Pass positions, or a data frame."
+        )
+    unknown = [n for n in wanted if n not in names]
+    if unknown:
+        raise ValueError(
+            f"categorical_features has an item value {unknown[0]!r} which is not a valid feature "
+            f"name of the training data. categorical_features names columns that "
+            f"{source.name} does not have: {unknown}. Its columns are "
+            f"{', '.join(map(repr, names[:20]))}{', ...' if names[20:] else ''}."
+        )
+    return [names.index(n) for n in wanted]
+
+
+def _require_positions(positions: list[int], wanted: np.ndarray, source: Source) -> None:
+    outside = [p for p in positions if not 0 <= p < source.n_features]
+    if outside:
+        raise ValueError(
+            "categorical_features set as integer indices must be in [0, n_features - 1]: "
+            f"categorical_features must hold positions from 0 to {source.n_features - 1}, for "
+            f"{source.name} has {source.n_features} features, got {outside}."
+        )
+    if len(set(positions)) < len(positions):
+        raise ValueError(
+            f"categorical_features names a feature more than once: {wanted.tolist()}. Pass each "
+            "position or name once; a mask must be of booleans."
+        )

@@ -1,0 +1,273 @@
+"""What is learned, read once: targets, labels and weights of the rows.
+
+Like ``read_table``, to be called inside ``device.active()``.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
+
+from ..devices.placement import Device, gpu_of, module_of, on_host, to_numpy
+
+_WIDEST_LOOKUP = 2**16
+"""Range of integer labels below which a table is cheaper than sorting, however few the rows."""
+_EXACT = 2**53
+"""Every whole number up to this size is a float64."""
+
+
+class Labels(NamedTuple):
+    """Class labels, ready for the operations.
+
+    classes : ndarray, shape (n_classes,)
+        The distinct labels, ascending, as the user wrote them.
+    codes : int64, shape (n_rows,)
+        Their positions in ``classes``, on the device that they were read for.
+    """
+
+    classes: np.ndarray
+    codes: Any
+
+
+def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: str = "y") -> Any:
+    """Read the target of a regression.
+
+    Parameters
+    ----------
+    y : array, shape (n_rows,)
+        A single column is accepted with a DataConversionWarning.
+    n_rows : int
+        Of the table.
+    device, estimator, name
+        As for ``read_table``.
+
+    Returns
+    -------
+    float64, shape (n_rows,), contiguous, on the device
+
+    Raises
+    ------
+    ValueError
+        y is None, not numeric, of the wrong shape or length, or holds NaN or infinity.
+    """
+    y = _read_column(y, n_rows, device, estimator, name)
+    if y.dtype.kind not in "fiub":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} must hold numbers for a regression, got dtype {y.dtype} ({error}). "
+                "Convert it, or use a classifier."
+            ) from error
+    y = device.asarray(y, np.float64, order="C")
+    _require_finite(y, name, estimator)
+    return y
+
+
+def read_labels(
+    y: Any, n_rows: int, device: Device, *, estimator: Any, min_classes: int = 1, name: str = "y"
+) -> Labels:
+    """Read the target of a classification: integers, booleans, strings or whole floats.
+
+    Parameters
+    ----------
+    y : array, shape (n_rows,)
+        A single column is accepted with a DataConversionWarning.
+    n_rows : int
+        Of the table.
+    device, estimator, name
+        As for ``read_table``.
+    min_classes : int
+        Fewest classes that the estimator can learn.
+
+    Returns
+    -------
+    Labels
+
+    Raises
+    ------
+    ValueError
+        y is None, continuous, of the wrong shape or length, has missing values, labels that
+        cannot be ordered, or too few classes.
+    """
+    y = _read_column(y, n_rows, device, estimator, name)
+    if y.dtype.kind == "f":
+        _require_finite(y, name, estimator)
+    classes, codes = _encode(y, name)
+    if len(classes) < min_classes:
+        raise ValueError(
+            f"{name} holds {len(classes)} class ({classes[0]} in every row), the number of "
+            f"classes must be at least {min_classes}."
+        )
+    return Labels(classes, device.asarray(codes))
+
+
+def read_sample_weight(
+    sample_weight: Any,
+    n_rows: int,
+    device: Device,
+    *,
+    estimator: Any,
+    name: str = "sample_weight",
+) -> Any:
+    """Read the weights of the rows.
+
+    Parameters
+    ----------
+    sample_weight : array of shape (n_rows,), number or None
+    n_rows : int
+        Of the table.
+    device, estimator, name
+        As for ``read_table``.
+
+    Returns
+    -------
+    float64, shape (n_rows,), contiguous, on the device; or None if that was passed
+
+    Raises
+    ------
+    ValueError
+        A weight is negative, NaN or infinite, all are zero, or shape or length are wrong.
+    """
+    if sample_weight is None:
+        return None
+    if isinstance(sample_weight, numbers.Real):
+        sample_weight = np.full(n_rows, float(sample_weight))
+    if not device.holds(sample_weight):
+        sample_weight = _weights_on_host(sample_weight, name)
+    if tuple(sample_weight.shape) != (n_rows,):
+        raise ValueError(
+            f"{name} must hold one weight for each of the {n_rows} rows of X: {name}.shape == "
+            f"{tuple(sample_weight.shape)}, expected ({n_rows},)."
+        )
+    weight = device.asarray(sample_weight, np.float64, order="C")
+    _require_finite(weight, name, estimator)
+    if (smallest := float(weight.min())) < 0:
+        raise ValueError(
+            f"Negative values in data passed to `{name}`: the smallest is {smallest}. Weights "
+            "must be zero (the row is ignored) or positive."
+        )
+    if float(weight.max()) == 0:
+        raise ValueError(f"{name} is zero for every row; at least one must be positive.")
+    return weight
+
+
+def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) -> Any:
+    """One value a row, in whatever type; on the device only if it was there."""
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires {name} to be passed, but the "
+            f"target {name} is None."
+        )
+    if device.holds(y):
+        y = _column_on_device(device.asarray(y), name)
+    else:
+        y = column_or_1d(on_host(y), warn=True)
+    if y.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported\n{name} has dtype {y.dtype}.")
+    if len(y) != n_rows:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: {name} has {len(y)} "
+            f"values, X has {n_rows} rows. Pass one value for each row."
+        )
+    return y
+
+
+def _weights_on_host(weights: Any, name: str) -> np.ndarray:
+    try:
+        return check_array(
+            on_host(weights),
+            dtype=np.float64,
+            ensure_2d=False,
+            allow_nd=True,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            input_name=name,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold numbers, one for each row; got {error}") from error
+
+
+def _column_on_device(y: Any, name: str) -> Any:
+    """What scikit-learn's ``column_or_1d`` does, in its words."""
+    if y.ndim == 1:
+        return y
+    if y.ndim != 2 or y.shape[1] != 1:
+        raise ValueError(f"{name} should be a 1d array, got an array of shape {y.shape} instead.")
+    warnings.warn(
+        f"A column-vector {name} was passed when a 1d array was expected. Please change the shape "
+        f"of {name} to (n_samples, ), for example using ravel().",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+    return y[:, 0]
+
+
+def _require_finite(values: Any, name: str, estimator: Any) -> None:
+    if gpu_of(values) is None:
+        assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
+    elif not bool(abs(values).max() < np.inf):
+        raise ValueError(f"Input {name} contains NaN or infinity.")
+
+
+def _encode(y: Any, name: str) -> tuple[np.ndarray, Any]:
+    """Distinct labels, ascending, and the position of every label among them."""
+    if y.dtype.kind in "OUST":
+        return _encode_objects(y, name)
+    if y.dtype.kind == "f" and not bool((y == y.round()).all()):
+        raise ValueError(
+            f"Unknown label type: continuous. {name} holds numbers that are not whole; classes "
+            "are discrete. Use a regressor, or turn the numbers into classes."
+        )
+    low, high = y.min().item(), y.max().item()
+    if -_EXACT < low and high < _EXACT and high - low < max(len(y), _WIDEST_LOOKUP):
+        return _encode_by_table(y.astype(np.int64) - int(low), int(low), y.dtype)
+    classes, codes = module_of(y).unique(y, return_inverse=True)
+    return to_numpy(classes), codes
+
+
+def _encode_by_table(y: Any, low: int, dtype: Any) -> tuple[np.ndarray, Any]:
+    """Count every integer of the range (from 0, which stands for ``low``); no sorting."""
+    xp = module_of(y)
+    present = xp.bincount(y) > 0
+    classes = to_numpy(xp.flatnonzero(present) + low).astype(dtype)
+    return classes, (xp.cumsum(present, dtype=np.int64) - 1)[y]
+
+
+def _encode_objects(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Hash every label; only the distinct ones are sorted."""
+    labels = y.tolist()
+    try:
+        distinct = set(labels)
+    except TypeError as error:
+        raise ValueError(
+            f"Unknown label type: {name} holds {error}. Use strings or integers."
+        ) from error
+    if any(_is_missing(label) for label in distinct):
+        raise ValueError(f"Input {name} contains NaN or None. Drop the rows without a label.")
+    if all(isinstance(label, numbers.Real) for label in distinct):
+        return _encode(np.asarray(labels), name)
+    try:
+        ordered = sorted(distinct)
+    except TypeError as error:
+        types = sorted({type(label).__name__ for label in distinct})
+        raise ValueError(
+            f"Unknown label type: {name} mixes labels of the types {types}, which have no order. "
+            "Use strings or integers throughout."
+        ) from error
+    position = {label: code for code, label in enumerate(ordered)}
+    codes = np.fromiter((position[label] for label in labels), np.int64, len(labels))
+    classes = np.empty(len(ordered), y.dtype)
+    classes[:] = ordered
+    return classes, codes
+
+
+def _is_missing(label: Any) -> bool:
+    return label is None or type(label).__name__ == "NAType" or (
+        isinstance(label, float) and label != label
+    )  # fmt: skip

@@ -1,0 +1,288 @@
+"""A table of any library whose columns are looked at, filled, shuffled and left out one by one,
+for models that may be of any library too."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from scipy.sparse import issparse
+
+from ..devices.placement import CPU, Device, gpu_of, to_numpy
+from ..inputs.arrays import dense_table, require_readable, resolve_device
+from ..inputs.category_encoding import Column, DictionaryColumn, NumberColumn
+from ..inputs.frames import category_column, frame_to_numpy, is_frame, require_unique_columns
+from ..members.fitting import TAKE_GPU_ARRAYS
+
+
+class Columns(ABC):
+    """A table with at least one row and one column.
+
+    Attributes
+    ----------
+    device : Device
+        Where the values are, and where they get to the model.
+    shape : tuple of int
+        (n_rows, n_features)
+    names : list or None
+        Of the columns of a data frame.
+    """
+
+    device: Device
+    shape: tuple[int, int]
+    names: list[Any] | None = None
+
+    def label(self, feature: int) -> str:
+        """What error messages call a column."""
+        return f"{feature}" if self.names is None else f"{self.names[feature]!r}"
+
+    @abstractmethod
+    def table(self) -> Any:
+        """The table as the model gets it; nobody may write to it."""
+
+    @abstractmethod
+    def column(self, feature: int) -> Column:
+        """A column whose values are categories."""
+
+    @abstractmethod
+    def numbers(self, feature: int) -> Any:
+        """A column as floats (n_rows,), on the device; NaN is missing."""
+
+    @abstractmethod
+    def values(self, feature: int) -> np.ndarray:
+        """A column as it is, NumPy: numbers (NaN is missing), or objects (None is)."""
+
+    @abstractmethod
+    def is_integer(self, feature: int) -> bool:
+        """Whether a column has an integer type."""
+
+    @abstractmethod
+    def is_text(self, feature: int) -> bool:
+        """Whether a column holds anything but numbers."""
+
+    @abstractmethod
+    def take(self, rows: Any) -> Columns:
+        """Some rows: integers on the device."""
+
+    @abstractmethod
+    def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
+        """Copies of the table below each other, one for each point, which says by position the
+        columns that hold the same value in all rows, and the values."""
+
+    @abstractmethod
+    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+        """Copies of the table below each other, one for each order of the rows (integers on the
+        device) that a column is brought into."""
+
+    @abstractmethod
+    def without(self, feature: int) -> Any:
+        """The table without a column."""
+
+    @property
+    def most_copies(self) -> int:
+        """Of the table, that should be made at once."""
+        return 1
+
+
+class ArrayColumns(Columns):
+    """Columns of a NumPy or CuPy array."""
+
+    COPY_BYTES = 2**25
+    """Memory that copies of a table may take which are predicted together."""
+
+    def __init__(self, values: Any, device: Device) -> None:
+        self.array, self.device = values, device
+        self.shape = values.shape
+
+    def table(self) -> Any:
+        return self.array
+
+    def column(self, feature: int) -> Column:
+        values = self.array[:, feature]
+        if values.dtype.kind == "O":
+            return DictionaryColumn.of_objects(values.tolist(), f"X's feature {feature}")
+        return NumberColumn(values)
+
+    def numbers(self, feature: int) -> Any:
+        values = self.array[:, feature]
+        return values if values.dtype.kind == "f" else values.astype(np.float64)
+
+    def values(self, feature: int) -> np.ndarray:
+        return to_numpy(self.array[:, feature])
+
+    def is_integer(self, feature: int) -> bool:
+        return self.array.dtype.kind in "iu"
+
+    def is_text(self, feature: int) -> bool:
+        return self.array.dtype.kind == "O" and self.column(feature).kind() == "strings"
+
+    def take(self, rows: Any) -> Columns:
+        return ArrayColumns(self.array[rows], self.device)
+
+    def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
+        kinds = [np.asarray(value).dtype for value in points[0].values()]
+        copies = self._copies(len(points), kinds)
+        for copy, point in zip(copies, points, strict=True):
+            for feature, value in point.items():
+                copy[:, feature] = value
+        return copies.reshape(-1, self.shape[1])
+
+    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+        copies = self._copies(len(orders), [])
+        for copy, order in zip(copies, orders, strict=True):
+            copy[:, feature] = self.array[order, feature]
+        return copies.reshape(-1, self.shape[1])
+
+    def _copies(self, n: int, kinds: Sequence[np.dtype]) -> Any:
+        """(n, n_rows, n_features), of a type that also holds values of some other types."""
+        dtype = self.array.dtype
+        if dtype.kind in "biu" and any(kind != dtype for kind in kinds):
+            dtype = np.result_type(dtype, *kinds)
+        copies = self.device.xp.empty((n, *self.shape), dtype=dtype)
+        copies[...] = self.array
+        return copies
+
+    def without(self, feature: int) -> Any:
+        return self.device.xp.delete(self.array, feature, axis=1)
+
+    @property
+    def most_copies(self) -> int:
+        return max(1, self.COPY_BYTES // max(1, self.array.nbytes))
+
+
+class FrameColumns(Columns):
+    """Columns of a data frame; they keep their types."""
+
+    device = CPU
+
+    def __init__(self, frame: nw.DataFrame[Any]) -> None:
+        self.frame = frame
+        self.names = list(frame.columns)
+        self.shape = frame.shape
+
+    def _series(self, feature: int) -> nw.Series[Any]:
+        return self.frame.get_column(self.frame.columns[feature])
+
+    def _label(self, feature: int) -> str:
+        return f"X's column {self.label(feature)}"
+
+    def table(self) -> Any:
+        return self.frame.to_native()
+
+    def column(self, feature: int) -> Column:
+        return category_column(self.table(), feature, self._label(feature))
+
+    def numbers(self, feature: int) -> Any:
+        alone = self.frame.select(self.frame.columns[feature])
+        return frame_to_numpy(alone.to_native(), "X")[:, 0]
+
+    def values(self, feature: int) -> np.ndarray:
+        if not self.is_text(feature):
+            return self.numbers(feature)
+        listed = np.empty(self.shape[0], object)
+        listed[:] = self._series(feature).to_list()
+        return listed
+
+    def is_integer(self, feature: int) -> bool:
+        return self._series(feature).dtype.is_integer()
+
+    def is_text(self, feature: int) -> bool:
+        dtype = self._series(feature).dtype
+        return not (dtype.is_numeric() or dtype == nw.Boolean)
+
+    def take(self, rows: Any) -> Columns:
+        return FrameColumns(self.frame[rows])
+
+    def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
+        (point,) = points
+        columns = [self._constant(feature, value) for feature, value in point.items()]
+        return self.frame.with_columns(*columns).to_native()
+
+    def _constant(self, feature: int, value: Any) -> nw.Series[Any]:
+        series, n_rows = self._series(feature), self.shape[0]
+        if not self.is_text(feature) and not self.is_integer(feature):
+            dtype = np.float32 if series.dtype == nw.Float32 else np.float64
+            return self._new(feature, np.full(n_rows, value, dtype))
+        # A value of the column itself brings its type along, such as a list of categories.
+        rows = np.flatnonzero(np.asarray([v == value for v in series.to_list()], np.bool_))
+        if rows.size:
+            return series[np.full(n_rows, rows[0])].alias(self.frame.columns[feature])
+        return self._new(feature, [value] * n_rows)
+
+    def _new(self, feature: int, values: Any) -> nw.Series[Any]:
+        backend = self.frame.implementation
+        return nw.new_series(self.frame.columns[feature], values, backend=backend)
+
+    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+        (order,) = orders
+        column = self._series(feature)[order].alias(self.frame.columns[feature])
+        return self.frame.with_columns(column).to_native()
+
+    def without(self, feature: int) -> Any:
+        return self.frame.drop(self.frame.columns[feature]).to_native()
+
+
+def columns_of(X: Any, model: Any, name: str = "X") -> Columns:
+    """The columns of a table, where a model wants them.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        Numbers or objects; sparse matrices are made dense.
+    model : estimator
+        Of this package or one that takes arrays on a GPU: the values go where it works, or stay
+        where they are. For all others they come to the host.
+    name : str
+        What error messages call X.
+
+    Raises
+    ------
+    ValueError, TypeError
+        X is no table, is empty, or has columns of the same name.
+    """
+    if is_frame(X):
+        require_unique_columns(X, name)
+        frame = nw.from_native(X, eager_only=True)
+        _require_table(tuple(frame.shape), name)
+        return FrameColumns(frame)
+    X = dense_table(X, name) if issparse(X) else X
+    require_readable(X, name)
+    device = home_of(model, X)
+    with device.active():
+        values = device.asarray(X if hasattr(X, "dtype") else _of_list(X))
+        _require_table(tuple(values.shape), name)
+        return ArrayColumns(values.astype(object) if values.dtype.kind in "UST" else values, device)
+
+
+def _of_list(X: Any) -> np.ndarray:
+    """Nested lists as an array; the integers in them are numbers like others."""
+    values = np.asarray(X)
+    return values.astype(np.float64) if values.dtype.kind in "iu" else values
+
+
+def home_of(model: Any, X: Any) -> Device:
+    """Where a model gets its arrays."""
+    package = type(model).__module__.partition(".")[0]
+    if package not in TAKE_GPU_ARRAYS or (package != "gpuens" and gpu_of(X) is None):
+        return CPU
+    return resolve_device(getattr(model, "device", "auto"), X)
+
+
+def _require_table(shape: tuple[int, ...], name: str) -> None:
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            f"{name} must be a table with at least one row and one column, got the shape {shape}."
+        )
+
+
+def require_same_features(columns: Columns, others: Columns, name: str) -> None:
+    """Raise a ValueError if a second table, of that name, has other columns than X."""
+    if others.shape[1] != columns.shape[1] or others.names != columns.names:
+        seen, wanted = (
+            f"{c.shape[1]} columns{'' if c.names is None else f' {c.names}'}"
+            for c in (others, columns)
+        )
+        raise ValueError(f"{name} has {seen}, X has {wanted}: pass the same features.")

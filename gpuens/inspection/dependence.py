@@ -1,0 +1,282 @@
+"""How a model's prediction depends on a few features, whatever the others are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import is_classifier, is_regressor
+from sklearn.utils import Bunch
+from sklearn.utils.extmath import cartesian
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..inputs.arrays import to_input_library
+from ..inputs.targets import read_sample_weight
+from .columns import Columns, columns_of
+from .dependence_brute import brute_force, response_of
+from .dependence_grid import Axis, axis_of, grid_settings
+from .dependence_trees import AdditiveTrees, additive_trees
+from .features import categorical_positions, feature_names_of, positions_of
+
+CHOICES = {
+    "response_method": ("auto", "predict_proba", "decision_function"),
+    "method": ("auto", "recursion", "brute"),
+    "kind": ("average", "individual", "both"),
+}
+OTHERS_RECURSION = "_compute_partial_dependence_recursion"
+"""The weighted pass of scikit-learn's own trees."""
+
+
+def partial_dependence(
+    estimator: Any,
+    X: Any,
+    features: Any,
+    *,
+    sample_weight: Any = None,
+    categorical_features: Any = None,
+    feature_names: Any = None,
+    response_method: str = "auto",
+    percentiles: tuple[float, float] = (0.05, 0.95),
+    grid_resolution: int = 100,
+    custom_values: Any = None,
+    method: str = "auto",
+    kind: str = "average",
+    centered: bool = False,
+) -> Bunch:
+    """The mean prediction with some features held at each point of a grid (Friedman 2001), and the
+    predictions of each row there (individual conditional expectation, Goldstein et al. 2015).
+
+    Parameters
+    ----------
+    estimator : fitted classifier or regressor
+        Of any library.
+    X : array or data frame, shape (n_rows, n_features)
+        The grid is taken from it; ``method="brute"`` averages over its rows.
+    features : int, str, list of these, or mask of bool
+        One or more features.
+    sample_weight : array, shape (n_rows,), default=None
+        Weights of the rows in the average; not for ``method="recursion"``.
+    categorical_features : mask, positions or names, default=None
+        Features whose grid is the values that occur. None: those that the estimator was fitted
+        with as categorical, and columns of text.
+    feature_names : list of str, default=None
+        None: the columns of a data frame.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        What a classifier is asked for. "auto" is what the recursion gives where that is taken,
+        else probabilities, else decisions. Of two classes the result is that of the second.
+    percentiles : (float, float), default=(0.05, 0.95)
+        The ends of the grid, as shares of the finite values.
+    grid_resolution : int, default=100
+        Points of each numeric feature. One with fewer different values has these as its grid.
+    custom_values : dict, default=None
+        Grids of some features, by position or name as in ``features``. NaN is missing.
+    method : {"auto", "recursion", "brute"}, default="auto"
+        "recursion" passes down the trees once for all points and weights the branches by the
+        training rows: trees, forests and bags of trees (of a classifier the probabilities),
+        boosting (of a classifier the decisions), and scikit-learn's trees that have it. "brute"
+        predicts all rows of X at all points. "auto" is the recursion where it can be had.
+    kind : {"average", "individual", "both"}, default="average"
+        The mean, the predictions of the rows, or both; the last two by brute force.
+    centered : bool, default=False
+        Whether to subtract from each curve its value at the first point of the grid.
+
+    Returns
+    -------
+    Bunch
+        ``grid_values``: a list of one array for each feature. ``average``: float64, shape
+        (n_outputs, n_values_0, ...). ``individual``: float64, shape
+        (n_outputs, n_rows, n_values_0, ...). In the array library and on the device of X.
+
+    Raises
+    ------
+    ValueError
+        A feature that is not there, a column that cannot have the grid that is asked for, or a
+        bad parameter: names it, and says what it wants.
+
+    Notes
+    -----
+    The two methods agree where the features do not depend on each other within the training data;
+    elsewhere the recursion weights the branches below a split as the training rows behind it were
+    divided. Boosting weights rows by ``sample_weight`` for the squared error, else alike.
+
+    References
+    ----------
+    Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics
+    29, 2001.
+    Goldstein, Kapelner, Bleich and Pitkin, "Peeking inside the black box", Journal of
+    Computational and Graphical Statistics 24, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import RandomForestRegressor
+    >>> from gpuens.inspection import partial_dependence
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> forest = RandomForestRegressor(n_estimators=20, device="cpu").fit(X, y)
+    >>> found = partial_dependence(forest, X, "bmi", grid_resolution=20)
+    >>> found.average.shape, bool(found.average[0, -1] > found.average[0, 0])
+    ((1, 20), True)
+    """
+    check_estimator(estimator, response_method)
+    check_choices(response_method=response_method, method=method, kind=kind)
+    columns = columns_of(X, estimator)
+    names = feature_names_of(columns, feature_names)
+    positions = positions_of(features, columns, names)
+    trees = recursion_of(estimator, method, kind, sample_weight, response_method)
+    asked = _as_written(features, positions)
+    settings = grid_settings(percentiles, grid_resolution, custom_values, asked, positions)
+    categorical = categorical_positions(categorical_features, columns, names, estimator)
+    with columns.device.active():
+        if trees is not None:
+            require_features_of_fit(estimator, columns)
+        axes = [axis_of(columns, f, f in categorical, settings, estimator) for f in positions]
+        shape = tuple(axis.values.size for axis in axes)
+        if trees is not None:
+            average, individual = _recursion(estimator, trees, axes), None
+        else:
+            points = [dict(zip(positions, point, strict=True)) for point in product(
+                *(list(axis.values) for axis in axes))]  # fmt: skip
+            average, individual = brute_force(
+                estimator,
+                columns,
+                points,
+                response_of(estimator, response_method),
+                _weights(sample_weight, columns, estimator),
+                kind != "average",
+            )
+        like = None if issparse(X) else X
+        result = Bunch(grid_values=[to_input_library(axis.values, like) for axis in axes])
+        if kind != "individual":
+            average = average.reshape(-1, *shape)
+            result["average"] = to_input_library(_centred(average, 1, centered), like)
+        if individual is not None:
+            individual = individual.reshape(-1, columns.shape[0], *shape)
+            result["individual"] = to_input_library(_centred(individual, 2, centered), like)
+    return result
+
+
+def check_choices(**given: Any) -> None:
+    """Raise a ValueError for a parameter that is none of the words it can be."""
+    for name, value in given.items():
+        if not (isinstance(value, str) and value in CHOICES[name]):
+            wanted = " or ".join(map(repr, CHOICES[name]))
+            raise ValueError(f"{name} must be {wanted}, got {value!r}.")
+
+
+def check_estimator(estimator: Any, response_method: Any) -> None:
+    """Raise an error for anything but a fitted classifier or regressor that predicts one target of
+    classes, or numbers."""
+    check_is_fitted(estimator)
+    if not (is_classifier(estimator) or is_regressor(estimator)):
+        raise ValueError(
+            "'estimator' must be a fitted regressor or classifier, got a "
+            f"{type(estimator).__name__}."
+        )
+    if is_classifier(estimator) and isinstance(estimator.classes_[0], np.ndarray):
+        raise ValueError(
+            "Multiclass-multioutput estimators are not supported: fit a classifier for each output."
+        )
+    if is_regressor(estimator) and response_method != "auto":
+        raise ValueError(
+            "The response_method parameter is ignored for regressors and must be 'auto', got "
+            f"{response_method!r}."
+        )
+
+
+def recursion_of(
+    estimator: Any, method: str, kind: str, sample_weight: Any, response_method: str
+) -> AdditiveTrees | str | None:
+    """What makes the recursion: trees, the name of scikit-learn's method, or None for brute force.
+
+    Raises
+    ------
+    ValueError
+        It is asked for by name and cannot be had.
+    """
+    if method == "brute":
+        return None
+    must = method == "recursion"
+    if kind != "average" or sample_weight is not None:
+        if must and kind != "average":
+            raise ValueError(
+                "The 'recursion' method only applies when 'kind' is set to 'average', got "
+                f"kind={kind!r}. Pass method='brute'."
+            )
+        if must:
+            raise ValueError(
+                "The 'recursion' method can only be applied when sample_weight is None: it has the "
+                "weights of the training rows. Pass method='brute'."
+            )
+        return None
+    trees: AdditiveTrees | str | None = additive_trees(estimator)
+    if trees is None and hasattr(estimator, OTHERS_RECURSION):
+        starts_anywhere = getattr(estimator, "init", None) is not None
+        trees = None if starts_anywhere and not must else OTHERS_RECURSION
+    if trees is None:
+        if must:
+            raise ValueError(
+                "Only the following estimators support the 'recursion' method: trees, forests, "
+                "bags of trees that are averaged, boosting (of numbers with a loss whose link is "
+                "the identity), and scikit-learn's trees that have it; got "
+                f"{type(estimator).__name__}. Try using method='brute'."
+            )
+        return None
+    gives = trees.response if isinstance(trees, AdditiveTrees) else "decision_function"
+    if is_classifier(estimator) and response_method not in ("auto", gives):
+        if must:
+            raise ValueError(
+                f"With the 'recursion' method, the response_method must be {gives!r}. Got "
+                f"{response_method!r}; pass method='brute' for it."
+            )
+        return None
+    return trees
+
+
+def _as_written(features: Any, positions: Sequence[int]) -> list[Any]:
+    """The features as the user wrote them, which custom values are named by."""
+    if isinstance(features, str) or not hasattr(features, "__len__"):
+        return [features]
+    listed = list(features)
+    is_mask = all(isinstance(feature, (bool, np.bool_)) for feature in listed)
+    return list(positions) if is_mask else listed
+
+
+def require_features_of_fit(estimator: Any, columns: Columns) -> None:
+    """The recursion does not predict, which would find other features than those of training."""
+    n_features = getattr(estimator, "n_features_in_", columns.shape[1])
+    if n_features != columns.shape[1]:
+        raise ValueError(
+            f"X has {columns.shape[1]} features, but {type(estimator).__name__} was fitted with "
+            f"{n_features}."
+        )
+    if columns.names is not None and hasattr(estimator, "feature_names_in_"):
+        validate_data(estimator, columns.table(), reset=False, skip_check_array=True)
+
+
+def _recursion(estimator: Any, trees: AdditiveTrees | str, axes: Sequence[Axis]) -> np.ndarray:
+    if isinstance(trees, AdditiveTrees):
+        return trees.mean_at(axes)
+    grid = cartesian([axis.values for axis in axes])
+    features = np.array([axis.feature for axis in axes], np.intp)
+    return np.asarray(getattr(estimator, trees)(grid, features))
+
+
+def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Any:
+    n_rows, shape = columns.shape[0], np.shape(sample_weight)
+    if sample_weight is not None and shape not in ((), (n_rows,)):
+        raise ValueError(
+            f"sample_weight.shape == {shape}, expected ({n_rows},): pass one weight for each row "
+            "of X."
+        )
+    return read_sample_weight(sample_weight, n_rows, columns.device, estimator=estimator)
+
+
+def _centred(curves: Any, first_axis: int, centered: bool) -> Any:
+    """The curves minus their values at the first point of the grid."""
+    if not centered:
+        return curves
+    start = (slice(None),) * first_axis + (slice(0, 1),) * (curves.ndim - first_axis)
+    return curves - curves[start]

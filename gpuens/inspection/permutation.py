@@ -1,0 +1,211 @@
+"""Permutation importance on any rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import CPU, Device, on_host
+from ..estimators.parameters import seed_of
+from ..inputs.targets import read_sample_weight
+from ..kernels.scalars import rng
+from ..kernels.scalars.primitives import vectorise
+from ..members.fitting import jobs_for
+from ..numerics.bootstrap import subset
+from .columns import Columns, columns_of
+from .scoring import Scorer, Scores, importances_of, in_library_of
+
+PURPOSE_PERMUTATION = np.uint64(1001)
+"""Apart from the purposes of training, in ``kernels.scalars.rng``."""
+PURPOSE_PERMUTED_ROWS = np.uint64(1002)
+S32 = np.uint64(32)
+
+_draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
+
+
+def permutation_importance(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    scoring: Any = None,
+    n_repeats: int = 5,
+    n_jobs: int | None = None,
+    random_state: Any = None,
+    sample_weight: Any = None,
+    max_samples: int | float = 1.0,
+) -> Any:
+    """How far a score falls once the values of a feature are shuffled among the rows (Breiman
+    2001; Fisher, Rudin and Dominici 2019).
+
+    Pass rows that the model was not fitted on. (A forest's ``oob_permutation_importance`` shuffles
+    the training rows that each tree has not seen.)
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Of any library.
+    X : array or data frame, shape (n_rows, n_features)
+    y : array, shape (n_rows,) or (n_rows, n_outputs), or None
+        None for scores that need no target.
+    scoring : str, callable, list, tuple, dict or None, default=None
+        As in scikit-learn; None is the estimator's ``score``. Several metrics share predictions.
+    n_repeats : int, default=5
+        Shuffles of each feature.
+    n_jobs : int or None, default=None
+        Features that are worked on at a time, for estimators of other libraries on the host.
+    random_state : int, RandomState instance or None, default=None
+        Seed; None is a fixed one. An order depends on nothing but the seed, the feature and the
+        number of the repeat, so it is the same on every device.
+    sample_weight : array, shape (n_rows,), default=None
+        Weights of the rows in the score.
+    max_samples : int or float, default=1.0
+        Rows, or their share, that each feature is scored on, with and without the shuffle; drawn
+        without replacement.
+
+    Returns
+    -------
+    Bunch, or dict of Bunch by metric
+        ``importances_mean`` and ``importances_std``, float64 of shape (n_features,), over the
+        repeats, and ``importances``, shape (n_features, n_repeats). In the array library and on
+        the device of X.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Bad data or parameters; names the argument, what it got and what it wants.
+
+    References
+    ----------
+    Breiman, "Random forests", Machine Learning 45, 2001.
+    Fisher, Rudin and Dominici, "All models are wrong, but many are useful", JMLR 20, 2019.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from gpuens import RandomForestClassifier
+    >>> from gpuens.inspection import permutation_importance
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(n_estimators=20, device="cpu").fit(X[::2], y[::2])
+    >>> found = permutation_importance(forest, X[1::2], y[1::2])
+    >>> found.importances.shape, bool(found.importances_mean[2:].min() > 0)
+    ((4, 5), True)
+    """
+    if not hasattr(estimator, "fit"):
+        raise ValueError(
+            f"estimator must be a fitted estimator with a fit method, got {estimator!r}."
+        )
+    check_is_fitted(estimator)
+    if not isinstance(n_repeats, Integral) or isinstance(n_repeats, bool) or n_repeats < 1:
+        raise ValueError(f"n_repeats must be an integer >= 1, got {n_repeats!r}.")
+    seed = seed_of(random_state)
+    columns = columns_of(X, estimator)
+    n_rows, n_features = columns.shape
+    n_samples = _rows_to_score(max_samples, n_rows)
+    with columns.device.active():
+        target = rows_of_target(y, n_rows)
+        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
+        scorer = Scorer(estimator, scoring, columns.device)
+        task = _Task(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
+        n_jobs = 1 if scorer.in_one_go else jobs_for(X, columns.device, n_jobs)
+        with Parallel(n_jobs=n_jobs) as parallel:
+            found = parallel(delayed(task)(feature) for feature in range(n_features))
+        baseline, scores = zip(*found, strict=True)
+        return in_library_of(importances_of(baseline, scores), X)
+
+
+class _Task:
+    """The scores of one feature, shuffled and not."""
+
+    def __init__(
+        self, scorer: Scorer, columns: Columns, y: Any, weight: Any, n_repeats: int,
+        n_samples: int, seed: int,
+    ) -> None:  # fmt: skip
+        self.scorer, self.columns, self.y, self.weight = scorer, columns, y, weight
+        self.n_repeats, self.n_samples, self.seed = n_repeats, n_samples, seed
+        self.baseline: Scores | None = None
+        if n_samples == columns.shape[0]:
+            self.baseline = scorer.of(columns.table(), 1, y, weight)
+
+    def __call__(self, feature: int) -> tuple[Scores, Scores]:
+        columns, y, weight, baseline = self.columns, self.y, self.weight, self.baseline
+        if baseline is None:
+            key = int(_subkey(np.uint64(self.seed), PURPOSE_PERMUTED_ROWS, np.uint64(0)))
+            rows = subset(columns.shape[0], self.n_samples, key, feature, columns.device)
+            host = on_host(rows)
+            columns, y = columns.take(rows), take_rows(y, host)
+            weight = None if weight is None else weight[host]
+            baseline = self.scorer.of(columns.table(), 1, y, weight)
+        at_once = columns.most_copies if self.scorer.in_one_go else 1
+        scores: Scores = []
+        for first in range(0, self.n_repeats, at_once):
+            repeats = range(first, min(first + at_once, self.n_repeats))
+            orders = [self._order(feature, r, columns) for r in repeats]
+            table = columns.shuffled(feature, orders)
+            scores += self.scorer.of(table, len(orders), y, weight)
+        return baseline, scores
+
+    def _order(self, feature: int, repeat: int, columns: Columns) -> Any:
+        index = np.uint64(feature * self.n_repeats + repeat)
+        key = int(_subkey(np.uint64(self.seed), PURPOSE_PERMUTATION, index))
+        return random_order(columns.shape[0], key, columns.device)
+
+
+def random_order(n: int, key: int, device: Device) -> Any:
+    """A random order of n rows: by the draws of a key, of equal ones the first row first.
+
+    Returns
+    -------
+    int64, shape (n,), on the device
+    """
+    xp = device.xp
+    bits = _draw(xp.uint32(key), xp.arange(n, dtype=xp.uint32)).astype(xp.uint64)
+    return xp.argsort(bits << S32 | xp.arange(n, dtype=xp.uint64))
+
+
+def rows_of_target(y: Any, n_rows: int) -> Any:
+    """The target on the host, as it was passed otherwise; lists as arrays.
+
+    Raises
+    ------
+    ValueError
+        It has another number of rows than X.
+    """
+    if y is None:
+        return None
+    y = on_host(y)
+    y = y if hasattr(y, "iloc") else np.asarray(y)
+    if len(y.shape) == 0 or y.shape[0] != n_rows:
+        raise ValueError(
+            f"y has the shape {tuple(y.shape)}, X has {n_rows} rows: pass one target for each row."
+        )
+    return y
+
+
+def take_rows(y: Any, rows: np.ndarray) -> Any:
+    """Some rows of a target on the host."""
+    if y is None:
+        return None
+    return y.iloc[rows] if hasattr(y, "iloc") else y[rows]
+
+
+def _rows_to_score(max_samples: Any, n_rows: int) -> int:
+    if isinstance(max_samples, Integral) and not isinstance(max_samples, bool):
+        if int(max_samples) > n_rows:
+            raise ValueError(
+                f"max_samples must be <= n_samples, got {max_samples} for the {n_rows} rows of X."
+            )
+        if int(max_samples) >= 1:
+            return int(max_samples)
+    elif isinstance(max_samples, Real) and not isinstance(max_samples, bool):
+        share = float(max_samples)
+        if 0 < share <= 1 and int(share * n_rows) >= 1:
+            return int(share * n_rows)
+    raise ValueError(
+        "max_samples must be an integer >= 1 or a share in (0, 1] of at least one row, got "
+        f"{max_samples!r}."
+    )

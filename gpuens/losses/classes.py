@@ -1,0 +1,178 @@
+"""Losses of classes: log loss, exponential, focal. Targets are class numbers from 0."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.prediction.log_sum_exp import log_sum_exp
+from ..kernels.prediction.probabilities import probabilities
+from ..kernels.scalars import elementary
+from ..kernels.scalars import losses as formulas
+from ..kernels.scalars.primitives import vectorise
+from ..numerics.minimise import minimise
+from ..numerics.weighted import weighted_mean
+from .base import Loss
+
+SMALLEST_SHARE = 1e-15
+"""Of a class: rarer ones start as if they were as frequent."""
+LARGEST_CONSTANT = 50.0
+
+log = vectorise(elementary.log)
+focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
+
+
+def log_odds(share: float) -> float:
+    """ln(p / (1 - p)) of a class's share."""
+    p = min(max(float(share), SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
+    return float(log(np.float64(p)) - log(np.float64(1.0 - p)))
+
+
+class ClassLoss(Loss):
+    """Base of the losses that take classes."""
+
+    def targets(self, y: Any, k: int, device: Device) -> Any:
+        return y if self.n_outputs == 1 else (y == k).astype(np.float64)
+
+    def _terms(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class LogLoss(ClassLoss):
+    """-ln P(y): binomial for two classes, multinomial for more (Friedman 2001, 4.5 and 4.6)."""
+
+    name: ClassVar[str] = "log_loss"
+
+    def for_classes(self, n_classes: int) -> Loss:
+        return BinomialLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
+
+
+@dataclass(frozen=True)
+class BinomialLogLoss(LogLoss):
+    """Of two classes, 0 and 1; raw predictions are log-odds."""
+
+    def formula(self, k: int) -> Any:
+        return formulas.BinomialLogLoss()
+
+    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+        return np.array([log_odds(weighted_mean(y, weight, device))])
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        return probabilities(raw)
+
+
+class MultinomialLogLoss(LogLoss):
+    """Of K classes; one raw prediction a class."""
+
+    coupled: ClassVar[bool] = True
+
+    def __init__(self, n_classes: int) -> None:
+        self.__dict__["n_outputs"] = n_classes
+
+    def formula(self, k: int) -> Any:
+        return formulas.MultinomialLogLoss(self.n_outputs / (self.n_outputs - 1.0))
+
+    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+        shares = [
+            weighted_mean(self.targets(y, k, device), weight, device) for k in range(self.n_outputs)
+        ]
+        return np.array([log(np.float64(max(p, SMALLEST_SHARE))) for p in shares])
+
+    def shared(self, y: Any, raw: Any, device: Device) -> Any:
+        return log_sum_exp(raw)
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        return probabilities(raw)
+
+
+class OneAgainstTheRest(ClassLoss):
+    """A loss of two classes, for more of them once for each class against all others.
+
+    A class's raw prediction then knows nothing of the other classes; their probabilities are
+    divided by their sum.
+    """
+
+    def for_classes(self, n_classes: int) -> Loss:
+        return self._with(n_outputs=1 if n_classes == 2 else n_classes)
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        if self.n_outputs == 1:
+            return self._two_classes(raw[0], device)
+        columns = [self._two_classes(f, device)[:, 1] for f in raw]
+        total = columns[0]
+        for column in columns[1:]:
+            total = total + column
+        return device.xp.stack([column / total for column in columns], axis=1)
+
+    def _two_classes(self, raw: Any, device: Device) -> Any:
+        """Probabilities of shape (n_rows, 2) from one raw prediction a row."""
+        return probabilities(raw[None])
+
+
+@dataclass(frozen=True)
+class Exponential(ClassLoss):
+    """e⁻ᶠ or eᶠ for two classes: AdaBoost's loss. P(1) = 1/(1 + e⁻²ᶠ)."""
+
+    name: ClassVar[str] = "exponential"
+
+    def for_classes(self, n_classes: int) -> Loss:
+        if n_classes != 2:
+            raise ValueError(
+                "Only binary classification is supported. loss='exponential' is only suitable for "
+                f"two classes, y has {n_classes} classes: use loss='log_loss' or 'focal'."
+            )
+        return self
+
+    def formula(self, k: int) -> Any:
+        return formulas.Exponential()
+
+    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+        return np.array([0.5 * log_odds(weighted_mean(y, weight, device))])
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        return probabilities(2.0 * raw)
+
+
+@dataclass(frozen=True)
+class Focal(OneAgainstTheRest):
+    """-(1 - p)ᵞ ln p of the true class (Lin et al. 2017): rows that are right already count
+    little. More than two classes are taken one against the rest, as in that paper.
+
+    Its second derivative can be negative; the hessian leaves the negative term out, which makes
+    steps shorter.
+
+    Parameters
+    ----------
+    gamma : float, default=2.0
+        >= 0; 0 is the log loss.
+    """
+
+    gamma: float = 2.0
+    name: ClassVar[str] = "focal"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gamma, numbers.Real) or not 0 <= float(self.gamma) < np.inf:
+            raise ValueError(f"gamma of Focal must be a finite number >= 0, got {self.gamma!r}.")
+
+    def formula(self, k: int) -> Any:
+        return formulas.Focal(float(self.gamma))
+
+    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+        """Where the slopes of both classes, times their shares, sum to zero."""
+        constants = []
+        for k in range(self.n_outputs):
+            p = weighted_mean(self.targets(y, k, device), weight, device)
+            p = min(max(p, SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
+
+            def both(f: float, p: float = p) -> tuple[float, float]:
+                g, h = focal_gradient(np.array([1.0, 0.0]), np.full(2, f), float(self.gamma))
+                slope, curvature = (p * a[0] + (1.0 - p) * a[1] for a in (g, h))
+                return float(slope), float(curvature)
+
+            constants.append(minimise(both, LARGEST_CONSTANT))
+        return np.array(constants)

@@ -1,0 +1,137 @@
+"""What the leaves of a boosted tree add where Newton steps will not do: quantiles of residuals,
+Huber's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.growth.grow import GrownTrees
+from ..kernels.leaves.leaf_quantiles import leaf_quantiles
+from ..kernels.leaves.leaf_sums import leaf_sums
+from ..kernels.leaves.node_sums import add_children
+from ..kernels.runtime.compilation import kernel
+from ..kernels.runtime.dtypes import Totals
+from ..kernels.scalars.gain import newton_value
+from ..kernels.scalars.losses import Huber
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.statistics.gradients import gradients
+from ..kernels.statistics.scaling import fixed_point_scales
+
+_newton_value = vectorise(newton_value)
+
+
+@dataclass(frozen=True)
+class LeafRows:
+    """A grown tree and the rows that it was grown on.
+
+    trees : GrownTrees
+        The tree is number ``i`` of these.
+    g, h : float32, shape (n_rows,), on the device
+        Gradients and hessians, times the weights.
+    totals : Totals
+        Of these.
+    raw : float64, shape (n_rows,), on the device
+    read_target : callable
+        Returns the target, likewise.
+    weight : float64, shape (n_rows,) or (0,), on the device
+    whole_weight : int64, shape (n_rows,) or (0,), on the device
+        See ``whole_weights``.
+    l2, min_sum_hessian : float
+    device : Device
+    """
+
+    trees: GrownTrees
+    i: int
+    g: Any
+    h: Any
+    totals: Totals
+    read_target: Callable[[], Any]
+    raw: Any
+    weight: Any
+    whole_weight: Any
+    l2: float
+    min_sum_hessian: float
+    device: Device
+
+    @property
+    def left(self) -> np.ndarray:
+        """Children, int32 of shape (n_nodes,); -1 at a leaf. Children have higher numbers than
+        their parents."""
+        return self.trees.left[self._nodes]
+
+    @property
+    def right(self) -> np.ndarray:
+        return self.trees.right[self._nodes]
+
+    @property
+    def leaf(self) -> Any:
+        """The leaf of every row, int32 of shape (n_rows,) on the device; negative outside of the
+        tree's sample."""
+        return self.trees.leaf[self.i]
+
+    @property
+    def n_nodes(self) -> int:
+        return self._nodes.stop - self._nodes.start
+
+    @cached_property
+    def target(self) -> Any:
+        return self.read_target()
+
+    @property
+    def _nodes(self) -> slice:
+        return slice(int(self.trees.offset[self.i]), int(self.trees.offset[self.i + 1]))
+
+
+def node_sums(rows: LeafRows, g: Any, h: Any, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
+    scales = fixed_point_scales(totals, g.shape[0])
+    sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes)
+    add_children(rows.left, rows.right, sums)
+    return sums[:, 0] / scales.g, sums[:, 1] / scales.h
+
+
+def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np.ndarray:
+    """The quantile of ``target - raw`` in each leaf, which minimises the quantile loss there.
+
+    Inner nodes, which no prediction reaches, get the mean of their children by ``cover``.
+    """
+    residual = rows.target - rows.raw
+    value = leaf_quantiles(rows.leaf, residual, rows.whole_weight, quantile, rows.n_nodes)
+    _average_children(rows.left, rows.right, cover, value)
+    return value
+
+
+def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
+    """The median of the residuals in each leaf, and one step of mean clipped residuals from it
+    (Friedman 2001, algorithm 4): ``median + mean(clip(residual - median, -delta, delta))``.
+
+    Sample weights count in both. ``l2`` does not.
+    """
+    value = residual_quantiles(rows, 0.5, cover)
+    moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]
+    g, h = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
+    nothing = rows.raw[:0]
+    totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h)
+    sum_g, sum_h = node_sums(rows, g, h, totals)
+    at_leaves = rows.left < 0
+    step = np.zeros_like(value)
+    step[at_leaves] = _newton_value(sum_g[at_leaves], sum_h[at_leaves], 0.0)
+    value = np.where(at_leaves, value + step, value)
+    _average_children(rows.left, rows.right, cover, value)
+    return value
+
+
+@kernel
+def _average_children(left, right, cover, value):
+    """Fill in the inner nodes; children have higher numbers than their parents."""
+    for node in range(left.size - 1, -1, -1):
+        if left[node] >= 0:
+            a, b = left[node], right[node]
+            share = cover[a] / (cover[a] + cover[b]) if cover[a] + cover[b] > 0.0 else 0.5
+            value[node] = share * value[a] + (1.0 - share) * value[b]

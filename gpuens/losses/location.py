@@ -1,0 +1,171 @@
+"""Losses about where the target lies: squared, absolute, Huber, quantile."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.runtime.dtypes import NodeValues
+from ..kernels.scalars import losses as formulas
+from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
+from .base import RegressionLoss
+from .leaf_values import LeafRows, huber_steps, node_sums, residual_quantiles
+
+
+@dataclass(frozen=True)
+class SquaredError(RegressionLoss):
+    """½ (y - f)²: the mean."""
+
+    name: ClassVar[str] = "squared_error"
+
+    def formula(self, k: int) -> Any:
+        return formulas.SquaredError()
+
+    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+        return weighted_mean(target, weight, device)
+
+
+class _QuantileLeaves(RegressionLoss):
+    """Losses whose best constant is a quantile of the targets; so are the leaf values, of the
+    residuals, which no regularisation shrinks."""
+
+    exact_leaves: ClassVar[bool] = True
+    reads_raw: ClassVar[bool] = True
+
+    def _quantile(self, k: int) -> float:
+        raise NotImplementedError
+
+    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+        whole = whole_weights(weight, device)
+        return weighted_quantile(target, whole, self._quantile(k), device)
+
+    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
+        _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
+        return NodeValues(residual_quantiles(rows, self._quantile(k), cover), cover)
+
+
+@dataclass(frozen=True)
+class AbsoluteError(_QuantileLeaves):
+    """\\|y - f\\|: the median. Leaf values are medians of the residuals."""
+
+    name: ClassVar[str] = "absolute_error"
+
+    def formula(self, k: int) -> Any:
+        return formulas.AbsoluteError()
+
+    def _quantile(self, k: int) -> float:
+        return 0.5
+
+
+@dataclass(frozen=True)
+class Quantile(_QuantileLeaves):
+    """Koenker and Bassett's (1978) loss of a quantile, or of several at once.
+
+    Parameters
+    ----------
+    quantile : float or sequence of float
+        In (0, 1). With n of them the model has n outputs, which are trained side by side and do
+        not know of each other: the predicted quantiles of a row may cross.
+    """
+
+    quantile: float | Sequence[float]
+    name: ClassVar[str] = "quantile"
+
+    def __post_init__(self) -> None:
+        several = isinstance(self.quantile, (Sequence, np.ndarray))
+        entries: Any = self.quantile if several and not isinstance(self.quantile, str) else None
+        entries = [self.quantile] if entries is None else list(entries)
+        wrong = [q for q in entries if not isinstance(q, numbers.Real) or not 0 < float(q) < 1]
+        if wrong or not entries:
+            raise ValueError(
+                "quantile must be a number in (0, 1), or a list of these, got "
+                f"{wrong[0] if wrong else self.quantile!r}."
+            )
+        self.__dict__["quantile"] = tuple(map(float, entries)) if several else float(entries[0])
+        self.__dict__["n_outputs"] = len(entries)
+
+    @property
+    def _several(self) -> bool:
+        return isinstance(self.quantile, tuple)
+
+    def for_targets(self, n_targets: int) -> Quantile:
+        if self._several and n_targets > 1:
+            raise ValueError(
+                f"quantile={self.quantile!r} asks for several quantiles, and y has {n_targets} "
+                "targets: fit a model for each target, or ask for one quantile."
+            )
+        return self if self._several else self._with(n_outputs=n_targets)
+
+    def formula(self, k: int) -> Any:
+        return formulas.Quantile(self._quantile(k))
+
+    def _quantile(self, k: int) -> float:
+        return self.quantile[k] if isinstance(self.quantile, tuple) else float(self.quantile)  # type: ignore[arg-type]
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        return raw.T.copy() if self._several else super().predict(raw, device)
+
+
+@dataclass(frozen=True)
+class Huber(RegressionLoss):
+    """Squared for small residuals, absolute for large ones (Huber 1964).
+
+    What is large, δ, is a quantile of the absolute residuals, found anew in every round; leaf
+    values are Friedman's step from the median (Friedman 2001, algorithm 4). The metric "loss"
+    has the δ of the best constant throughout, so that its values can be compared.
+
+    Parameters
+    ----------
+    alpha : float, default=0.9
+        The quantile, in (0, 1): the share of residuals that count as small. Where it is 0, δ is
+        the largest residual.
+    """
+
+    alpha: float = 0.9
+    name: ClassVar[str] = "huber"
+    reads_raw: ClassVar[bool] = True
+    deltas: ClassVar[tuple[float, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alpha, numbers.Real) or not 0 < float(self.alpha) < 1:
+            raise ValueError(f"alpha of Huber must be a number in (0, 1), got {self.alpha!r}.")
+
+    def formula(self, k: int) -> Any:
+        return formulas.Huber(self.deltas[k])
+
+    def _delta(self, residual: Any, whole_weight: Any, device: Device) -> float:
+        size = abs(residual)
+        delta = weighted_quantile(size, whole_weight, float(self.alpha), device)
+        return delta or float(size.max()) or 1.0
+
+    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+        whole = whole_weights(weight, device)
+        median = weighted_quantile(target, whole, 0.5, device)
+        delta = self._delta(target - median, whole, device)
+        clipped = device.xp.clip(target - median, -delta, delta)
+        return median + weighted_mean(clipped, weight, device)
+
+    def on_training_rows(self, y: Any, weight: Any, base: np.ndarray, device: Device) -> Huber:
+        raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
+        empty = device.xp.empty(0, dtype=np.int32)
+        return self.in_round(y, raw, whole_weights(weight, device), empty, device)
+
+    def in_round(self, y: Any, raw: Any, whole_weight: Any, sample: Any, device: Device) -> Huber:
+        rows = sample if sample.size else slice(None)
+        own_weight = whole_weight[rows] if whole_weight.size else whole_weight
+        targets = (self.targets(y, k, device) for k in range(self.n_outputs))
+        return self._with(
+            deltas=tuple(
+                self._delta((target - raw[k])[rows], own_weight, device)
+                for k, target in enumerate(targets)
+            )
+        )
+
+    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
+        _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
+        return NodeValues(huber_steps(rows, self.deltas[k], cover), cover)

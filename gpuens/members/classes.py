@@ -1,0 +1,122 @@
+"""Classes of an ensemble and of its members, which may know them as labels or as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..inputs.targets import read_labels
+
+
+def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
+    """The classes of members that were fitted elsewhere; None if none of them tells.
+
+    Raises
+    ------
+    ValueError
+        They disagree.
+    """
+    first, classes = "", None
+    for name, member in members:
+        known = getattr(member, "classes_", None)
+        if known is None or isinstance(known, list):
+            continue
+        if classes is None:
+            first, classes = name, to_numpy(known)
+        elif not np.array_equal(to_numpy(known), classes):
+            raise ValueError(
+                f"The members disagree in their classes: {name!r} knows {_listed(known)}, "
+                f"{first!r} knows {_listed(classes)}. Fit them on the same labels."
+            )
+    return classes
+
+
+def codes_among(
+    y: Any, n_rows: int, classes: np.ndarray, home: Device, *, estimator: Any, name: str
+) -> Any:
+    """The numbers of labels among classes that are known: int64, shape (n_rows,), at home.
+
+    Raises
+    ------
+    ValueError
+        A label is none of them.
+    """
+    labels = read_labels(y, n_rows, home, estimator=estimator, name=name)
+    known = set(classes.tolist())
+    unknown = [label for label in labels.classes.tolist() if label not in known]
+    if unknown:
+        raise ValueError(
+            f"{name} holds the classes {unknown}, which the members do not know: they know "
+            f"{_listed(classes)}."
+        )
+    return home.asarray(np.searchsorted(classes, labels.classes).astype(np.int64))[labels.codes]
+
+
+def check_classes(name: str, member: Any, classes: np.ndarray) -> None:
+    """Raise a ValueError if a fitted member does not know exactly the classes of its ensemble."""
+    known = getattr(member, "classes_", None)
+    if known is None or isinstance(known, list):
+        return
+    known = to_numpy(known)
+    if np.array_equal(known, np.arange(len(classes))) or np.array_equal(known, classes):
+        return
+    if known.dtype.kind in "iu" and set(known.tolist()) < set(range(len(classes))):
+        known = classes[known]  # it was fitted on numbers of classes
+    raise ValueError(
+        f"The member {name!r} knows the classes {_listed(known)}, the ensemble has "
+        f"{_listed(classes)}. Each member must be fitted on rows of every class: hold out fewer "
+        "rows, choose folds with all classes (sklearn.model_selection.StratifiedKFold), or drop "
+        "it."
+    )
+
+
+def codes_of(prediction: Any, member: Any, classes: np.ndarray, home: Device, labels: bool) -> Any:
+    """The class numbers that a member predicts: int64, shape (n_rows,), at home.
+
+    Parameters
+    ----------
+    prediction : array, shape (n_rows,)
+    member : estimator
+    classes : ndarray, shape (n_classes,)
+    home : Device
+    labels : bool
+        Whether a member that does not tell its classes predicts labels, not numbers.
+    """
+    known = getattr(member, "classes_", None)
+    if known is not None and not isinstance(known, list):
+        labels = not np.array_equal(to_numpy(known), np.arange(len(classes)))
+    if not labels:
+        return home.asarray(prediction).reshape(-1).astype(np.int64)
+    if classes.dtype.kind in "biuf":
+        found = home.asarray(prediction).reshape(-1)
+        return home.xp.searchsorted(home.asarray(classes), found).astype(np.int64)
+    return home.asarray(np.searchsorted(classes, to_numpy(prediction).reshape(-1)).astype(np.int64))
+
+
+def check_width(owner: Any, name: str, member: Any) -> None:
+    """Raise a ValueError if a member was fitted on another number of features."""
+    wanted, found = (getattr(model, "n_features_in_", None) for model in (owner, member))
+    if wanted is not None and found is not None and wanted != found:
+        raise ValueError(
+            f"The member {name!r} was fitted on {found} features, X has {wanted}. All members must "
+            "take the same table."
+        )
+
+
+def check_shares(name: str, shares: Any, n_rows: int, n_classes: int) -> None:
+    """Raise a ValueError unless probabilities have a row for each row and a column for each
+    class."""
+    if tuple(shares.shape) != (n_rows, n_classes):
+        raise ValueError(
+            f"The member {name!r} gives probabilities of shape {tuple(shares.shape)} for {n_rows} "
+            f"rows and {n_classes} classes."
+        )
+
+
+def _listed(classes: Any) -> str:
+    """Some classes, as text."""
+    listed = [str(label) for label in to_numpy(classes)[:11].tolist()]
+    return f"[{', '.join(listed[:10])}{', ...' if len(listed) > 10 else ''}]"

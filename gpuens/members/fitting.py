@@ -1,0 +1,312 @@
+"""The members of a bag: which rows and features they get, how they are fitted and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol
+
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.utils import InputTags, check_array, get_tags
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter, validate_data
+
+from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
+from ..inputs.arrays import read_table
+from ..inputs.targets import read_target
+from .samples import Samples, SamplingPlan
+
+TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
+"""Packages whose estimators get arrays as they are, also those in the memory of a GPU."""
+
+
+class GrowsBatches(Protocol):
+    """A base estimator that fits the members of a bag together.
+
+    The bag calls the method, where a class has one beside its ``fit``, on dense tables and
+    samples whose counts are at most ``MAX_MULTIPLICITY`` of ``kernels.cart.problem``. Otherwise it
+    fits the members one by one.
+
+    A member can have its model as a ``forest_`` whose raw prediction is what ``predict_proba``
+    or ``predict`` gives; all members with one are then asked together.
+    """
+
+    def _fit_batch(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        samples: Sequence[Any],
+        features: Sequence[np.ndarray],
+        seeds: Sequence[int],
+    ) -> list[Any]:
+        """Fit a clone of this estimator for each sample.
+
+        Parameters
+        ----------
+        X : array, shape (n_rows, n_features)
+            NumPy or CuPy, any real dtype, not checked yet.
+        y : int64 class numbers, shape (n_rows,); or float64, shape (n_rows,) or
+            (n_rows, n_outputs)
+            In the library of X.
+        sample_weight : None
+            The bag draws by weight; counts say all.
+        samples : sequence of integers, shape (n_rows,)
+            How often each row is in each member's sample; drawn when an entry is asked for,
+            on the device of X.
+        features : sequence of int64, shape (n_member_features,), NumPy
+            The columns of X that each member sees, ascending, with repetitions if the bag
+            draws them with replacement.
+        seeds : sequence of int
+            Each member's ``random_state``.
+
+        Returns
+        -------
+        list of estimators
+            Entry m is fitted as ``clone(self).set_params(random_state=seeds[m])`` would be by
+            ``fit(X[:, features[m]], y, sample_weight=samples[m])``, up to the choice among equally
+            good splits.
+        """
+        ...
+
+
+def device_for(estimator: Any, device: str, X: Any, **others: Any) -> Device:
+    """Where the members shall get their arrays.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The base estimator.
+    device : str
+        The parameter of the bag. "auto" leaves arrays where they are for the packages in
+        ``TAKE_GPU_ARRAYS``, and brings them to the host for all others.
+    X, **others : array
+        What the user passed.
+    """
+    if device != "auto":
+        return resolve_device(device, X, **others)
+    packages = _packages(estimator)
+    if packages & TAKE_GPU_ARRAYS and ("gpuens" in packages or gpu_of(X) is not None):
+        return resolve_device(device, X, **others)
+    return CPU
+
+
+def _packages(estimator: Any) -> set[str]:
+    """The packages of an estimator and of those in its parameters, a pipeline's steps say."""
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    return {type(part).__module__.partition(".")[0] for part in parts}
+
+
+def read_features(
+    X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool, allow_nd: bool = False
+) -> Any:
+    """The features as the members get them: checked for their shape only, values of any type.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or data frame, shape (n_rows, n_features)
+    device : Device
+    estimator : object
+        Gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+    reset : bool
+        True in ``fit``, False afterwards.
+    sparse : bool
+        Whether the members take sparse matrices.
+    allow_nd : bool
+        Whether X may have more than two dimensions.
+
+    Returns
+    -------
+    array or sparse matrix (CSR, CSC), shape (n_rows, n_features)
+    """
+    if device.holds(X):
+        return read_table(X, device, estimator=estimator, reset=reset).values
+    values = validate_data(
+        estimator,
+        on_host(X),
+        reset=reset,
+        accept_sparse=["csr", "csc"] if sparse else False,
+        dtype=None,
+        ensure_all_finite=False,
+        allow_nd=allow_nd,
+    )
+    return values if issparse(values) else device.asarray(values)
+
+
+def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
+    """The target of a regression with one or several outputs.
+
+    Returns
+    -------
+    float64, shape (n_rows,) or (n_rows, n_outputs), on the device
+    """
+    shape = tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)
+    if len(shape) != 2 or shape[1] == 1:
+        return read_target(y, n_rows, device, estimator=estimator)
+    if device.holds(y):
+        values = device.asarray(y, np.float64)
+    else:
+        values = device.asarray(check_array(on_host(y), dtype=np.float64, input_name="y"))
+    if shape[0] != n_rows or not bool(abs(values).max() < np.inf):
+        raise ValueError(
+            f"y must hold finite numbers for each of the {n_rows} rows of X, got shape {shape}"
+            f"{'' if shape[0] != n_rows else ' with NaN or infinity'}."
+        )
+    return values
+
+
+def input_tags(estimator: Any) -> InputTags:
+    """What an estimator says about its input; that it takes nothing special if it is silent."""
+    return get_tags(estimator).input_tags if hasattr(estimator, "__sklearn_tags__") else InputTags()
+
+
+def fit_members(
+    base: Any,
+    plan: SamplingPlan,
+    members: range,
+    X: Any,
+    y: Any,
+    device: Device,
+    n_jobs: int | None,
+    verbose: int,
+) -> list[Any]:
+    """Fit members of a bag, each on its own rows and features.
+
+    Parameters
+    ----------
+    base : estimator
+    plan : SamplingPlan
+    members : range
+        Their numbers.
+    X, y
+        All rows and all features.
+    device : Device
+        Of X and y.
+    n_jobs, verbose
+        As for joblib, where the members are fitted one by one on the host.
+
+    Returns
+    -------
+    list of estimators
+    """
+    if _fits_batches(base) and plan.repeats_little and not issparse(X):
+        samples = Samples(plan, members, device)
+        features = [plan.features(m) for m in members]
+        seeds = [plan.random_states(m, 1)[0] for m in members]
+        return base._fit_batch(X, y, None, samples, features, seeds)
+    with Parallel(n_jobs=jobs_for(X, device, n_jobs), verbose=verbose) as parallel:
+        return parallel(delayed(_fit_member)(base, plan, m, X, y, device) for m in members)
+
+
+def _fits_batches(base: Any) -> bool:
+    """Whether an estimator has a ``_fit_batch`` that belongs to its ``fit``: a user's subclass can
+    have another one."""
+    for cls in type(base).__mro__:
+        if "_fit_batch" in vars(cls) or "fit" in vars(cls):
+            return "_fit_batch" in vars(cls)
+    return False
+
+
+def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, device: Device) -> Any:
+    """Rows are sampled by weights where the estimator takes them, which copies nothing."""
+    estimator = _seeded(clone(base), plan, member)
+    features = plan.features(member)
+    if has_fit_parameter(estimator, "sample_weight"):
+        counts = plan.counts(member, device).astype(np.float64)
+        estimator.fit(_part(X, None, features), y, sample_weight=counts)
+    else:
+        rows = device.asarray(plan.rows(member))
+        estimator.fit(_part(X, rows, features), y[rows])
+    return estimator
+
+
+def _seeded(estimator: Any, plan: SamplingPlan, member: int) -> Any:
+    names = [
+        name
+        for name in sorted(estimator.get_params(deep=True))
+        if name == "random_state" or name.endswith("__random_state")
+    ]
+    seeds = plan.random_states(member, len(names))
+    return estimator.set_params(**dict(zip(names, seeds, strict=True)))
+
+
+def jobs_for(X: Any, device: Device, n_jobs: int | None) -> int:
+    """Processes to work in: one where the data is on a GPU, else what ``n_jobs`` stands for."""
+    return 1 if device.holds(X) else int(effective_n_jobs(n_jobs))
+
+
+def in_order(
+    function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int
+) -> Iterator[tuple[Any, Any]]:
+    """Every task with ``function(*task)``, in their order, whatever runs first.
+
+    No more of them are held than there are jobs, so what is summed up over many members does
+    not fill the memory.
+    """
+    if n_jobs == 1:
+        yield from ((task, function(*task)) for task in tasks)
+        return
+    waiting = iter(tasks)
+    with Parallel(n_jobs=n_jobs) as parallel:
+        while wave := list(islice(waiting, n_jobs)):
+            results = parallel(delayed(function)(*task) for task in wave)
+            yield from zip(wave, results, strict=True)
+
+
+def class_shares(
+    member: Any,
+    features: np.ndarray,
+    X: Any,
+    rows: Any,
+    n_classes: int,
+    voting: str,
+    device: Device,
+) -> Any:
+    """A member's probabilities for some rows (None: all), or its votes as zeros and ones.
+
+    Returns
+    -------
+    float64, shape (n_rows, n_classes), on the device
+        0 for the classes that the member has not seen.
+    """
+    table = _part(X, rows, features)
+    if voting == "hard" or (voting == "auto" and not hasattr(member, "predict_proba")):
+        votes = device.asarray(member.predict(table)).astype(np.int64)
+        return (votes[:, None] == device.xp.arange(n_classes)).astype(np.float64)
+    probabilities = device.asarray(member.predict_proba(table), np.float64)
+    if probabilities.shape[1] == n_classes:
+        return probabilities
+    shares = device.xp.zeros((probabilities.shape[0], n_classes))
+    shares[:, to_numpy(member.classes_).astype(np.int64)] = probabilities
+    return shares
+
+
+def decisions(
+    member: Any, features: np.ndarray, X: Any, rows: Any, n_classes: int, device: Device
+) -> Any:
+    """A member's decision function for some rows (None: all)."""
+    known = getattr(member, "classes_", None)
+    if known is not None and len(known) != n_classes:
+        raise ValueError(
+            f"The sample of a member has {len(known)} of the {n_classes} classes, so decision "
+            "functions cannot be averaged. Raise max_samples, or use predict_proba."
+        )
+    return device.asarray(member.decision_function(_part(X, rows, features)), np.float64)
+
+
+def values_of(member: Any, features: np.ndarray, X: Any, rows: Any, device: Device) -> Any:
+    """What a member predicts for some rows (None: all): float64, shape (n_rows, n_outputs)."""
+    values = device.asarray(member.predict(_part(X, rows, features)), np.float64)
+    return values.reshape(values.shape[0], -1)
+
+
+def _part(X: Any, rows: Any, features: np.ndarray) -> Any:
+    """Some rows and columns of a table, itself if all are asked for in their order."""
+    if rows is not None:
+        X = X[rows]
+    if features.size == X.shape[1] and (np.diff(features) > 0).all():
+        return X
+    return X[:, features]

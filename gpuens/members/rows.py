@@ -1,0 +1,219 @@
+"""Models of different kinds on one table: which form of the data each gets, fitting, asking."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from joblib import effective_n_jobs
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.pipeline import Pipeline
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from ..devices.placement import CPU, Device, on_host, to_numpy
+from ..inputs.frames import frame_to_numpy, is_frame
+from .fitting import TAKE_GPU_ARRAYS
+
+OWN_PACKAGE = "gpuens"
+
+
+def takes_gpu_arrays(estimator: Any) -> bool:
+    """Whether an estimator gets arrays as they are, also those in the memory of a GPU.
+
+    Those of ``TAKE_GPU_ARRAYS`` do, and pipelines that hold no others.
+    """
+    if isinstance(estimator, Pipeline):
+        return all(takes_gpu_arrays(step) for _, step in estimator.steps)
+    return type(estimator).__module__.partition(".")[0] in TAKE_GPU_ARRAYS
+
+
+class Rows:
+    """Rows of a table in the forms that members need; each form is made once.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, data frame or list
+        Frames, lists and sparse matrices stay what they are.
+    home : Device
+        Where arrays are.
+    everywhere : bool
+        Whether members get arrays of the home whatever their package.
+    """
+
+    def __init__(self, X: Any, home: Device, everywhere: bool = False) -> None:
+        self.home, self.everywhere = home, everywhere
+        self.X = _at_home(X, home)
+        self.n = n_rows_of(self.X)
+        self._on_host: Any = None
+
+    def like(self, X: Any) -> Rows:
+        """Another table for the same members."""
+        return Rows(X, self.home, self.everywhere)
+
+    def gets_home_arrays(self, estimator: Any) -> bool:
+        """Whether an estimator gets arrays of the home."""
+        return self.home == CPU or self.everywhere or takes_gpu_arrays(estimator)
+
+    def table(self, estimator: Any) -> Any:
+        """The table as an estimator gets it."""
+        if self.gets_home_arrays(estimator):
+            return self.X
+        if self._on_host is None:
+            self._on_host = on_host(self.X)
+        return self._on_host
+
+    def vector(self, estimator: Any, values: Any) -> Any:
+        """Targets or weights, which are at home, as an estimator gets them."""
+        return values if self.gets_home_arrays(estimator) else to_numpy(values)
+
+    def part(self, rows: np.ndarray) -> Rows:
+        """Some of the rows, in all forms that are there."""
+        part = self.like(take(self.X, rows, self.home))
+        if self._on_host is not None:
+            part._on_host = take(self._on_host, rows, CPU)
+        return part
+
+    def numbers(self) -> Any:
+        """The table as float64 numbers at home, or as a sparse matrix."""
+        if issparse(self.X):
+            return self.X
+        values = frame_to_numpy(self.X, "X") if is_frame(self.X) else self.X
+        try:
+            return self.home.asarray(values, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"passthrough=True needs an X of numbers ({error}). Encode its columns, or set "
+                "passthrough=False."
+            ) from error
+
+
+def _at_home(X: Any, home: Device) -> Any:
+    """Arrays at home; frames, lists and sparse matrices as they are."""
+    if home.holds(X):
+        return home.asarray(X)
+    X = on_host(X)
+    if issparse(X):
+        return X if X.format in ("csr", "csc") else X.tocsr()  # rows can be taken from these
+    return X if home == CPU or not isinstance(X, np.ndarray) else home.asarray(X)
+
+
+def readable(X: Any) -> Any:
+    """A table that can be looked into: itself, or as NumPy what only offers to become that."""
+    known = hasattr(X, "shape") or hasattr(X, "__len__")
+    return np.asarray(X) if hasattr(X, "__array__") and not known else X
+
+
+def n_rows_of(X: Any) -> int:
+    """Rows of anything that can be a table.
+
+    Raises
+    ------
+    ValueError, TypeError
+        There are none.
+    """
+    shape = getattr(X, "shape", None)
+    if shape is None and not hasattr(X, "__len__"):
+        raise TypeError(f"X must be an array, a data frame or a list, got {type(X).__name__}.")
+    if shape == ():
+        raise ValueError("Expected 2D array, got scalar array instead. X must have rows.")
+    n_rows = len(X) if shape is None else int(shape[0])
+    if n_rows == 0:
+        shape = "" if shape is None else f" (shape={tuple(shape)})"
+        raise ValueError(f"Found array with 0 sample(s){shape} while a minimum of 1 is required.")
+    return n_rows
+
+
+def take(values: Any, rows: np.ndarray, home: Device) -> Any:
+    """Some rows of an array at home, a data frame, a sparse matrix or a list."""
+    if isinstance(values, (list, tuple)):
+        return [values[row] for row in rows.tolist()]
+    if is_frame(values):
+        return nw.from_native(values, eager_only=True)[rows].to_native()
+    if issparse(values) or not home.holds(values):
+        return values[rows]
+    return values[home.asarray(rows)]
+
+
+def fit_one(
+    name: str, estimator: Any, X: Any, y: Any, parameters: dict[str, Any], message: str = ""
+) -> Any:
+    """Fit one member, and return it."""
+    routed = bool(get_config().get("enable_metadata_routing", False))
+    if isinstance(estimator, Pipeline) and "sample_weight" in parameters and not routed:
+        last = estimator.steps[-1][0]  # a pipeline passes on what is named after its steps
+        parameters = {f"{last}__sample_weight": parameters["sample_weight"]}
+    with _timed(message):
+        try:
+            estimator.fit(X, y, **parameters)
+        except TypeError as error:
+            if "unexpected keyword argument 'sample_weight'" not in str(error):
+                raise
+            raise TypeError(
+                f"Underlying estimator {_weighted_part(estimator)} does not support sample "
+                f"weights. Drop {name!r}, or fit without sample_weight."
+            ) from error
+    return estimator
+
+
+def _weighted_part(estimator: Any) -> str:
+    """The class that should take the weights."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return type(last).__name__
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether the ``fit`` of an estimator, or of a pipeline's last step, has weights."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return bool(has_fit_parameter(last, "sample_weight"))
+
+
+@contextmanager
+def _timed(message: str) -> Iterator[None]:
+    """Print a message and how long something took; nothing for an empty message."""
+    start = time.perf_counter()
+    yield
+    if message:
+        who, what = message.split(" ", 1)
+        what = f" {what}, total={time.perf_counter() - start:6.1f}s"
+        print(f"{who} {what:.>60}")
+
+
+def in_processes(
+    function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None, home: Device
+) -> list[Any]:
+    """``function(*task)`` of every task, whose second entry is an estimator.
+
+    Members of this package use all threads themselves and stay in this process, and so does
+    everything on a GPU; the others are spread over processes through joblib.
+    """
+    if home != CPU or effective_n_jobs(n_jobs) == 1:
+        return [function(*task) for task in tasks]
+    stays = [type(task[1]).__module__.partition(".")[0] == OWN_PACKAGE for task in tasks]
+    away = Parallel(n_jobs=n_jobs)(
+        delayed(function)(*task) for task, here in zip(tasks, stays, strict=True) if not here
+    )
+    results = iter(away)
+    return [
+        function(*task) if here else next(results) for task, here in zip(tasks, stays, strict=True)
+    ]
+
+
+def require_fitted(name: str, estimator: Any) -> None:
+    """Raise a NotFittedError if an estimator can say that it is not fitted.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    """
+    if hasattr(estimator, "__sklearn_tags__"):
+        check_is_fitted(
+            estimator,
+            msg=f"The member {name!r}, a %(name)s, is not fitted. Fit it, or do not say "
+            "prefit. Clones are not fitted; sklearn.frozen.FrozenEstimator keeps what it holds.",
+        )

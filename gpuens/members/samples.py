@@ -1,0 +1,192 @@
+"""Which rows and features the members of a bag get."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import CPU, Device
+from ..kernels.scalars import rng
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_TREE
+from ..numerics.bootstrap import (
+    draw_counts,
+    draw_features,
+    subset,
+    weighted_counts,
+    weighted_subset,
+)
+
+FEW_DRAWS = 10
+SEED_BITS = np.uint64(0x7FFFFFFF)
+
+_draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
+
+
+@dataclass(frozen=True)
+class SamplingPlan:
+    """How the rows and features of each member are drawn.
+
+    Parameters
+    ----------
+    n_rows, n_draws : int
+        Of the table, and rows drawn for each member.
+    replace : bool
+        Whether rows are drawn with replacement.
+    n_features, n_feature_draws, replace_features
+        The same of the features.
+    weight : float64, shape (n_rows,), NumPy, or None
+        Chances of the rows are proportional to it.
+    seed : int
+    """
+
+    n_rows: int
+    n_draws: int
+    replace: bool
+    n_features: int
+    n_feature_draws: int
+    replace_features: bool
+    weight: np.ndarray | None
+    seed: int
+
+    @property
+    def repeats_little(self) -> bool:
+        """Whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
+        ``kernels.cart.problem``, up to a chance that does not count (see ``bootstrap_counts``)."""
+        return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
+
+    @property
+    def sees_all_features(self) -> bool:
+        """Whether every member gets the whole table's columns."""
+        return self.n_feature_draws == self.n_features and not self.replace_features
+
+    def counts(self, member: int, device: Device) -> Any:
+        """How often each row is in a member's sample: integers, shape (n_rows,)."""
+        if not self.replace:
+            counts = device.xp.zeros(self.n_rows, np.int32)
+            counts[self._subset(member, device)] = 1
+            return counts
+        if self.weight is None:
+            return draw_counts(self.n_rows, self.n_draws, self.seed, member, device)
+        return device.asarray(weighted_counts(self.weight, self.n_draws, self.seed, member))
+
+    def rows(self, member: int) -> np.ndarray:
+        """A member's rows, ascending, with repetitions: int64, shape (n_draws,), NumPy."""
+        if self.replace:
+            return np.repeat(np.arange(self.n_rows), self.counts(member, CPU))
+        return self._subset(member, CPU)
+
+    def features(self, member: int) -> np.ndarray:
+        """A member's features, ascending: int64, shape (n_feature_draws,), NumPy."""
+        return draw_features(
+            self.n_features, self.n_feature_draws, self.replace_features, self.seed, member
+        )
+
+    def random_states(self, member: int, n: int) -> list[int]:
+        """Seeds for the n parameters of a member that take one, below 2**31."""
+        key = np.uint64(_subkey(np.uint64(self.seed), PURPOSE_TREE, np.uint64(member)))
+        return [int(_draw(key, np.uint64(k)) & SEED_BITS) for k in range(n)]
+
+    def _subset(self, member: int, device: Device) -> Any:
+        if self.weight is None:
+            return subset(self.n_rows, self.n_draws, self.seed, member, device)
+        return device.asarray(weighted_subset(self.weight, self.n_draws, self.seed, member))
+
+
+class Samples(Sequence[Any]):
+    """Counts of the members' samples, drawn when they are asked for."""
+
+    def __init__(self, plan: SamplingPlan, members: range, device: Device) -> None:
+        self.plan, self.members, self.device = plan, members, device
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.plan.counts(self.members[i], self.device)
+
+
+def sampling_plan(bag: Any, n_rows: int, weight: np.ndarray | None, seed: int) -> SamplingPlan:
+    """The plan that the parameters of a bag ask for.
+
+    Raises
+    ------
+    ValueError
+        More rows are to be drawn without replacement than there are (with a positive weight),
+        or more features than there are.
+    """
+    if weight is not None and not bag.bootstrap:
+        warnings.warn(
+            f"When fitting {type(bag).__name__} with sample_weight it is recommended to use "
+            f"bootstrap=True, got {bag.bootstrap}.",
+            stacklevel=4,
+        )
+    n_draws = _rows_to_draw(bag.max_samples, n_rows, weight)
+    if not bag.bootstrap:
+        _require_rows(n_draws, n_rows, weight)
+    if weight is not None and bool((weight == weight[0]).all()):
+        weight = None  # gives the same samples, and faster
+    n_features, n_feature_draws = bag.n_features_in_, bag.max_features
+    if not isinstance(n_feature_draws, Integral):
+        n_feature_draws = max(1, int(n_feature_draws * n_features))
+    if n_feature_draws > n_features:
+        raise ValueError(
+            f"max_features must be <= n_features, got max_features={bag.max_features} for X with "
+            f"{n_features} features."
+        )
+    return SamplingPlan(
+        n_rows,
+        n_draws,
+        bool(bag.bootstrap),
+        n_features,
+        int(n_feature_draws),
+        bool(bag.bootstrap_features),
+        weight,
+        seed,
+    )
+
+
+def _rows_to_draw(max_samples: Any, n_rows: int, weight: np.ndarray | None) -> int:
+    """The size of a sample.
+
+    Parameters
+    ----------
+    max_samples : None, int or float
+        All rows, a number, or a share of the rows (with weights, of their sum).
+    n_rows : int
+    weight : float64, shape (n_rows,), NumPy, or None
+    """
+    if max_samples is None:
+        return n_rows
+    if isinstance(max_samples, Integral):
+        return int(max_samples)
+    total = n_rows if weight is None else float(weight.sum())
+    n_draws = max(1, int(max_samples * total))
+    if n_draws < max(FEW_DRAWS, n_rows ** (1 / 3)):
+        what = "number of samples" if weight is None else "total sum of sample weights"
+        warnings.warn(
+            f"Using the fractional value {max_samples=} when the {what} is {total} results in a "
+            f"low number ({n_draws}) of bootstrap samples. We recommend passing `max_samples` as "
+            "an integer instead.",
+            stacklevel=4,
+        )
+    return n_draws
+
+
+def _require_rows(n_draws: int, n_rows: int, weight: np.ndarray | None) -> None:
+    """Without replacement no more rows can be drawn than there are."""
+    if n_draws > n_rows:
+        raise ValueError(
+            f"Effective max_samples={n_draws} must be <= n_samples={n_rows} to be able to sample "
+            "without replacement. Lower max_samples, or set bootstrap=True."
+        )
+    if weight is not None and n_draws > (positive := np.count_nonzero(weight)):
+        raise ValueError(
+            f"sample_weight is positive for {positive} rows, fewer than the {n_draws} that are "
+            "drawn without replacement. Lower max_samples, or set bootstrap=True."
+        )

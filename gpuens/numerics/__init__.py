@@ -1,0 +1,1 @@
+"""Sums, random draws and minimisation with the same bits on every machine."""

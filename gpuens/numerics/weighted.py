@@ -1,0 +1,86 @@
+"""Weighted sums, means and quantiles that are the same numbers on every device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.leaves.leaf_quantiles import leaf_quantiles
+from ..kernels.runtime.dtypes import SUM_CHUNK
+from ..kernels.runtime.fetch import fetch
+
+Later = Callable[[], float]
+"""A number that may be on its way from a GPU."""
+WEIGHT_BITS = 51
+"""Bits of the sum of whole-number weights."""
+
+
+def ordered_sum(values: Any, device: Device) -> float:
+    """Sum a float64 vector in the order of ``kernels.statistics.gradients``, on any device."""
+    return sum_later(values, device)()
+
+
+def sum_later(values: Any, device: Device) -> Later:
+    """The same for whoever has other things to do until it is there."""
+    xp = device.xp
+    size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
+    padded = xp.zeros(size, dtype=xp.float64)
+    padded[: values.shape[0]] = values
+    while size > 1:
+        size //= 2
+        padded = padded[:size] + padded[size:]
+    fetched = fetch(padded)
+    return lambda: float(fetched()[0])
+
+
+def weighted_mean(values: Any, weight: Any, device: Device) -> float:
+    """Of float64 values; ``weight`` is empty where all weights are 1."""
+    return mean_later(values, weight, device)()
+
+
+def mean_later(values: Any, weight: Any, device: Device, n_terms: int = 1) -> Later:
+    """The same for whoever has other things to do until it is there; each value is a sum of
+    ``n_terms`` of which the mean is taken too."""
+    if weight.size == 0:
+        total, n = sum_later(values, device), values.shape[0] * n_terms
+        return lambda: total() / n
+    total, of_weights = sum_later(values * weight, device), sum_later(weight, device)
+    return lambda: total() / of_weights() / n_terms
+
+
+def whole_weights(weight: Any, device: Device) -> Any:
+    """Weights as whole numbers, whose sums do not depend on the order of addition.
+
+    They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
+    that are small whole numbers keep their proportions exactly.
+
+    Parameters
+    ----------
+    weight : float64, shape (n_rows,) or (0,)
+
+    Returns
+    -------
+    int64, of the same shape
+    """
+    xp = device.xp
+    if weight.size == 0:
+        return xp.empty(0, dtype=xp.int64)
+    _, exponent = math.frexp(ordered_sum(weight, device))
+    scale = 2.0 ** max(-1000, min(1000, WEIGHT_BITS - exponent))
+    whole = xp.floor(weight * scale + 0.5).astype(xp.int64)
+    return xp.where(weight > 0, xp.maximum(whole, 1), 0)
+
+
+def weighted_quantile(values: Any, weight: Any, quantile: float, device: Device) -> float:
+    """Of float64 values, as ``kernels.leaves.leaf_quantiles`` defines it.
+
+    ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
+    """
+    leaf = device.xp.zeros(values.shape[0], dtype=np.int32)
+    if weight.size:
+        leaf[weight == 0] = -1
+    return float(leaf_quantiles(leaf, values, weight, quantile, 1)[0])

@@ -1,0 +1,91 @@
+"""Save fitted models, and load them on any machine: no pickle, no code in the file.
+
+The file is a safetensors file whose metadata holds a JSON document (see ``model_file`` and
+``model_encoding``). A model that was trained on a GPU loads where there is none, and predicts the
+same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import sklearn
+
+from .decoding import Decoder
+from .encoding import Encoder
+from .file import ModelFileError, read_file, write_file
+from .records import DamagedError
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save an estimator of this package, with all that it holds.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted or not. Parts that are not of this package (members of a voting ensemble, say) are
+        saved by skops. Callbacks are not saved.
+    path : str or path
+        Replaced if it exists, once the new file is complete.
+
+    Raises
+    ------
+    TypeError
+        The model holds something that a file cannot; the text says where.
+    OSError
+        The folder does not exist or may not be written, or the disk is full. What was there
+        before is still there.
+    """
+    import gpuens
+
+    encoder = Encoder()
+    encoder.encode(model, type(model).__name__)
+    if not encoder.entries or encoder.entries[-1][0] != "estimator":
+        raise TypeError(
+            f"save takes an estimator of gpuens, got {type(model).__module__}."
+            f"{type(model).__qualname__}."
+        )
+    document = {
+        "gpuens": gpuens.__version__,
+        "versions": {"numpy": np.__version__, "numba": numba.__version__,
+                     "scikit-learn": sklearn.__version__},
+        "entries": encoder.entries,
+    }  # fmt: skip
+    write_file(path, document, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
+    """Load a model that ``save`` wrote.
+
+    The file may come from anywhere: it is checked throughout, and cannot run code unless
+    ``trusted`` says so.
+
+    Parameters
+    ----------
+    path : str or path
+    trusted : sequence of str, default=()
+        Full names of classes outside this package and scikit-learn that the model may hold,
+        as "my_module.MyEstimator".
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    OSError
+        There is no such file, or it may not be read.
+    ModelFileError (a ValueError)
+        The file is no model, is damaged or of a newer version; says what is wrong with it.
+    UntrustedError (a ValueError)
+        The model holds classes that ``trusted`` does not name.
+    """
+    document, arrays = read_file(path)
+    try:
+        return Decoder(arrays, trusted).decode(document.get("entries"))
+    except DamagedError as error:
+        raise ModelFileError(f"{path} is damaged: {error}.") from error

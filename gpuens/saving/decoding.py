@@ -1,0 +1,205 @@
+"""From the entries of a model file to fitted estimators (see ``model_encoding``).
+
+Nothing in a file is believed: only the classes of ``model_records`` and this package's public
+estimators are made, their values are checked first, and an entry can only name earlier ones.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ..forest.forest import Forest
+from ..forests.isolation_scores import IsolationScores
+from ..forests.leaf_targets import TargetsInLeaves
+from .records import RECORDS, DamagedError, loss_of_file, own_estimator, require
+
+_SCALARS = "biufUS"
+_FLOATS = {"nan", "inf", "-inf"}
+
+
+class Decoder:
+    """Builds the objects of a list of entries.
+
+    Parameters
+    ----------
+    arrays : dict of ndarray
+    trusted : sequence of str
+        Full names of the classes that skops may make.
+    """
+
+    def __init__(self, arrays: dict[str, np.ndarray], trusted: Sequence[str]) -> None:
+        self.arrays = arrays
+        self.trusted = list(trusted)
+        self.objects: list[Any] = []
+        self._makers: dict[str, Callable[..., Any]] = {
+            "array": self._array,
+            "bunch": lambda pairs: Bunch(**self._pairs(pairs)),
+            "dict": lambda pairs: self._pairs(pairs),
+            "estimator": self._estimator,
+            "foreign": self._foreign,
+            "list": lambda values: self._all(values),
+            "loss": lambda name, fields: loss_of_file(name, self._fields(fields)),
+            "objects": lambda shape, values: self._objects(shape, values, object),
+            "record": self._record,
+            "scalar": self._scalar,
+            "text": lambda shape, values: self._objects(shape, values, str),
+            "tuple": lambda values: tuple(self._all(values)),
+        }
+
+    def decode(self, entries: Any) -> Any:
+        """The object of the last entry.
+
+        Raises
+        ------
+        DamagedError
+            An entry that cannot be; says which.
+        """
+        require(isinstance(entries, list) and entries, "entries is no list, or an empty one")
+        for number, entry in enumerate(entries):
+            known = isinstance(entry, list) and entry and isinstance(entry[0], str)
+            require(known and entry[0] in self._makers, f"entry {number} is {entry!r:.60}")
+            try:
+                self.objects.append(self._makers[entry[0]](*entry[1:]))
+            except UntrustedError:
+                raise
+            except DamagedError as error:
+                raise DamagedError(f"entry {number}, {entry[0]!r}: {error}") from None
+            except (TypeError, ValueError, OverflowError, AttributeError) as error:
+                raise DamagedError(f"entry {number}, {entry[0]!r}: {error}") from error
+        return self.objects[-1]
+
+    def _value(self, value: Any) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        require(isinstance(value, dict) and len(value) == 1, f"{value!r:.60} is no value")
+        ((kind, content),) = value.items()
+        if kind == "float":
+            require(content in _FLOATS, f"{content!r:.60} is no float")
+            return float(content)
+        require(kind == "@" and type(content) is int, f"{value!r:.60} is no value")
+        require(0 <= content < len(self.objects), f"entry {content} does not come before this one")
+        return self.objects[content]
+
+    def _all(self, values: Any) -> list[Any]:
+        require(isinstance(values, list), "its values are no list")
+        return [self._value(value) for value in values]
+
+    def _pairs(self, pairs: Any) -> dict[Any, Any]:
+        require(isinstance(pairs, list), "its items are no list")
+        require(all(isinstance(p, list) and len(p) == 2 for p in pairs), "an item is no pair")
+        return {self._value(key): self._value(value) for key, value in pairs}
+
+    def _fields(self, fields: Any) -> dict[str, Any]:
+        require(isinstance(fields, dict), "its fields are no JSON object")
+        return {name: self._value(value) for name, value in fields.items()}
+
+    def _array(self, name: Any) -> np.ndarray:
+        require(isinstance(name, str) and name in self.arrays, f"there is no array {name!r:.60}")
+        return self.arrays[name]
+
+    def _objects(self, shape: Any, values: Any, kind: type) -> np.ndarray:
+        found = self._all(values)
+        sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+        require(sizes and len(shape) <= 32, f"{shape!r:.60} is no shape")
+        require(np.prod(shape, dtype=object) == len(found), "its shape does not fit its values")
+        if kind is str:
+            require(all(type(v) is str for v in found), "a value is no text")
+            return np.array(found, dtype=str).reshape(shape)
+        array = np.empty(len(found), object)
+        array[:] = found
+        return array.reshape(shape)
+
+    def _scalar(self, dtype: Any, value: Any) -> Any:
+        require(isinstance(dtype, str) and len(dtype) < 8, f"{dtype!r:.60} is no dtype")
+        found = np.dtype(dtype)
+        require(found.kind in _SCALARS and found.itemsize <= 2**16, f"{dtype} is no scalar's dtype")
+        return found.type(self._value(value))
+
+    def _record(self, name: Any, fields: Any) -> Any:
+        require(isinstance(name, str) and name in RECORDS, f"there is no record {name!r:.60}")
+        record, values = RECORDS[name], self._fields(fields)
+        require(set(values) == set(record.fields), f"the fields of {name} are others")
+        try:
+            record.check(values)
+        except DamagedError as error:
+            raise DamagedError(f"{name}: {error}") from None
+        return record.kind(**values)
+
+    def _estimator(self, name: Any, params: Any, state: Any) -> Any:
+        kind = own_estimator(name) if isinstance(name, str) else None
+        if kind is None:
+            raise DamagedError(f"gpuens has no estimator {name!r:.60}")
+        values, attributes = self._fields(params), self._fields(state)
+        unknown = sorted(set(values) - set(kind._get_param_names()))
+        require(not unknown, f"{name} has no parameters {unknown}")
+        model = kind(**values)
+        for attribute, value in attributes.items():
+            require(_may_be_set(kind, attribute), f"{name} has no attribute {attribute!r:.60}")
+            setattr(model, attribute, value)
+        try:
+            _check_consistency(model)
+        except DamagedError as error:
+            raise DamagedError(f"{name}: {error}") from None
+        return model
+
+    def _foreign(self, name: Any, content: Any) -> Any:
+        data = self._value(content)
+        require(isinstance(data, np.ndarray) and data.dtype == np.uint8, "its content is no bytes")
+        try:
+            from skops.io import get_untrusted_types, load
+        except ImportError as error:
+            raise ImportError(
+                f"The model holds a {name}, which takes skops to load: pip install skops."
+            ) from error
+        try:
+            unknown = sorted(set(get_untrusted_types(data=data.tobytes())) - set(self.trusted))
+        except Exception as error:  # whatever its parser meets in damaged bytes
+            raise DamagedError(f"{name!s:.60} cannot be read by skops: {error}") from error
+        if unknown:
+            raise UntrustedError(
+                f"The model holds objects of {', '.join(unknown)}, and loading them runs their "
+                f"code. If you trust the file, pass trusted={unknown!r}."
+            )
+        try:
+            return load(io.BytesIO(data.tobytes()), trusted=self.trusted)
+        except Exception as error:
+            raise DamagedError(f"{name!s:.60} cannot be read by skops: {error}") from error
+
+
+class UntrustedError(ValueError):
+    """A file holds classes that nobody vouched for."""
+
+
+def _may_be_set(kind: type, name: str) -> bool:
+    """Whether an attribute is data: no part of the class, and nothing special."""
+    if not name.isidentifier() or name.startswith("__"):
+        return False
+    if not (name.startswith("_") or name.endswith("_")):
+        return False
+    of_class = getattr(kind, name, None)
+    return not (callable(of_class) or isinstance(of_class, property))
+
+
+def _check_consistency(model: Any) -> None:
+    """Whether the parts of an estimator fit each other, as far as compiled code relies on it."""
+    attributes = vars(model)
+    n_features = attributes.get("n_features_in_")
+    found = [value for value in attributes.values() if isinstance(value, Forest)]
+    found += [v.forest for v in attributes.values() if isinstance(v, IsolationScores)]
+    for forest in found:
+        require(forest.n_features == n_features, "n_features_in_ is not that of its trees")
+    own = attributes.get("forest_")
+    for value in attributes.values():
+        if isinstance(value, TargetsInLeaves):
+            require(isinstance(own, Forest), "it has targets in leaves, but no trees")
+            require(np.array_equal(value.offset, own.offset), "offset differs from its trees'")
+            is_leaf = own.feature < 0
+            filled = value.segment[is_leaf, 1] > value.segment[is_leaf, 0]
+            require(filled.all(), "segment leaves a leaf without targets")
+    if "forest_" in attributes:
+        require(isinstance(own, Forest), "forest_ is no Forest")

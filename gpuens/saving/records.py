@@ -1,0 +1,261 @@
+"""What a model file may hold besides numbers, texts, containers and estimators, and how each is
+checked before it is used: files may be damaged, or made to do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..boosting.categories import CategoryBinner
+from ..forest.forest import NODE_ARRAYS, Forest
+from ..forests.isolation_scores import IsolationScores
+from ..forests.leaf_targets import TargetsInLeaves
+from ..inputs.binning import Binner
+from ..inputs.categories import Categories
+from ..kernels.runtime.dtypes import MAX_BINS
+from ..losses import classes as loss_classes
+from ..losses import location as loss_location
+from ..losses import positive as loss_positive
+from ..losses.base import Loss
+from ..members.samples import SamplingPlan
+
+MOST_COLUMNS = 2**31 - 1
+
+
+class DamagedError(ValueError):
+    """A value of a file that cannot be; the text names it."""
+
+
+class Record(NamedTuple):
+    """A class whose instances files hold: its fields, and what checks their values."""
+
+    kind: type
+    fields: tuple[str, ...]
+    check: Callable[[dict[str, Any]], None]
+
+
+def require(condition: Any, text: str) -> None:
+    """Refuse a file unless a condition holds.
+
+    Raises
+    ------
+    DamagedError
+    """
+    if not condition:
+        raise DamagedError(text)
+
+
+def require_array(value: Any, dtype: Any, n_dimensions: int, name: str) -> np.ndarray:
+    """The value, if it is an array of a type and number of dimensions."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype):
+        raise DamagedError(f"{name} is no array of {np.dtype(dtype)}")
+    require(value.ndim == n_dimensions, f"{name} has {value.ndim} dimensions")
+    return value
+
+
+def require_int(value: Any, low: int, high: int, name: str) -> int:
+    """The value, if it is an int within bounds."""
+    require(type(value) is int and low <= value <= high, f"{name} is {value!r:.40}")
+    return int(value)
+
+
+def _check_forest(fields: dict[str, Any]) -> None:
+    n_features = require_int(fields["n_features"], 1, MOST_COLUMNS, "n_features")
+    for name, dtype in (NODE_ARRAYS | {"base": "f8", "output": "i4", "categories": "u4"}).items():
+        require_array(fields[name], dtype, 2 if name == "value" else 1, name)
+    offset = require_array(fields["offset"], np.int64, 1, "offset")
+    n_categories = require_array(fields["n_categories"], np.int32, 1, "n_categories")
+    n_nodes, n_trees = fields["feature"].size, fields["output"].size
+    for name in NODE_ARRAYS:
+        n = len(fields[name])
+        require(n == n_nodes or (name == "impurity" and n == 0), f"{name} has {n} entries")
+    require(offset.size == n_trees + 1, f"offset has {offset.size} entries")
+    require(offset[0] == 0 and offset[-1] == n_nodes, "offset does not cover the nodes")
+    require((np.diff(offset) > 0).all(), "offset does not ascend")
+    require(n_categories.size == n_features, f"n_categories has {n_categories.size} entries")
+    require((n_categories >= 0).all(), "n_categories has negative entries")
+    width = fields["value"].shape[1]
+    require(width >= 1, "value has no columns")
+    output = fields["output"].astype(np.int64)
+    n_outputs = fields["base"].size
+    require(n_outputs >= 1, "base is empty")
+    inside = (output >= 0) & (output + width <= n_outputs)
+    require(inside.all(), "output has columns that do not exist")
+    if n_nodes:
+        _check_nodes(fields, offset, n_features)
+
+
+def _check_nodes(fields: dict[str, Any], offset: np.ndarray, n_features: int) -> None:
+    feature, left, right = fields["feature"], fields["left"], fields["right"]
+    size = np.diff(offset)
+    number = np.arange(feature.size) - np.repeat(offset[:-1], size)
+    is_split = feature >= 0
+    require((feature >= -1).all() and (feature < n_features).all(), "feature has columns beyond X")
+    is_leaf = ~is_split
+    require((left[is_leaf] == -1).all() and (right[is_leaf] == -1).all(), "a leaf has children")
+    first = left[is_split].astype(np.int64)
+    require((first > number[is_split]).all(), "left has a child that comes before its parent")
+    require((first + 1 < np.repeat(size, size)[is_split]).all(), "left has a child beyond its tree")
+    require((right[is_split] == first + 1).all(), "right is not left + 1")
+    require(
+        np.unique(first + offset_of(offset, is_split)).size == first.size, "left repeats a child"
+    )
+    require(not np.isnan(fields["threshold"]).any(), "threshold has NaN")
+    require((fields["missing_left"] <= 1).all(), "missing_left is neither 0 nor 1")
+    require(np.isfinite(fields["value"]).all(), "value is not finite")
+    begin = fields["category_begin"].astype(np.int64)
+    by_category = begin >= 0
+    require((begin >= -1).all() and (is_split | ~by_category).all(), "category_begin at a leaf")
+    n_words = (fields["n_categories"][feature[by_category]].astype(np.int64) + 31) // 32
+    require((n_words > 0).all(), "category_begin at a numeric feature")
+    end = begin[by_category] + n_words
+    require((end <= fields["categories"].size).all(), "category_begin points beyond categories")
+
+
+def offset_of(offset: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Where the tree of each chosen node begins."""
+    return np.repeat(offset[:-1], np.diff(offset))[chosen]
+
+
+def _check_binner(fields: dict[str, Any]) -> None:
+    thresholds = fields["thresholds"]
+    require(isinstance(thresholds, tuple), "thresholds is no tuple")
+    for f, cuts in enumerate(thresholds):
+        require_array(cuts, np.float64, 1, f"thresholds[{f}]")
+        require(cuts.size < MAX_BINS, f"thresholds[{f}] has {cuts.size} entries")
+        require(not np.isnan(cuts).any(), f"thresholds[{f}] has NaN")
+        require((np.diff(cuts[np.isfinite(cuts)]) > 0).all(), f"thresholds[{f}] does not ascend")
+
+
+def _check_category_binner(fields: dict[str, Any]) -> None:
+    _check_binner(fields)
+    bins = fields["bins"]
+    require(isinstance(bins, tuple), "bins is no tuple")
+    require(len(bins) == len(fields["thresholds"]), f"bins has {len(bins)} entries")
+    for f, of_feature in enumerate(bins):
+        if of_feature is not None:
+            require_array(of_feature, np.uint8, 1, f"bins[{f}]")
+            require(of_feature.size > 0, f"bins[{f}] is empty")
+            require(int(of_feature.max()) < MAX_BINS, f"bins[{f}] has bins beyond the last")
+
+
+def _check_categories(fields: dict[str, Any]) -> None:
+    values = fields["values"]
+    require(isinstance(values, tuple), "values is no tuple")
+    for f, known in enumerate(values):
+        if known is not None:
+            require(isinstance(known, np.ndarray) and known.ndim == 1, f"values[{f}] is no array")
+            texts = known.dtype == object and all(type(v) is str for v in known.tolist())
+            require(texts or known.dtype.kind in "biuf", f"values[{f}] are no categories")
+
+
+def _check_plan(fields: dict[str, Any]) -> None:
+    for name in ("n_rows", "n_features"):
+        require_int(fields[name], 1, 2**48, name)
+    for name in ("n_draws", "n_feature_draws"):
+        require_int(fields[name], 1, 2**48, name)
+    require_int(fields["seed"], 0, 2**64 - 1, "seed")
+    for name in ("replace", "replace_features"):
+        require(isinstance(fields[name], bool), f"{name} is no bool")
+    if fields["weight"] is not None:
+        weight = require_array(fields["weight"], np.float64, 1, "weight")
+        require(weight.size == fields["n_rows"], f"weight has {weight.size} entries")
+        require((weight >= 0).all() and np.isfinite(weight).all(), "weight is negative or infinite")
+
+
+def _check_isolation_scores(fields: dict[str, Any]) -> None:
+    require(isinstance(fields["forest"], Forest), "forest is no Forest")
+    require_int(fields["n_draws"], 1, 2**48, "n_draws")
+
+
+def _check_targets(fields: dict[str, Any]) -> None:
+    values = require_array(fields["values"], np.float64, 1, "values")
+    offset = require_array(fields["offset"], np.int64, 1, "offset")
+    begin = require_array(fields["begin"], np.int64, 1, "begin")
+    segment = require_array(fields["segment"], np.int32, 2, "segment").astype(np.int64)
+    entries = require_array(fields["entries"], np.int64, 1, "entries")
+    require(offset.size == begin.size >= 1, "begin and offset differ in length")
+    for name, bounds, n in (("offset", offset, len(segment)), ("begin", begin, entries.size)):
+        require(bounds[0] == 0 and bounds[-1] == n, f"{name} does not cover its entries")
+        require((np.diff(bounds) >= 0).all(), f"{name} does not ascend")
+    require(segment.shape[1] == 2, "segment has not two columns")
+    in_tree = np.repeat(np.diff(begin), np.diff(offset))
+    require((0 <= segment[:, 0]).all(), "segment begins before its tree")
+    require((segment[:, 0] <= segment[:, 1]).all(), "segment ends before it begins")
+    require((segment[:, 1] <= in_tree).all(), "segment points beyond its tree")
+    rank = entries >> 32
+    require(((rank >= 0) & (rank < values.size)).all(), "entries have ranks that do not exist")
+
+
+RECORDS = {
+    "Binner": Record(Binner, ("thresholds",), _check_binner),
+    "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
+    "Categories": Record(Categories, ("values",), _check_categories),
+    "Forest": Record(
+        Forest,
+        ("n_features", "base", "offset", "output", *NODE_ARRAYS, "categories", "n_categories"),
+        _check_forest,
+    ),
+    "IsolationScores": Record(IsolationScores, ("forest", "n_draws"), _check_isolation_scores),
+    "SamplingPlan": Record(
+        SamplingPlan,
+        (
+            "n_rows",
+            "n_draws",
+            "replace",
+            "n_features",
+            "n_feature_draws",
+            "replace_features",
+            "weight",
+            "seed",
+        ),
+        _check_plan,
+    ),
+    "TargetsInLeaves": Record(
+        TargetsInLeaves, ("values", "offset", "begin", "segment", "entries"), _check_targets
+    ),
+}
+NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
+
+INNER_ESTIMATORS = {
+    "LogisticRegression": "combining.logistic",
+    "RidgeRegression": "combining.ridge",
+}
+"""Estimators that only other ones make, with their modules."""
+
+
+def own_estimator(name: str) -> Any:
+    """The class of this package of a name, None without one."""
+    import gpuens
+
+    if name in INNER_ESTIMATORS:
+        return getattr(import_module(f"gpuens.{INNER_ESTIMATORS[name]}"), name)
+    found = getattr(gpuens, name) if name in gpuens._HOME else None
+    return found if isinstance(found, type) and issubclass(found, BaseEstimator) else None
+
+
+LOSSES: dict[str, type[Loss]] = {
+    name: value
+    for module in (loss_classes, loss_location, loss_positive)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, Loss) and value.__module__ == module.__name__
+}
+"""The losses of gradient boosting that consist of numbers; those made of functions are code."""
+
+
+def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
+    """A loss with the given attributes."""
+    require(isinstance(name, str) and name in LOSSES, f"there is no loss {name!r:.60}")
+    loss = object.__new__(LOSSES[name])
+    for field, value in fields.items():
+        known = field.isidentifier() and not field.startswith("__")
+        require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
+        require(plain, f"{field} of {name} is no number")
+        object.__setattr__(loss, field, value)  # losses are frozen
+    return loss

@@ -1,0 +1,1 @@
+"""Forward stagewise additive modelling with any base learner."""

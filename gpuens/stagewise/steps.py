@@ -1,0 +1,172 @@
+"""Negative gradients, and how far along a base learner the loss is least (Friedman 2001,
+algorithm 1), in float64."""
+
+from __future__ import annotations
+
+import functools
+from math import fsum
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.runtime.dtypes import Totals
+from ..kernels.scalars import losses as formulas
+from ..kernels.scalars.primitives import formula
+from ..kernels.statistics.reference.rows import gradient_of_rows
+from ..kernels.statistics.row_values import row_values
+from ..losses import OF_POSITIVE_NUMBERS, ArrayLoss, Loss
+from ..losses.base import RegressionLoss
+from ..numerics.minimise import minimise
+from ..numerics.weighted import ordered_sum
+
+LARGEST_CHANGE = 16.0
+"""Of a raw prediction where the loss can fall for ever, as it does once all classes are told
+apart."""
+UNLIMITED = 1e30
+
+
+def row_gradients(loss: Loss, k: int, target: Any, raw: Any, shared: Any) -> tuple[Any, Any]:
+    """Gradient and hessian of every row with respect to output k, without weights.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of the round.
+    target : float64, shape (n_rows,)
+        ``loss.targets(y, k, device)``.
+    raw : float64, shape (n_rows,)
+        The raw predictions of output k.
+    shared : array
+        ``loss.shared(y, raw, device)`` of the raw predictions of all outputs.
+
+    Returns
+    -------
+    pair of float64, shape (n_rows,), on the device
+    """
+    if isinstance(loss, ArrayLoss):
+        return shared[0, k], shared[1, k]
+    of_row = loss.formula(k)
+    cls: Any = type(of_row)
+    if formulas.is_custom(cls):  # it may have branches, so arrays cannot run it
+        g, h = (row_values(part(), target, raw, shared) for part in _parts_of(cls))
+        return g, h
+    f = raw - shared if shared.shape[0] else raw
+    with np.errstate(over="ignore", invalid="ignore"):
+        g, h = gradient_of_rows(of_row)(target, f, of_row.parameter)
+    return g, h + 0.0 * raw
+
+
+@functools.lru_cache(maxsize=64)
+def _parts_of(cls: Any) -> tuple[type, type]:
+    """Gradient and hessian of a custom loss as formulas whose values they are."""
+    both = formulas.formulas_of(cls).gradient
+
+    @formula
+    def slope(y, f, parameter):
+        return both(y, f, parameter)[0]
+
+    @formula
+    def curvature(y, f, parameter):
+        return both(y, f, parameter)[1]
+
+    return formulas.custom(slope, None), formulas.custom(curvature, None)
+
+
+def negative_gradients(loss: Loss, y: Any, raw: Any, where: str, device: Device) -> Any:
+    """What the base learners of a round learn.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of the round.
+    y : float64, shape (n_rows,)
+    raw : float64, shape (n_outputs, n_rows)
+    where : str
+        The round, for errors.
+
+    Returns
+    -------
+    float64, shape (n_outputs, n_rows)
+
+    Raises
+    ------
+    ValueError
+        Some are not finite.
+    """
+    shared = loss.shared(y, raw, device)
+    residuals = device.xp.empty(raw.shape)
+    for k in range(loss.n_outputs):
+        target = loss.targets(y, k, device)
+        g, h = row_gradients(loss, k, target, raw[k], shared)
+        finite = bool((abs(g) < np.inf).all()) and bool(((h >= 0) & (h < np.inf)).all())
+        largest = 1.0 if finite else np.inf
+        loss.check_gradients(Totals(largest, largest, 1.0, 1.0), g, h, target, raw[k], where)
+        residuals[k] = -g
+    return residuals
+
+
+def find_steps(
+    loss: Loss, y: Any, raw: Any, directions: Any, weight: Any, device: Device
+) -> list[float]:
+    """The factor on what each base learner predicts that makes the loss least.
+
+    Outputs that depend on each other, as the classes of a multinomial model do, have a factor in
+    common; others have their own.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of the round.
+    y : float64, shape (n_rows,)
+    raw, directions : float64, shape (n_outputs, n_rows)
+        Raw predictions, and what the base learners predict.
+    weight : float64, shape (n_rows,) or (0,)
+        Empty where every weight is 1.
+
+    Returns
+    -------
+    list of float, one an output
+        Negative where the loss falls in the opposite direction, 0 where it falls in none.
+        Exact to nine digits; no raw prediction changes by more than ``LARGEST_CHANGE`` where the
+        loss can fall for ever.
+    """
+    outputs = list(range(loss.n_outputs))
+    if loss.coupled:
+        return [_find_step(loss, y, raw, directions, weight, outputs, device)] * len(outputs)
+    return [_find_step(loss, y, raw, directions, weight, [k], device) for k in outputs]
+
+
+def _find_step(
+    loss: Loss, y: Any, raw: Any, directions: Any, weight: Any, outputs: list[int], device: Device
+) -> float:
+    largest = max(float(abs(directions[k]).max()) for k in outputs)
+    if largest == 0.0:
+        return 0.0
+    # Of piecewise linear losses the hessian 1 says nothing about the way to the minimum.
+    curved = loss.has_hessian and not loss.exact_leaves
+    moved = raw.copy()
+    targets = {k: loss.targets(y, k, device) for k in outputs}
+
+    def slope(step: float) -> tuple[float, float]:
+        for k in outputs:
+            moved[k] = raw[k] + step * directions[k]
+        shared = loss.shared(y, moved, device)
+        slopes, curvatures = [], []
+        for k in outputs:
+            along = directions[k] if weight.size == 0 else directions[k] * weight
+            g, h = row_gradients(loss, k, targets[k], moved[k], shared)
+            slopes.append(ordered_sum(g * along, device))
+            curvatures.append(ordered_sum(h * directions[k] * along, device) if curved else 0.0)
+        total = fsum(slopes) if all(map(np.isfinite, slopes)) else np.inf
+        curvature = fsum(curvatures) if all(map(np.isfinite, curvatures)) else 0.0
+        return total, curvature
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        return minimise(slope, _limit(loss) / largest)
+
+
+def _limit(loss: Loss) -> float:
+    """The largest change of a raw prediction in a round."""
+    of_numbers = isinstance(loss, RegressionLoss) and not isinstance(loss, OF_POSITIVE_NUMBERS)
+    return UNLIMITED if of_numbers or getattr(loss, "of_classes", True) is False else LARGEST_CHANGE

@@ -1,0 +1,1 @@
+"""Single decision trees, and what they share with forests."""

@@ -1,0 +1,336 @@
+"""What decision trees and forests share: reading data, and predicting with a ``Forest``."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device, on_host, to_numpy
+from ..estimators.base import ForestEstimator
+from ..estimators.monotone_constraints import monotone_constraints
+from ..estimators.multi_output import columns_of, labels_of_numbers, shape_of, side_by_side
+from ..estimators.parameters import seed_of, threads_of
+from ..inputs.categories import read_features
+from ..inputs.targets import read_labels, read_sample_weight, read_target
+from ..kernels.cart.problem import CartTable
+from .criteria import (
+    CLASSIFICATION,
+    REGRESSION,
+    Problem,
+    classification_problem,
+    regression_problem,
+)
+from .table import cart_table
+
+
+@dataclass
+class TrainingData:
+    """What trees are grown on.
+
+    table : CartTable
+    problem : Problem
+    used : bool, shape (n_rows,), on the device, or None
+        The rows of positive weight; None: all.
+    y : ndarray, shape (n_rows,) or (n_rows, n_outputs)
+        Class numbers (int64) or targets (float64), NumPy.
+    values : float32 or float64, shape (n_rows, n_features), on the device
+    weight : float64, shape (n_rows,), NumPy, or None
+    """
+
+    table: CartTable
+    problem: Problem
+    used: Any
+    y: np.ndarray
+    values: Any
+    weight: np.ndarray | None
+
+
+class CartEstimator(ForestEstimator, ABC):
+    """A tree or an ensemble of trees that are averaged.
+
+    Parameters ``max_bins``, ``categorical_features``, ``monotonic_cst``, ``n_jobs`` and
+    ``device`` are common to all.
+    """
+
+    _criteria: dict[str, int]
+    _warns_of_column = False
+    _takes_sparse = True
+    _categories: Any
+    n_outputs_: int
+
+    def _read_training(
+        self, X: Any, y: Any, sample_weight: Any, device: Device, multiplicity: int
+    ) -> TrainingData:
+        """Read the data of ``fit``; sets the attributes that describe it."""
+        values = read_features(
+            X, device, estimator=self, categorical_features=self.categorical_features
+        ).values
+        n_rows, n_features = values.shape
+        if y is None:
+            read_target(y, n_rows, device, estimator=self)
+        columns = columns_of(y)
+        if self._warns_of_column and len(columns) == 1 and len(shape_of(y)) == 2:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected. Please change the "
+                "shape of y to (n_samples,), for example using ravel().",
+                DataConversionWarning,
+                stacklevel=4,
+            )
+        weight = read_sample_weight(sample_weight, n_rows, device, estimator=self)
+        targets = self._read_outputs(columns, n_rows, device)
+        self.n_outputs_ = len(columns)
+        real = None if weight is None else to_numpy(weight)
+        real = self._with_class_weight(real, targets)
+        problem = self._problem(targets, real, multiplicity, device)
+        categories = self._categories
+        n_categories = (
+            np.zeros(n_features, np.int32) if categories is None else categories.n_categories
+        )
+        table = cart_table(
+            values,
+            n_categories=n_categories,
+            monotone=monotone_constraints(
+                self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
+            ),
+            max_bins=None if self.max_bins is None else int(self.max_bins),
+            seed=seed_of(self.random_state),
+            device=device,
+            n_threads=threads_of(self.n_jobs),
+        )
+        used = None
+        if real is not None and not bool((real > 0).all()):
+            used = device.asarray(real > 0)
+        host = [to_numpy(target) for target in targets]
+        y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
+        return TrainingData(table, problem, used, y_read, values, real)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @abstractmethod
+    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+        """Class numbers or targets of each output, on the device."""
+
+    def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
+        return weight
+
+    @abstractmethod
+    def _problem(
+        self, targets: list[Any], weight: Any, multiplicity: int, device: Device
+    ) -> Problem:
+        """What the criterion makes of what ``_read_outputs`` returned."""
+
+    def _outputs(self, X: Any, finish: Any) -> Any:
+        """``finish(mean, device)`` of the mean over the trees, float64 (width, n_rows)."""
+
+        def averaged(raw: Any, device: Device) -> Any:
+            if self.forest_.n_trees > 1:
+                raw /= self.forest_.n_trees
+            return finish(raw, device)
+
+        return self._predict(X, averaged)
+
+
+class CartClassifier(ClassifierMixin, CartEstimator):
+    """A classifier made of trees."""
+
+    _criteria = CLASSIFICATION
+    classes_: Any
+    n_classes_: Any
+
+    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+        labels = [read_labels(column, n_rows, device, estimator=self) for column in columns]
+        classes = [label.classes for label in labels]
+        counts = [len(c) for c in classes]
+        single = len(columns) == 1
+        self.classes_ = classes[0] if single else classes
+        self.n_classes_ = counts[0] if single else counts
+        return [label.codes for label in labels]
+
+    @property
+    def _n_classes(self) -> tuple[int, ...]:
+        return (self.n_classes_,) if self.n_outputs_ == 1 else tuple(self.n_classes_)
+
+    def _labels(self, targets: list[Any]) -> np.ndarray:
+        """The labels of the rows, as the user wrote them."""
+        classes = [self.classes_] if len(targets) == 1 else self.classes_
+        return side_by_side([c[to_numpy(t)] for c, t in zip(classes, targets, strict=True)], np)
+
+    def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
+        class_weight = self.class_weight
+        if class_weight is None or class_weight == "balanced_subsample":
+            return weight
+        if isinstance(class_weight, list) and len(targets) == 1:
+            raise ValueError(
+                f"class_weight is a list of {len(class_weight)}, but y has one output: pass a dict."
+            )
+        factor = compute_sample_weight(class_weight, self._labels(targets))
+        factor = factor if weight is None else weight * factor
+        if not float(factor.max()) > 0:
+            raise ValueError("class_weight gives every row a weight of zero; raise one of them.")
+        return factor
+
+    def _problem(
+        self, targets: list[Any], weight: Any, multiplicity: int, device: Device
+    ) -> Problem:
+        return classification_problem(
+            targets, self._n_classes, weight, self.criterion, multiplicity, device
+        )
+
+    def _shares(self, mean: Any) -> list[Any]:
+        """Class probabilities of each output, (n_classes, n_rows)."""
+        ends = np.cumsum(self._n_classes).tolist()
+        return [mean[e - n : e] for n, e in zip(self._n_classes, ends, strict=True)]
+
+    def predict(self, X: Any) -> Any:
+        """The class of the highest probability, the first of those that tie.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        array, shape (n_rows,) or (n_rows, n_outputs)
+            In the array library of X.
+        """
+        check_is_fitted(self)
+        classes = [self.classes_] if self.n_outputs_ == 1 else self.classes_
+
+        def finish(mean: Any, device: Device) -> Any:
+            best = [share.argmax(axis=0) for share in self._shares(mean)]
+            labels = [labels_of_numbers(c, k, device) for c, k in zip(classes, best, strict=True)]
+            return side_by_side(labels, device.xp)
+
+        return self._outputs(X, finish)
+
+    def predict_proba(self, X: Any) -> Any:
+        """Class probabilities: the mean of the class shares in the leaves.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes), or a list of these, one for each output
+            In the array library of X.
+        """
+        check_is_fitted(self)
+        if self.n_outputs_ == 1:
+            return self._outputs(X, lambda mean, device: mean.T)
+        ends = np.cumsum(self._n_classes).tolist()
+        table = self._outputs(X, lambda mean, device: mean.T)
+        return [table[:, e - n : e] for n, e in zip(self._n_classes, ends, strict=True)]
+
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithm of ``predict_proba``."""
+        probabilities = self.predict_proba(X)
+        if isinstance(probabilities, list):
+            return [_log(p) for p in probabilities]
+        return _log(probabilities)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        prediction = on_host(self.predict(X))
+        return float(accuracy_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+class CartRegressor(RegressorMixin, CartEstimator):
+    """A regressor made of trees."""
+
+    _criteria = REGRESSION
+
+    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+        targets = [read_target(column, n_rows, device, estimator=self) for column in columns]
+        if self.criterion == "poisson":
+            for target in targets:
+                if float(target.min()) < 0:
+                    raise ValueError(
+                        "Some value(s) of y are negative which is not allowed for Poisson "
+                        f"regression: the smallest is {float(target.min())}. Use another criterion."
+                    )
+                if not float(target.sum()) > 0:
+                    raise ValueError(
+                        "Sum of y is not strictly positive which is necessary for Poisson "
+                        "regression. Use another criterion."
+                    )
+        return targets
+
+    def _problem(
+        self, targets: list[Any], weight: Any, multiplicity: int, device: Device
+    ) -> Problem:
+        y = device.xp.stack(targets)
+        return regression_problem(y, weight, self.criterion, multiplicity, device)
+
+    def predict(self, X: Any) -> Any:
+        """The mean over the trees.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,) or (n_rows, n_outputs)
+            In the array library of X.
+        """
+        check_is_fitted(self)
+        return self._outputs(X, lambda mean, device: mean[0] if len(mean) == 1 else mean.T)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        prediction = on_host(self.predict(X))
+        return float(r2_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+def _log(probabilities: Any) -> Any:
+    with np.errstate(divide="ignore"):
+        return array_namespace(probabilities).log(probabilities)

@@ -1,0 +1,1 @@
+"""CPU implementations (Numba) of ``kernels.cart``."""

@@ -1,0 +1,179 @@
+"""The candidates of one feature at one node (contract: ``kernels.cart.grow_cart``).
+
+The rows of the node come in groups of equal codes. A scan walks along the groups, and what it has
+passed is the left child:
+
+    groups     c0  c1  c2 | c3  c4 | missing
+    left       ----------->                        right = total - left
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.compilation import inlined, inner
+from .scores import (
+    BLOCK,
+    MASK,
+    best_of_block,
+    note_values,
+    packed_weight,
+    score_candidates,
+    take_if_better,
+)
+from .sorting import merge_argsort
+
+i64 = np.int64
+
+
+class Groups(NamedTuple):
+    """The rows of a node by code, and room to scan them (see ``cart_groups``).
+
+    The groups' statistics are those of ``histogram`` where ``by_rows[0]`` is 0; else they are
+    added up from the node's rows, whose numbers are the low halves of ``keys``.
+
+    weights : int64, (rows,)
+        Packed.
+    items : int64, (n_outputs, rows)
+        Entry of the statistics of the row's class, or its value times its weight.
+    keys, buffer : uint64, (rows,)
+        ``code << 32 | number of the row in the node``.
+    histogram : int64
+        ``code * n_statistics + s``; zero between two features.
+    seen : uint8; seen_words : uint64, the same memory
+        1 for the codes that have rows; zero between two features.
+    code, first : int64
+        Of each group; with ``by_rows`` the group's keys begin at ``first``.
+    order, order_buffer : int64
+        In which order the groups are scanned.
+    ratio : float64
+    total, missing, left, right : int64, (n_statistics,)
+    """
+
+    by_rows: np.ndarray
+    weights: np.ndarray
+    items: np.ndarray
+    keys: np.ndarray
+    buffer: np.ndarray
+    counters: np.ndarray
+    histogram: np.ndarray
+    seen: np.ndarray
+    seen_words: np.ndarray
+    code: np.ndarray
+    first: np.ndarray
+    order: np.ndarray
+    order_buffer: np.ndarray
+    ratio: np.ndarray
+    total: np.ndarray
+    missing: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
+@inlined
+def add_row(items, weights, i, is_regression, statistics):
+    """Add row i of the node to statistics."""
+    if is_regression:
+        statistics[0] += weights[i]
+        for o in range(items.shape[0]):
+            statistics[1 + o] += items[o, i]
+    else:
+        for o in range(items.shape[0]):
+            statistics[items[o, i]] += weights[i]
+
+
+@inlined
+def add_group(groups, g, is_regression, statistics):
+    """Add the rows of group g to statistics."""
+    if groups.by_rows[0] == 0:
+        start = groups.code[g] * statistics.size
+        for s in range(statistics.size):
+            statistics[s] += groups.histogram[start + s]
+        return
+    for k in range(groups.first[g], groups.first[g + 1]):
+        i = i64(groups.keys[k] & np.uint64(0xFFFFFFFF))
+        add_row(groups.items, groups.weights, i, is_regression, statistics)
+
+
+@inner
+def scan(
+    groups, block, n_groups, has_missing, feature, limits, output_begin, found, best_bits, is_set
+):
+    """Score the cuts of the groups in the order of ``groups.order``.
+
+    ``is_set``: the groups are categories, and those on the left of the best cut are noted in
+    ``best_bits``.
+    """
+    groups.left[:] = 0
+    n_cuts = n_groups if has_missing else n_groups - 1
+    for first in range(0, n_cuts, BLOCK):
+        n = min(BLOCK, n_cuts - first)
+        _walk(groups, first, n, limits.is_regression, block.left)
+        score_candidates(block, groups.total, n, limits, output_begin, found)
+        best, place = best_of_block(block.score[0], n)
+        side = i64(0) if has_missing else i64(-1)
+        if has_missing:
+            if limits.bounded and best > found[1].score:
+                note_values(block, place, limits, found)
+            values = found[0].value_left, found[0].value_right
+            n_left = min(n, n_groups - 1 - first)  # all values and the missing ones: no cut
+            _shift(block.left, groups.missing, n_left)
+            score_candidates(block, groups.total, n_left, limits, output_begin, found)
+            best_1, place_1 = best_of_block(block.score[0], n_left)
+            if best_1 > best or (best_1 == best and place_1 < place and n_left > 0):
+                best, place, side = best_1, place_1, i64(1)
+            else:
+                found[0].value_left, found[0].value_right = values
+        if not best > found[1].score:
+            continue
+        if limits.bounded and side != 0:
+            note_values(block, place, limits, found)
+        at = first + place
+        following = i64(-1)
+        if at + 1 < n_groups:
+            following = groups.code[groups.order[at + 1]]
+        code = groups.code[groups.order[at]]
+        if take_if_better(found, best, feature, code, following, side) and is_set:
+            mark_categories(groups, at, best_bits)
+
+
+@inlined
+def _walk(groups, first, n, is_regression, left):
+    """Write what is on the left after each of n places of the order, carried over between
+    blocks in ``groups.left``."""
+    carried = groups.left
+    for j in range(n):
+        add_group(groups, groups.order[first + j], is_regression, carried)
+        for s in range(carried.size):
+            left[s, j] = carried[s]
+
+
+@inlined
+def _shift(left, missing, n):
+    for s in range(missing.size):
+        for j in range(n):
+            left[s, j] += missing[s]
+
+
+@inlined
+def mark_categories(groups, last, best_bits):
+    """Note the categories up to place ``last`` of the order as the left side."""
+    best_bits[:] = 0
+    for j in range(last + 1):
+        code = groups.code[groups.order[j]]
+        best_bits[code >> 5] |= np.uint32(1) << np.uint32(code & 31)
+
+
+@inner
+def order_by_ratio(groups, n_groups, s, is_regression, output_begin):
+    """Put groups of categories in the order of ``statistics[s] / weight``."""
+    sums = groups.right
+    for g in range(n_groups):
+        sums[:] = 0
+        add_group(groups, g, is_regression, sums)
+        weight = packed_weight(sums, is_regression, output_begin) & MASK
+        share = sums[s] if is_regression else sums[s] & MASK
+        groups.ratio[g] = float(share) / float(weight)
+    merge_argsort(groups.ratio, groups.order, groups.order_buffer, n_groups)

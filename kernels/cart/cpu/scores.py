@@ -1,0 +1,296 @@
+"""Scores of candidates at one node, and the best so far (contract: ``kernels.cart.grow_cart``).
+
+Candidates are taken in blocks: their statistics are written side by side and scored in loops
+that vectorise. Each candidate sees the same operations in the same order as in the contract.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.compilation import inlined, inner
+from ...scalars.impurity import poisson_score, square, x_log_x
+from ...scalars.rounding import larger
+from ..problem import COUNT_SHIFT, ENTROPY, GINI, POISSON, SQUARED_ERROR, WEIGHT_MASK
+
+i64 = np.int64
+SHIFT, MASK = i64(COUNT_SHIFT), i64(WEIGHT_MASK)
+NO_CANDIDATE = -np.inf
+BLOCK = 256
+"""Candidates that are scored together."""
+
+FOUND = np.dtype(
+    [
+        ("score", np.float64),
+        ("feature", np.int64),
+        ("last_left", np.int64),  # a numeric split: the last code on the left that has rows,
+        ("first_right", np.int64),  # and the first on the right; -1: missing values alone
+        ("threshold", np.float64),  # NaN: half-way between these two
+        ("missing_left", np.int64),
+        ("value_left", np.float64),  # what monotone constraints compare
+        ("value_right", np.float64),
+    ]
+)
+"""The best candidate so far; the categories on the left of a split stand in ``best_bits``."""
+
+
+class Limits(NamedTuple):
+    """What a candidate of the node must keep to.
+
+    criterion : int
+    is_regression : bool
+    least_rows : int
+    least_weight : float
+    direction : int
+        The monotone constraint on the feature.
+    low, high : float
+        Bounds on the values of the children.
+    bounded : bool
+        Whether any feature is constrained.
+    """
+
+    criterion: int
+    is_regression: bool
+    least_rows: int
+    least_weight: float
+    direction: int
+    low: float
+    high: float
+    bounded: bool
+
+
+class Block(NamedTuple):
+    """Statistics and scores of up to ``BLOCK`` candidates.
+
+    left, right : int64, (n_statistics, BLOCK)
+    packed : int64, (2, BLOCK)
+        Rows and weight of the two children.
+    term : float64, (BLOCK,)
+    score : float64, (2, BLOCK)
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    packed: np.ndarray
+    term: np.ndarray
+    score: np.ndarray
+
+
+@inlined
+def packed_weight(statistics, is_regression, output_begin):
+    """Rows and weight of a set of rows, packed."""
+    if is_regression:
+        return statistics[0]
+    total = i64(0)
+    for s in range(output_begin[1]):
+        total += statistics[s]
+    return total
+
+
+@inlined
+def pack_block(statistics, packed, n, is_regression, output_begin):
+    """Rows and weight of n sets of rows."""
+    for j in range(n):
+        packed[j] = statistics[0, j]
+    if not is_regression:
+        for s in range(1, output_begin[1]):
+            for j in range(n):
+                packed[j] += statistics[s, j]
+
+
+@inner
+def score_block(statistics, packed, n, criterion, output_begin, term, out):
+    """Scores of n sets of rows (see ``cart``), -inf where POISSON does not allow one."""
+    for j in range(n):
+        out[j] = 0.0
+    if criterion == SQUARED_ERROR:
+        for s in range(1, statistics.shape[0]):
+            for j in range(n):
+                out[j] = out[j] + square(float(statistics[s, j])) / float(packed[j] & MASK)
+    elif criterion == POISSON:
+        for s in range(1, statistics.shape[0]):
+            for j in range(n):
+                if statistics[s, j] <= 0:
+                    out[j] = NO_CANDIDATE
+                else:
+                    weight = float(packed[j] & MASK)
+                    out[j] = out[j] + poisson_score(float(statistics[s, j]), weight)
+    else:
+        for o in range(output_begin.size - 1):
+            first, last = output_begin[o], output_begin[o + 1]
+            _score_classes(statistics, packed, n, criterion, first, last, term)
+            for j in range(n):
+                out[j] = out[j] + term[j]
+
+
+@inner
+def _score_classes(statistics, packed, n, criterion, first, last, term):
+    """Scores of one output's classes."""
+    for j in range(n):
+        term[j] = 0.0
+    for s in range(first, last):
+        if criterion == GINI:
+            for j in range(n):
+                term[j] = term[j] + square(float(statistics[s, j] & MASK))
+        elif criterion == ENTROPY:
+            for j in range(n):
+                term[j] = term[j] + x_log_x(float(statistics[s, j] & MASK))
+        else:
+            for j in range(n):
+                term[j] = larger(term[j], float(statistics[s, j] & MASK))
+    if criterion == GINI:
+        for j in range(n):
+            term[j] = term[j] / float(packed[j] & MASK)
+    elif criterion == ENTROPY:
+        for j in range(n):
+            term[j] = term[j] - x_log_x(float(packed[j] & MASK))
+
+
+@inlined
+def keeps_order(value_left, value_right, limits):
+    """Whether the values of the children keep to the constraint on the feature."""
+    if limits.direction == 0:
+        return True
+    if limits.direction > 0 and value_left > value_right:
+        return False
+    if limits.direction < 0 and value_left < value_right:
+        return False
+    lowest, highest = min(value_left, value_right), max(value_left, value_right)
+    return lowest >= limits.low and highest <= limits.high
+
+
+@inlined
+def heavy_enough(left, right, limits):
+    """Whether two children, as packed weights, have rows and weight enough."""
+    if min(left >> SHIFT, right >> SHIFT) < limits.least_rows:
+        return False
+    return float(min(left & MASK, right & MASK)) >= limits.least_weight
+
+
+@inlined
+def value_of(statistics, j, weight, is_regression):
+    """The number that monotone constraints compare: the mean, or the share of class 1."""
+    if is_regression:
+        return float(statistics[1, j]) / weight
+    return float(statistics[1, j] & MASK) / weight
+
+
+@inlined
+def note_values(block, j, limits, found):
+    """Leave the values of a candidate's children in ``found[0]``."""
+    for side in range(2):
+        weight = float(block.packed[side, j] & MASK)
+        if side == 0:
+            found[0].value_left = value_of(block.left, j, weight, limits.is_regression)
+        else:
+            found[0].value_right = value_of(block.right, j, weight, limits.is_regression)
+
+
+@inlined
+def _score_any(block, total, n, limits, output_begin):
+    """Fill in the right sides and packed weights of the block, and the scores."""
+    left, right, score = block.left, block.right, block.score
+    for s in range(total.size):
+        for j in range(n):
+            right[s, j] = total[s] - left[s, j]
+    packed_left, packed_right = block.packed[0], block.packed[1]
+    pack_block(left, packed_left, n, limits.is_regression, output_begin)
+    pack_block(right, packed_right, n, limits.is_regression, output_begin)
+    score_block(left, packed_left, n, limits.criterion, output_begin, block.term, score[0])
+    score_block(right, packed_right, n, limits.criterion, output_begin, block.term, score[1])
+    for j in range(n):
+        score[0, j] = score[0, j] + score[1, j]
+
+
+# The two commonest problems in one loop instead of twenty: most nodes have a handful of
+# candidates, and starting a loop costs more than these.
+
+
+@inner
+def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
+    """``_score_any`` for the Gini impurity of two classes."""
+    total_0, total_1 = total[0], total[1]
+    for j in range(n):
+        left_0, left_1 = left[0, j], left[1, j]
+        right_0, right_1 = total_0 - left_0, total_1 - left_1
+        right[0, j], right[1, j] = right_0, right_1
+        packed_left[j], packed_right[j] = left_0 + left_1, right_0 + right_1
+        score_left = square(float(left_0 & MASK)) + square(float(left_1 & MASK))
+        score_right = square(float(right_0 & MASK)) + square(float(right_1 & MASK))
+        out[j] = score_left / float((left_0 + left_1) & MASK) + score_right / float(
+            (right_0 + right_1) & MASK
+        )
+
+
+@inner
+def _score_one_sum(left, right, packed_left, packed_right, total, n, out):
+    """``_score_any`` for the squared error of one output."""
+    total_0, total_1 = total[0], total[1]
+    for j in range(n):
+        left_0, left_1 = left[0, j], left[1, j]
+        right_0, right_1 = total_0 - left_0, total_1 - left_1
+        right[0, j], right[1, j] = right_0, right_1
+        packed_left[j], packed_right[j] = left_0, right_0
+        score_left = square(float(left_1)) / float(left_0 & MASK)
+        out[j] = score_left + square(float(right_1)) / float(right_0 & MASK)
+
+
+@inner
+def score_candidates(block, total, n, limits, output_begin, found):
+    """Score the block's n candidates, whose left sides are known, into ``score[0]``; -inf where
+    they are struck out."""
+    left, right, score = block.left, block.right, block.score
+    packed_left, packed_right = block.packed[0], block.packed[1]
+    if total.size == 2 and limits.criterion == GINI:
+        _score_two_classes(left, right, packed_left, packed_right, total, n, score[0])
+    elif total.size == 2 and limits.criterion == SQUARED_ERROR:
+        _score_one_sum(left, right, packed_left, packed_right, total, n, score[0])
+    else:
+        _score_any(block, total, n, limits, output_begin)
+    if limits.least_rows > 1 or limits.least_weight > 0.0:
+        for j in range(n):
+            if not heavy_enough(packed_left[j], packed_right[j], limits):
+                score[0, j] = NO_CANDIDATE
+    if limits.bounded:
+        for j in range(n):
+            note_values(block, j, limits, found)
+            if not keeps_order(found[0].value_left, found[0].value_right, limits):
+                score[0, j] = NO_CANDIDATE
+
+
+@inner
+def score_alone(block, total, limits, output_begin, found):
+    """Score of the one candidate whose left side stands in the block's first place; its values
+    are left in ``found[0]``."""
+    score_candidates(block, total, 1, limits, output_begin, found)
+    return block.score[0, 0]
+
+
+@inlined
+def best_of_block(score, n):
+    """The largest of n scores, and its first place."""
+    best = NO_CANDIDATE
+    for j in range(n):
+        best = larger(score[j], best)
+    place = i64(0)
+    while place < n and score[place] != best:
+        place += 1
+    return best, place
+
+
+@inlined
+def take_if_better(found, value, feature, last_left, first_right, missing_left):
+    """Note a candidate in ``found[1]`` if it beats the best; whether it does."""
+    best = found[1]
+    if not value > best.score:
+        return False
+    best.score = value
+    best.feature = feature
+    best.last_left = last_left
+    best.first_right = first_right
+    best.threshold = np.nan
+    best.missing_left = missing_left
+    best.value_left, best.value_right = found[0].value_left, found[0].value_right
+    return True

@@ -1,0 +1,278 @@
+"""What trees grow in on the CPU: their nodes, what the threads share, and the scratch of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...runtime.compilation import inlined
+from ...runtime.cpu.team import CACHE_LINE
+from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
+from .absolute import Medians
+from .few import FEW_ROWS
+from .scan import Groups
+from .scores import BLOCK, FOUND, Block
+from .sorting import N_COUNTERS
+
+# Entries of ``Work.counts``, each on a cache line of its own.
+TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
+
+MOST_FLAGS = 256
+"""Features up to which nodes know which of them are constant."""
+TABLE_ENTRIES = 2**15
+"""Entries of the table of statistics by code; larger ones leave the caches."""
+
+_I, _F = np.int64, np.float64
+NODE = np.dtype(
+    [
+        ("tree", _I),
+        ("depth", _I),
+        ("begin", _I),  # its records are begin … end - 1
+        ("end", _I),
+        ("key", np.uint64),
+        ("low", _F),  # bounds of its value
+        ("high", _F),
+        ("feature", _I),  # its best split; -1: none
+        ("last_left", _I),
+        ("threshold", _F),
+        ("missing_left", _I),  # -1: no values are missing here
+        ("value_left", _F),
+        ("value_right", _F),
+        ("gain", _F),
+        ("child", _I),  # the left one, the right one follows; -1: a leaf
+    ]
+)
+
+
+class Settings(NamedTuple):
+    """``CartParams``, and whether any feature has a monotone constraint."""
+
+    criterion: int
+    max_depth: int
+    max_leaves: int
+    min_samples_split: int
+    min_samples_leaf: int
+    min_weight_fraction: float
+    min_gain: float
+    max_features: int
+    shuffle: int
+    random_splits: int
+    bounded: bool
+
+
+class Work(NamedTuple):
+    """What the threads share.
+
+    nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
+    bits : uint32, (capacity, words) or (0, 0)
+        Categories that go left.
+    constant : uint64, (capacity, words)
+        Features that are known to be constant at the node, a bit for each.
+    shared : int64
+        Stack of nodes for idle threads, guarded by a ticket lock.
+    weight : int64, (n_trees,)
+        Weight of each tree's sample.
+    """
+
+    nodes: np.ndarray
+    statistics: np.ndarray
+    bits: np.ndarray
+    constant: np.ndarray
+    shared: np.ndarray
+    weight: np.ndarray
+    counts: np.ndarray
+
+
+class Room(NamedTuple):
+    """One thread's scratch.
+
+    features : int64, (n_features,)
+        0, 1, 2, ...
+    swapped : int64, (n_features,)
+    found : FOUND, (2,)
+        The values of the candidate at hand, and the best candidate.
+    bits : uint32, (2, words)
+        Categories on the left of the best split, and of one at hand.
+    moved : uint64, (rows,)
+    numbers : int64, (2, ...)
+        The next number of a node of the thread's own, and the end of those that it has.
+    most_entries : int
+        Entries of the table of statistics by code.
+    """
+
+    groups: Groups
+    block: Block
+    medians: Medians
+    features: np.ndarray
+    swapped: np.ndarray
+    found: np.ndarray
+    bits: np.ndarray
+    moved: np.ndarray
+    numbers: np.ndarray
+    most_entries: int
+
+
+def allocate_work(
+    n_nodes: int, weight: np.ndarray, table: CartTable, n_statistics: int, n_words: int
+) -> Work:
+    """Room for ``n_nodes`` nodes of trees whose samples weigh ``weight``, the roots first.
+
+    ``n_words`` are those of a set of categories, 0 if no feature is categorical.
+    """
+    n_flags = -(-table.n_bins.size // 64) if table.n_bins.size <= MOST_FLAGS else 0
+    work = Work(
+        nodes=np.empty(n_nodes, NODE),
+        statistics=np.empty((n_nodes, n_statistics), np.int64),
+        bits=np.empty((n_nodes if n_words else 0, n_words), np.uint32),
+        constant=np.empty((n_nodes, n_flags), np.uint64),
+        shared=np.empty(n_nodes + 1, np.int64),
+        weight=weight,
+        counts=np.zeros(6 * CACHE_LINE, np.int64),
+    )
+    work.counts[NODES] = weight.size
+    work.constant[: weight.size] = 0
+    return work
+
+
+def allocate_rooms(
+    n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
+) -> Room:
+    """Scratch for nodes of up to n rows, a line for each thread."""
+    n_features = table.n_bins.size
+    most_bins = int(table.n_bins.max(initial=1))
+    wide = table.codes.dtype != np.uint8
+    is_set = table.categorical == 1
+    n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
+    n_statistics = target.n_statistics
+    entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
+    absolute = params.criterion == ABSOLUTE_ERROR
+    sorts = wide or absolute or params.random_splits == 1
+    n_groups = min(n, most_bins) + 2
+    lines = partial(_lines, n_threads)
+    return Room(
+        groups=_groups(lines, n, n if sorts else FEW_ROWS, most_bins, entries, n_groups, target),
+        block=Block(
+            left=lines((n_statistics, BLOCK)),
+            right=lines((n_statistics, BLOCK)),
+            packed=lines((2, BLOCK)),
+            term=lines(BLOCK, np.float64),
+            score=lines((2, BLOCK), np.float64),
+        ),
+        medians=_medians(lines, n if absolute else 0, n_groups, target.n_outputs),
+        features=np.tile(np.arange(n_features, dtype=np.int64), (n_threads, 1)),
+        swapped=lines(n_features),
+        found=lines(2, FOUND),
+        bits=lines((2, n_words), np.uint32),
+        moved=lines(n, np.uint64),
+        numbers=lines(CACHE_LINE),
+        most_entries=entries,
+    )
+
+
+_Lines = Callable[..., np.ndarray]
+
+
+def _lines(n_threads: int, shape: int | tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    return np.zeros((n_threads, *shape), dtype)
+
+
+def _groups(
+    lines: _Lines,
+    n: int,
+    keys: int,
+    most_bins: int,
+    entries: int,
+    n_groups: int,
+    target: CartTarget,
+) -> Groups:
+    n_statistics = target.n_statistics
+    n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // 8) * 8
+    seen_words = lines(n_flags // 8, np.uint64)
+    return Groups(
+        by_rows=lines(1),
+        weights=lines(n),
+        items=lines((target.n_outputs, n)),
+        keys=lines(keys, np.uint64),
+        buffer=lines(keys, np.uint64),
+        counters=lines(N_COUNTERS),
+        histogram=lines(entries),
+        seen=seen_words.view(np.uint8),
+        seen_words=seen_words,
+        code=lines(n_groups),
+        first=lines(n_groups),
+        order=lines(n_groups),
+        order_buffer=lines(n_groups),
+        ratio=lines(n_groups, np.float64),
+        total=lines(n_statistics),
+        missing=lines(n_statistics),
+        left=lines(n_statistics),
+        right=lines(n_statistics),
+    )
+
+
+def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
+    return Medians(
+        rank=lines((n_outputs, n)),
+        distinct=lines((n_outputs, n)),
+        n_distinct=lines(n_outputs),
+        weights=lines(n + 1),
+        sums=lines(n + 1),
+        score=lines((2, n_groups), np.float64),
+        median=lines((2, n_groups)),
+        packed=lines((2, n_groups)),
+    )
+
+
+@inlined
+def room_of(thread, rooms):
+    """The lines of a thread."""
+    g, b, m = rooms.groups, rooms.block, rooms.medians
+    groups = Groups(
+        g.by_rows[thread],
+        g.weights[thread],
+        g.items[thread],
+        g.keys[thread],
+        g.buffer[thread],
+        g.counters[thread],
+        g.histogram[thread],
+        g.seen[thread],
+        g.seen_words[thread],
+        g.code[thread],
+        g.first[thread],
+        g.order[thread],
+        g.order_buffer[thread],
+        g.ratio[thread],
+        g.total[thread],
+        g.missing[thread],
+        g.left[thread],
+        g.right[thread],
+    )
+    block = Block(
+        b.left[thread], b.right[thread], b.packed[thread], b.term[thread], b.score[thread]
+    )
+    medians = Medians(
+        m.rank[thread],
+        m.distinct[thread],
+        m.n_distinct[thread],
+        m.weights[thread],
+        m.sums[thread],
+        m.score[thread],
+        m.median[thread],
+        m.packed[thread],
+    )
+    return Room(
+        groups,
+        block,
+        medians,
+        rooms.features[thread],
+        rooms.swapped[thread],
+        rooms.found[thread],
+        rooms.bits[thread],
+        rooms.moved[thread],
+        rooms.numbers[thread],
+        rooms.most_entries,
+    )

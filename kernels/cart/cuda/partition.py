@@ -1,0 +1,171 @@
+"""The stable partition of the records of classification and regression trees.
+
+The tiles of a node count their rows that go left; the host adds the counts up, tile after tile,
+so that each tile knows where its two sides go. Counting leaves a copy of the records behind,
+from which they are moved back to their places.
+
+    records  r0 r1 r2 | r3 r4 r5          tile 0: L R R (1 left)    tile 1: L R L (2 left)
+    places   r0 r3 r5   r1 r2 r4          left from 0, 1            right from 3, 5
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    cuda,
+    device_function,
+    download,
+    empty,
+    kernel,
+    launch,
+    upload,
+    zeros,
+)
+from ...runtime.cuda.tiles import cut, upload_tiles
+from ...runtime.dtypes import RECORD
+from ...scalars.routing import is_left_category
+from ..problem import CartTable
+
+i64 = np.int64
+
+BLOCK = block_size(256)
+TILE = 8 * BLOCK
+ROW_MASK = i64(0xFFFFFFFF)
+
+
+@device_function
+def goes_left(codes, record, k, feature, n_bins, bin_, missing_left, categorical, categories):
+    """The side of a row in node k, whose split is entry k of the arrays."""
+    code = codes[feature[k], i64(record) & ROW_MASK]
+    if code == n_bins[k]:
+        return missing_left[k] != 0
+    if categorical[k] != 0:
+        return is_left_category(categories[k, code >> 5], code)
+    return code <= bin_[k]
+
+
+@kernel
+def count_left(
+    codes,
+    records,
+    tiles,
+    feature,
+    n_bins,
+    bin_,
+    missing_left,
+    categorical,
+    categories,
+    copy,
+    n_left,
+):
+    """One tile a block at a time; ``n_left`` (n_tiles,) starts with zeros."""
+    tile = cuda.blockIdx.x
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
+        own = 0
+        i = tiles[tile].begin + cuda.threadIdx.x
+        end = tiles[tile].end
+        while i < end:
+            record = records[i]
+            copy[i] = record
+            if goes_left(
+                codes, record, k, feature, n_bins, bin_, missing_left, categorical, categories
+            ):
+                own += 1
+            i += BLOCK
+        if own > 0:
+            cuda.atomic.add(n_left, tile, own)
+        tile += cuda.gridDim.x
+
+
+@kernel
+def move_to_sides(
+    codes,
+    records,
+    tiles,
+    feature,
+    n_bins,
+    bin_,
+    missing_left,
+    categorical,
+    categories,
+    copy,
+    left_begin,
+    right_begin,
+):
+    """One tile a block at a time, a row a thread: the scan of the rows that go left gives each
+    its place on its side."""
+    left_up_to = cuda.shared.array(BLOCK, np.int32)
+    t = cuda.threadIdx.x
+    tile = cuda.blockIdx.x
+    while tile < tiles.shape[0]:
+        k = tiles[tile].of
+        to_left = left_begin[tile]
+        to_right = right_begin[tile]
+        first = tiles[tile].begin
+        end = tiles[tile].end
+        while first < end:
+            n = min(BLOCK, end - first)
+            is_left = False
+            if t < n:
+                record = copy[first + t]
+                is_left = goes_left(
+                    codes, record, k, feature, n_bins, bin_, missing_left, categorical, categories
+                )
+            left_up_to[t] = 1 if is_left else 0
+            inclusive_scan(left_up_to, t)
+            if is_left:
+                records[to_left + left_up_to[t] - 1] = record
+            elif t < n:
+                records[to_right + t - left_up_to[t]] = record
+            to_left += left_up_to[BLOCK - 1]
+            to_right += n - left_up_to[BLOCK - 1]
+            first += BLOCK
+            cuda.syncthreads()
+        tile += cuda.gridDim.x
+
+
+def partition(table: CartTable, records: Any, nodes: np.ndarray) -> np.ndarray:
+    """Send the nodes' rows to their children; how many went left."""
+    if nodes.size == 0:
+        return np.zeros(0, np.int64)
+    tiles = cut(nodes["begin"], nodes["end"], TILE)
+    feature = nodes["feature"]
+    splits = (
+        feature.astype(np.int32),
+        table.n_bins[feature],
+        nodes["bin"].astype(np.int32),
+        nodes["missing_left"].astype(np.uint8),
+        table.categorical[feature],
+        nodes["categories"],
+    )
+    copy = empty(records.shape[0], RECORD)
+    n_left = zeros(tiles.size, np.int64)
+    args = (table.codes, records, *upload_tiles(tiles, *splits), copy)
+    blocks = blocks_for(tiles.size)
+    launch(count_left, blocks, BLOCK, *args, n_left)
+    left = download(n_left)
+    n_rows = tiles["end"] - tiles["begin"]
+    of_node, left_begin, right_begin = places(tiles["of"], n_rows, left, nodes)
+    launch(move_to_sides, blocks, BLOCK, *args, *upload(left_begin, right_begin))
+    return of_node
+
+
+def places(
+    node: np.ndarray, n_rows: np.ndarray, n_left: np.ndarray, nodes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """How many rows of each node go left, and where each tile's rows begin on both sides."""
+    is_first = np.diff(node, prepend=-1) > 0
+    starts = np.flatnonzero(is_first)
+    before_left, before = np.cumsum(n_left) - n_left, np.cumsum(n_rows) - n_rows
+    in_left = before_left - before_left[starts][node]
+    in_right = before - before[starts][node] - in_left
+    of_node = np.add.reduceat(n_left, starts)
+    begin = nodes["begin"]
+    return of_node, begin[node] + in_left, (begin + of_node)[node] + in_right

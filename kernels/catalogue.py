@@ -1,0 +1,212 @@
+"""Every kernel with the types of its arguments: what is compiled ahead to be checked.
+
+``registers`` is a budget, not a measurement: with 64 registers a thread, 1024 threads fit on
+a multiprocessor. A kernel that outgrows its budget should be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+
+from .binning.cuda.bin_values import number_bins
+from .cart.cuda.cuts import best_cuts
+from .cart.cuda.partition import count_left, move_to_sides
+from .cart.cuda.sums import add_up_bins, add_up_nodes
+from .growth import frontier as fr
+from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .growth.cuda.histogram import MAX_WORDS, histogram_kernel
+from .growth.cuda.partition import move_apart
+from .growth.cuda.scatter_leaves import forget_leaves, scatter, scatter_closed
+from .growth.cuda.split import best_of_features, best_of_nodes
+from .growth.cuda.splits import best_of_nodes as best_of_new_nodes
+from .growth.cuda.splits import clear_histograms, search_kernel
+from .growth.cuda.tables import LIMITS, PARAMS
+from .leaves.cuda.leaf_quantiles import count_digits, find_shares, pick_digits, sum_weights
+from .leaves.cuda.leaf_sums import sum_in_global, sum_in_shared
+from .leaves.cuda.newton_steps import take_steps
+from .leaves.cuda.quantile_of_leaves import find_ranks
+from .prediction.cuda.deep import kernels as deep_kernels
+from .prediction.cuda.few import add_trees_of_rows, find_leaves_of_rows
+from .prediction.cuda.log_sum_exp import sum_of_exps
+from .prediction.cuda.nodes import packing_kernel
+from .prediction.cuda.perfect import kernels as perfect_kernels
+from .prediction.cuda.probabilities import logistic, softmax
+from .prediction.cuda.traverse_codes import walk_codes
+from .runtime.cuda.tiles import TILE
+from .scalars.losses import LINKS, LOSSES
+from .statistics.cuda.add_leaf_values import add_values
+from .statistics.cuda.count_draws import count_hits
+from .statistics.cuda.gradients import gradients_kernel, join_measures
+from .statistics.cuda.quantise import make_records
+from .statistics.cuda.row_values import row_values_kernel
+
+u8, i32, u32, i64, u64 = types.uint8, types.int32, types.uint32, types.int64, types.uint64
+f32, f64 = types.float32, types.float64
+
+
+class Entry(NamedTuple):
+    """One specialisation of a kernel."""
+
+    name: str
+    kernel: Any
+    arguments: tuple[types.Type, ...]
+    registers: int
+
+
+def compile_ahead(entry: Entry) -> None:
+    """Compile a specialisation for the current device, or load it from the disk.
+
+    The types are given as a launch gives them: on the disk a signature would be another kernel,
+    which no launch asks for.
+    """
+    entry.kernel.compile(entry.arguments)
+
+
+def array(dtype: types.Type, ndim: int = 1, layout: str = "C") -> types.Array:
+    """The type of a device array."""
+    return types.Array(dtype, ndim, layout)
+
+
+def records(dtype: np.dtype) -> types.Array:
+    """The type of a table of records on the device."""
+    return array(from_dtype(dtype))
+
+
+TREES = (array(i64), array(i32), array(f64), array(u8), *(array(i32),) * 2, array(u32), array(i32))
+STATISTICS = (array(f32), array(f32))
+BUFFERS = (array(u64), array(u64))
+TILES = (records(TILE), array(i64))
+ROWS = array(f64)
+
+
+def entries() -> Iterator[Entry]:
+    """All specialisations that the launchers use on contiguous arrays, and some others."""
+    yield Entry("add_leaf_values", add_values, (ROWS, array(i32), array(f64), f64), 32)
+    for dtype in (f32, f64):
+        for layout in "CFA":
+            X = array(dtype, 2, layout)
+            name = f"{dtype}_{layout}"
+            binning = (X, array(dtype, 2), array(u64, 2), array(u8, 2))
+            yield Entry(f"bin_values_{name}", number_bins, binning, 64)
+    yield from prediction(f32)
+    yield from prediction(f64)
+    of_rows = (array(i32, 2), array(i64, 2), array(i64), array(u64))
+    arguments = (*of_rows, records(TILE), array(i64), array(i64, 3), array(u8))
+    yield Entry("cart_nodes", add_up_nodes, arguments, 64)
+    arguments = (array(u8, 2), *of_rows, records(TILE), array(i32), array(i64, 3))
+    yield Entry("cart_bins", add_up_bins, arguments, 64)
+    nodes = (array(u64), array(i64, 2), array(f64, 2))
+    bins = (array(i64, 2), array(f64), array(f64))
+    arguments = (array(i64, 3), array(i32), array(i32), *nodes, *bins, array(i64), *(i64,) * 4)
+    results = (array(i64, 3), array(f64, 2), array(i64, 2), array(u32, 2))
+    yield Entry("cart_cuts", best_cuts, (*arguments, *results), 176)
+    splits = (*(array(i32),) * 3, array(u8), array(u8), array(u32, 2))
+    arguments = (array(u8, 2), array(u64), records(TILE), *splits, array(u64))
+    yield Entry("cart_partition_count", count_left, (*arguments, array(i64)), 64)
+    arguments = (*arguments, array(i64), array(i64))
+    yield Entry("cart_partition_move", move_to_sides, arguments, 64)
+    yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
+    for loss in LOSSES:
+        adding = (array(i32), array(f64), f64)
+        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, array(f64, 2))
+        yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
+    for loss in (*LOSSES, *LINKS):
+        arguments = (ROWS, ROWS, f64, ROWS, ROWS)
+        yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
+    yield Entry("gradients_join", join_measures, (array(f64, 2), i64, i64, array(f64)), 64)
+    for n_words in range(1, MAX_WORDS + 1):
+        arguments = (array(u32, 2), *BUFFERS, *TILES, i64, array(i32, 4))
+        yield Entry(f"histogram_{n_words}", histogram_kernel(n_words), arguments, 64)
+    yield Entry("leaf_quantiles_total", sum_weights, (array(i32), array(i64), array(i64)), 32)
+    yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
+    arguments = (array(i32), array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
+    yield Entry("leaf_quantiles_count", count_digits, arguments, 48)
+    arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
+    yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
+    summing = (array(i32), *STATISTICS, array(f64), array(i64, 2))
+    yield Entry("leaf_sums_shared", sum_in_shared, summing, 88)
+    yield Entry("leaf_sums_global", sum_in_global, summing, 48)
+    steps = (array(i64, 2), array(f64), f64, f64, array(f64))
+    yield Entry("newton_steps", take_steps, steps, 48)
+    yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
+    tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
+    arguments = (array(u8, 2), *BUFFERS, *tables, *TILES, array(i64))
+    yield Entry("partition_move", move_apart, arguments, 64)
+    yield Entry("probabilities_two", logistic, (ROWS, array(f64, 2)), 64)
+    yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
+    arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
+    yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
+    arguments = (*STATISTICS, array(i32), u64, array(f64), array(u64), array(i64))
+    yield Entry("quantise", make_records, arguments, 48)
+    arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
+    yield Entry("scatter_leaves", scatter, arguments, 32)
+    arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(i32, 2))
+    yield Entry("scatter_forget", forget_leaves, (array(i32, 2),), 48)
+    yield Entry("scatter_closed", scatter_closed, arguments, 48)
+    nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
+    results = (array(f64), array(i32), array(i64), array(u32, 2))
+    rules = (array(types.int8), array(f64), array(f64))
+    categories = (array(i32), array(i64), array(f64), array(f64))
+    arguments = (array(i32, 4), array(i32), *nodes, *rules, *categories, array(i32, 3), i64)
+    yield Entry("split_features", best_of_features, (*arguments, *results), 192)
+    arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
+    yield Entry("split_nodes", best_of_nodes, arguments, 104)
+    yield from growth()
+    arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
+    yield Entry("traverse_codes", walk_codes, (*arguments, array(u32, 2), array(i32)), 32)
+
+
+def growth() -> Iterator[Entry]:
+    """The kernels of a round of growth."""
+    nodes, pairs, rules = records(fr.NODE), records(fr.PAIR), records(fr.RULE)
+    integers, reals, state = array(i64), array(f64), array(i64)
+    frontier = (nodes, records(fr.TREE), records(fr.EXPANSION), pairs, *(integers,) * 4, rules)
+    control = (*frontier, records(fr.MEMBER), array(u32, 2), state, records(PARAMS))
+    plan = (records(TILE), integers, integers, integers)
+    arguments = (*control, integers, reals, *plan, records(LIMITS), integers, i64, i64, i64)
+    yield Entry("grow_open_nodes", open_nodes, arguments, 128)
+    arguments = (*control, *plan, reals, integers)
+    yield Entry("grow_choose_nodes", choose_nodes, arguments, 128)
+    arguments = (*control, records(TILE), integers, integers, i64, i64)
+    yield Entry("grow_number_leaves", number_leaves, arguments, 128)
+    arguments = (*control, integers, integers, array(i64, 2), array(u64, 2), array(u8, 2))
+    yield Entry("grow_draw_allowed", draw_allowed, arguments, 128)
+    arguments = (nodes, pairs, state, array(i32, 4))
+    yield Entry("grow_clear_histograms", clear_histograms, arguments, 48)
+    results = (reals, array(i32), integers, array(u32, 2))
+    rows = (array(u8, 2), *BUFFERS, array(i32), array(i32, 4))
+    tables = (nodes, pairs, rules, state, integers, records(LIMITS), array(u8, 2), i64)
+    for with_rules in (False, True):
+        name = "grow_search_by_rules" if with_rules else "grow_search"
+        yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)
+    arguments = (*results, array(i32), nodes, rules, integers, integers, reals, array(u32, 2))
+    yield Entry("grow_best_of_nodes", best_of_new_nodes, arguments, 88)
+
+
+def prediction(dtype: types.Type) -> Iterator[Entry]:
+    """The kernels that predict tables of a type."""
+    wide = dtype == f64
+    cells = (array(dtype), i64, i64)
+    value, raw, leaves = array(f64, 2), array(f64, 2), array(i32, 2)
+    adding = (value, array(i32), *cells, raw)
+    yield Entry(f"predict_few_{dtype}", add_trees_of_rows, (*TREES, *adding), 64)
+    yield Entry(f"leaves_few_{dtype}", find_leaves_of_rows, (*TREES, *cells, leaves), 64)
+    nodes = (array(i32), array(f64), array(u8), array(i32), array(i32))
+    yield Entry(f"pack_nodes_{dtype}", packing_kernel(wide), (*nodes, u32, array(u64)), 32)
+    packed = (array(u64), u32, array(u32), array(i32), array(i64))
+    for tiled in (False, True):
+        kernels = deep_kernels(wide, tiled)
+        name = f"{dtype}_{'tile' if tiled else 'in_place'}"
+        yield Entry(f"predict_deep_{name}", kernels.add_values, (*packed, *adding), 64)
+        yield Entry(f"predict_deep_vectors_{name}", kernels.add_vectors, (*packed, *adding), 64)
+        yield Entry(f"leaves_deep_{name}", kernels.find, (*packed, *cells, leaves), 64)
+    of_nodes = (array(i64), array(i32), array(f64), array(u8), array(i32))
+    perfect = (array(u64), array(f64))
+    arguments = (*of_nodes, value, i64, *perfect)
+    yield Entry(f"perfect_fill_{dtype}", perfect_kernels(wide).fill, arguments, 48)
+    arguments = (*perfect, i64, array(i32), i64, *cells, raw)
+    yield Entry(f"predict_perfect_{dtype}", perfect_kernels(wide).add, arguments, 64)

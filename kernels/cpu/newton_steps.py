@@ -1,6 +1,0 @@
-"""Newton steps from the CPU's sums: the reference's composition (contract:
-``kernels.newton_steps``)."""
-
-from ..reference.newton_steps import newton_steps
-
-__all__ = ["newton_steps"]

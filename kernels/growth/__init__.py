@@ -1,0 +1,1 @@
+"""Growth of boosted trees: histogram, split, partition, and what decides their order."""

@@ -1,0 +1,231 @@
+"""Histogram (contract: ``kernels.growth.histogram``).
+
+Inside this package a histogram is packed: one int64 per (feature, bin) holds ``g << 32 | h``,
+so an update is a single addition. h is not negative and neither sum leaves 32 bits, so the
+halves never disturb each other, also when histograms are added and subtracted.
+
+    packed histogram of a node: [word][feature of the word][bin], 8 x STRIDE entries a word
+
+A feature takes a cache line more than its 256 entries. Otherwise the first bins of all features
+would fall into the same two sets of the first-level cache, and tables with many binary
+columns, which touch little else, would miss it all the time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.team import atomic_add, prefetch, run, threads_for
+from ...runtime.dtypes import MISSING, N_SLOTS, Codes
+
+u32, u64, i64 = np.uint32, np.uint64, np.int64
+
+STRIDE = N_SLOTS + 8
+WORD_ENTRIES = 8 * STRIDE
+PREFETCH_DISTANCE = 32
+NEAR_WORDS = 1 << 18
+"""A table of so many words stays in the second-level cache, or nearly so."""
+BLOCK = 1024
+"""Rows that are added up word by word before the next ones."""
+BYTE = u64(255)
+
+
+@inner
+def _clear(line, _):
+    for i in range(line.size):
+        line[i] = 0
+
+
+@inner
+def _add(line, other):
+    for i in range(line.size):
+        line[i] += other[i]
+
+
+@inner
+def _subtract(line, other):
+    for i in range(line.size):
+        line[i] -= other[i]
+
+
+def _over_used_slots(change):
+    """``change`` applied to the entries that a table uses, of the columns first … last - 1.
+
+    ``slots`` are those of ``bundles.Layout``.
+    """
+
+    @inner
+    def over_used_slots(slots, first, last, histogram, other):
+        for column in range(first, last):
+            o = column * STRIDE
+            end = o + slots[column]
+            change(histogram[o:end], other[o:end])
+            if slots[column] < N_SLOTS:
+                change(histogram[o + MISSING : o + N_SLOTS], other[o + MISSING : o + N_SLOTS])
+
+    return over_used_slots
+
+
+clear_used = _over_used_slots(_clear)
+add_used = _over_used_slots(_add)
+subtract_used = _over_used_slots(_subtract)
+
+
+@inner
+def unpack_record(record):
+    """The record's statistics as one packed addend."""
+    signed = i64(record)
+    return ((signed >> i64(48)) << i64(32)) + ((signed >> i64(32)) & i64(0xFFFF))
+
+
+@inner
+def add_word(histogram, o, w, v):
+    """Add v to the entries of the eight codes in one word."""
+    histogram[o + (w & BYTE)] += v
+    histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
+    histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
+    histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
+    histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
+    histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
+    histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
+    histogram[o + u64(7 * STRIDE) + (w >> u64(56))] += v
+
+
+@inner
+def add_partial_word(histogram, o, w, v, n):
+    """The same for the first n < 8 codes."""
+    histogram[o + (w & BYTE)] += v
+    if n > 1:
+        histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
+    if n > 2:
+        histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
+    if n > 3:
+        histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
+    if n > 4:
+        histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
+    if n > 5:
+        histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
+    if n > 6:
+        histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
+
+
+@inner
+def add_rows(words, n_columns, records, begin, end, histogram):
+    """Add the rows of ``records[begin:end]`` to a packed histogram.
+
+    ``words`` is a row-major matrix of codes as one flat array of 64-bit words.
+
+    Word by word, the part of the histogram that is written stays in the first-level cache. Where
+    a row's other words would have to be fetched from afar once more, it goes row by row.
+    """
+    n_words = (n_columns + 7) >> 3
+    n_rows = end - begin
+    is_dense = 2 * n_rows * n_words >= words.size
+    if words.size > NEAR_WORDS and n_words > 2 and not is_dense:
+        _add_row_by_row(words, n_columns, records, begin, end, histogram)
+        return
+    for first in range(begin, end, BLOCK):
+        last = min(first + BLOCK, end)
+        for word in range(n_words):
+            if word == 0 and words.size > NEAR_WORDS:
+                _add_first_word(words, n_columns, records, first, last, end, histogram)
+            else:
+                n = n_columns - 8 * word
+                add_word_of_rows(words, n_words, word, n, records, first, last, histogram)
+
+
+@inner
+def _add_first_word(words, n_columns, records, begin, end, last, histogram):
+    """Add the first word of the rows and ask for those of the rows to come, up to ``last``."""
+    n_words = u64((n_columns + 7) >> 3)
+    for i in range(begin, end):
+        _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
+        record = records[u64(i)]
+        codes = words[u64(u32(record)) * n_words]
+        if n_columns >= 8:
+            add_word(histogram, u64(0), codes, unpack_record(record))
+        else:
+            add_partial_word(histogram, u64(0), codes, unpack_record(record), n_columns)
+
+
+@inner
+def _add_row_by_row(words, n_columns, records, begin, end, histogram):
+    n_words = u64((n_columns + 7) >> 3)
+    n_full = u64(n_columns >> 3)
+    tail = n_columns & 7
+    entries = u64(WORD_ENTRIES)
+    last = end - 1
+    for i in range(begin, end):
+        _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last))])
+        record = records[u64(i)]
+        v = unpack_record(record)
+        base = u64(u32(record)) * n_words
+        o = u64(0)
+        for k in range(n_full):
+            add_word(histogram, o, words[base + u64(k)], v)
+            o += entries
+        if tail > 0:
+            add_partial_word(histogram, o, words[base + n_full], v, tail)
+
+
+@inner
+def _prefetch_row(words, n_words, record):
+    row = u64(u32(record)) * n_words
+    prefetch(words, row)
+    if n_words > u64(4):
+        prefetch(words, row + n_words - u64(1))
+
+
+@inner
+def add_word_of_rows(words, n_words, word, n, records, begin, end, histogram):
+    """Add one word of the rows, which has n columns or, where n > 8, eight."""
+    stride, at = u64(n_words), u64(word)
+    o = u64(word * WORD_ENTRIES)
+    if n >= 8:
+        for i in range(u64(begin), u64(end)):
+            record = records[i]
+            codes = words[u64(u32(record)) * stride + at]
+            add_word(histogram, o, codes, unpack_record(record))
+    else:
+        for i in range(u64(begin), u64(end)):
+            record = records[i]
+            codes = words[u64(u32(record)) * stride + at]
+            add_partial_word(histogram, o, codes, unpack_record(record), n)
+
+
+@kernel
+def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, packed, queue):
+    while True:
+        k = atomic_add(queue, 0, 1)
+        if k >= begin.size:
+            break
+        packed[k, :] = 0
+        add_rows(words, n_features, records, begin[k], end[k], packed[k])
+
+
+def as_words(codes: Codes) -> np.ndarray:
+    """The row-major codes as one flat array of 64-bit words."""
+    return codes.rows.reshape(-1).view(np.uint64)
+
+
+def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+    n_features = codes.columns.shape[0]
+    n_words = codes.rows.shape[1] // 8
+    packed = np.empty((len(begin), n_words * WORD_ENTRIES), np.int64)
+    threads = min(threads_for(records.size * n_features), max(1, len(begin)))
+    args = (as_words(codes), n_features, records, begin, end, packed, np.zeros(8, np.int64))
+    run(_worker, threads, *args)
+    return unpack(packed.reshape(len(begin), n_words * 8, STRIDE)[:, :n_features, :N_SLOTS])
+
+
+def unpack(packed: np.ndarray) -> np.ndarray:
+    """Packed sums, shape (n, features, bins), to the two int32 planes of the contract."""
+    return np.stack([packed >> 32, packed & 0xFFFFFFFF], axis=1).astype(np.int32)
+
+
+def pack(planes: np.ndarray) -> np.ndarray:
+    """The inverse of ``unpack``."""
+    return (planes[:, 0].astype(np.int64) << 32) + planes[:, 1]

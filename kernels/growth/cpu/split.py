@@ -1,0 +1,285 @@
+"""Best split (contract: ``kernels.growth.split``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.team import atomic_add, run, threads_for
+from ...runtime.dtypes import (
+    ALONE,
+    CODE_WORDS,
+    MISSING,
+    N_SLOTS,
+    NUMERIC,
+    ORDERED,
+    CategorySplits,
+    NodeBounds,
+    Splits,
+)
+from ...scalars.bounds import bounded_score, bounded_value, keeps_order
+from ...scalars.gain import newton_score
+from ...scalars.primitives import bits_of, float_of
+from ..frontier import NO_GAIN
+from .category_arrangement import COUNTS, N_LINES, PLACES, SUMS, arrange, fill_left_codes
+from .histogram import pack
+
+i32, i64 = np.int32, np.int64
+LOW = i64(0xFFFFFFFF)
+NOWHERE = 2**31 - 1
+
+
+@inner
+def _prefix_sums(histogram, n_bins, is_alone, prefix):
+    """What is on the left of each candidate: all bins up to one, or that one alone."""
+    if is_alone:
+        for b in range(n_bins):
+            prefix[b] = histogram[b]
+        return
+    total = i64(0)
+    for b in range(n_bins):
+        total += histogram[b]
+        prefix[b] = total
+
+
+@inner
+def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
+    """Score of every split with ``extra`` (the missing rows, or 0) on the left.
+
+    The sums fit 32 bits: converting from int32 vectorises where converting from int64 does not.
+    """
+    least = i32(least_h)
+    for b in range(n_bins):
+        left = prefix[b] + extra
+        right = total - left
+        left_g, left_h = i32(left >> i64(32)), i32(left & LOW)
+        right_g, right_h = i32(right >> i64(32)), i32(right & LOW)
+        score = newton_score(float(left_g), float(left_h), l2) + newton_score(
+            float(right_g), float(right_h), l2
+        )
+        scores[b] = score if min(left_h, right_h) >= least else NO_GAIN
+
+
+@inner
+def _bounded_scores(prefix, n_bins, extra, total, limits, scores):
+    """The same where children's values are bounded or ordered (see ``best_of_feature``)."""
+    least_h, l2, low, high, direction = limits
+    for b in range(n_bins):
+        left = prefix[b] + extra
+        right = total - left
+        left_g, left_h = float(left >> i64(32)), float(left & LOW)
+        right_g, right_h = float(right >> i64(32)), float(right & LOW)
+        scores[b] = NO_GAIN
+        if min(left_h, right_h) >= least_h:
+            left_value = bounded_value(left_g, left_h, l2, low, high)
+            right_value = bounded_value(right_g, right_h, l2, low, high)
+            if keeps_order(left_value, right_value, direction):
+                scores[b] = bounded_score(left_g, left_h, l2, low, high) + bounded_score(
+                    right_g, right_h, l2, low, high
+                )
+
+
+@inner
+def _require_rows(counts, prefix, n_bins, is_alone, side, total, n_rows, least, scores):
+    """Strike out the splits that leave a child with fewer than ``least`` rows.
+
+    Missing rows whose sums are zero (``side`` is -1) follow the larger hessian.
+    """
+    values = 0
+    for b in range(n_bins):
+        values = counts[b] if is_alone else values + counts[b]
+        missing_left = 2 * (prefix[b] & LOW) > (total & LOW) if side < 0 else side == 1
+        left = values + counts[MISSING] if missing_left else values
+        if left < least or n_rows - left < least:
+            scores[b] = NO_GAIN
+
+
+@inner
+def _largest_of_any(scores, n):
+    best = NO_GAIN
+    for b in range(n):
+        best = max(best, scores[b])
+    return best
+
+
+@inner
+def _largest(scores, n):
+    """The largest score. Without bounds no score is negative but -inf, so the bits of the scores,
+    as integers, are in the order of the scores, and their maximum vectorises."""
+    best = bits_of(NO_GAIN)
+    for b in range(n):
+        best = max(best, bits_of(scores[b]))
+    return float_of(best)
+
+
+@inner
+def _first(scores, n, value):
+    at = i32(NOWHERE)
+    for b in range(n):
+        at = min(at, i32(b) if scores[b] == value else i32(NOWHERE))
+    return at
+
+
+@inner
+def best_of_feature(
+    histogram, n_bins, is_alone, total, limits, counts, n_rows, least_rows, prefix, scores
+):
+    """The best split of one feature: (score, bin, missing_left, packed left sums).
+
+    ``histogram`` and ``total`` are packed; ``is_alone`` tells that a bin is cut off alone, not
+    with all bins below it; ``limits`` are the node's (least_h, l2, low, high) and
+    the feature's direction; ``counts`` is empty where rows need not be counted.
+    """
+    least_h, l2, low, high, direction = limits
+    bounded = direction != 0 or low > NO_GAIN or high < -NO_GAIN
+    missing = histogram[MISSING]
+    _prefix_sums(histogram, n_bins, is_alone, prefix)
+    best, best_bin, missing_left, left = NO_GAIN, -1, 0, i64(0)
+    for side in range(2):
+        if side == 1 and missing == 0:
+            break
+        extra = missing if side == 1 else i64(0)
+        if bounded:
+            _bounded_scores(prefix, n_bins, extra, total, limits, scores)
+        else:
+            _scores(prefix, n_bins, extra, total, least_h, l2, scores)
+        if counts.size > 0:
+            known = -1 if missing == 0 else side
+            _require_rows(
+                counts, prefix, n_bins, is_alone, known, total, n_rows, least_rows, scores
+            )
+        score = _largest_of_any(scores, n_bins) if bounded else _largest(scores, n_bins)
+        if score > NO_GAIN and score >= best:
+            b = _first(scores, n_bins, score)
+            if score > best or b < best_bin:
+                best, best_bin, missing_left, left = score, b, side, prefix[b] + extra
+    if missing == 0 and best_bin >= 0 and 2 * (left & LOW) > (total & LOW):
+        missing_left = 1
+    return best, best_bin, missing_left, left
+
+
+@kernel
+def _worker(
+    thread,
+    n_threads,
+    barrier,
+    histograms,
+    n_bins,
+    totals,
+    least_h,
+    l2,
+    allowed,
+    counts,
+    min_samples_leaf,
+    bounds,
+    categories,
+    best,
+    queue,
+):
+    prefix = np.empty(N_SLOTS, np.int64)
+    lines = np.empty((N_LINES, N_SLOTS), np.int64)
+    scores = np.empty(N_SLOTS, np.float64)
+    while True:
+        k = atomic_add(queue, 0, 1)
+        if k >= totals.shape[0]:
+            break
+        total = (totals[k, 0] << i64(32)) + totals[k, 1]
+        best.score[k] = NO_GAIN
+        best.feature[k] = best.bin[k] = -1
+        best.missing_left[k] = best.left_g[k] = best.left_h[k] = 0
+        for f in range(n_bins.size):
+            if allowed[k, f] == 0:
+                continue
+            row_counts = counts[k, f] if counts.size > 0 else counts.reshape(-1)
+            n_rows = row_counts.sum()
+            direction = bounds.monotone[f]
+            bins = histograms[k, f]
+            n_used = i64(n_bins[f])
+            regularisation = l2[k]
+            kind = categories.kind[f]
+            if kind != NUMERIC:
+                least, smoothing = categories.least_h[k], categories.smoothing[k]
+                n_used = arrange(
+                    bins, n_used, total, kind == ALONE, least, smoothing, row_counts, scores, lines
+                )
+                bins = lines[SUMS]
+                row_counts = lines[COUNTS, : row_counts.size]
+                regularisation = categories.l2[k] if kind == ORDERED else regularisation
+            score, b, missing_left, left = best_of_feature(
+                bins,
+                n_used,
+                kind == ALONE,
+                total,
+                (least_h[k], regularisation, bounds.low[k], bounds.high[k], direction),
+                row_counts,
+                n_rows,
+                min_samples_leaf,
+                prefix,
+                scores,
+            )
+            if score > best.score[k]:
+                best.score[k] = score
+                best.feature[k] = f
+                best.bin[k] = b
+                best.missing_left[k] = missing_left
+                best.left_g[k] = left >> i64(32)
+                best.left_h[k] = left & LOW
+                if best.left_codes.size > 0:
+                    best.left_codes[k, :] = 0
+                if kind != NUMERIC:
+                    best.bin[k] = -1
+                    fill_left_codes(
+                        lines[PLACES], n_bins[f], b, missing_left, kind == ALONE, best.left_codes[k]
+                    )
+
+
+def split(
+    histograms: Any,
+    n_bins: Any,
+    totals: Any,
+    least_h: Any,
+    l2: Any,
+    allowed: Any,
+    counts: Any,
+    min_samples_leaf: int,
+    bounds: NodeBounds | None = None,
+    categories: CategorySplits | None = None,
+) -> Splits:
+    n_sets = 0 if categories is None else len(totals)
+    if categories is None:
+        none = np.zeros(len(totals))
+        categories = CategorySplits(
+            np.zeros(n_bins.size, np.int32), none.astype(np.int64), none, none
+        )
+    n = len(totals)
+    if bounds is None:
+        high = np.full(n, np.inf)
+        bounds = NodeBounds(np.zeros(n_bins.size, np.int8), -high, high)
+    best = Splits(
+        score=np.empty(n, np.float64),
+        feature=np.empty(n, np.int32),
+        bin=np.empty(n, np.int32),
+        missing_left=np.empty(n, np.uint8),
+        left_g=np.empty(n, np.int64),
+        left_h=np.empty(n, np.int64),
+        left_codes=np.zeros((n_sets, CODE_WORDS), np.uint32),
+    )
+    run(
+        _worker,
+        min(threads_for(histograms.size), max(1, n)),
+        pack(histograms),
+        n_bins,
+        totals,
+        least_h,
+        l2,
+        allowed,
+        counts.astype(np.int64),
+        min_samples_leaf,
+        bounds,
+        categories,
+        best,
+        np.zeros(8, np.int64),
+    )
+    return best

@@ -1,0 +1,123 @@
+"""Best split of a feature without categories and constraints, for ``grow``: the result of
+``best_of_feature``, found with fewer divisions.
+
+The candidates are compared in float32, eight at a time and with one division each. Only those
+that come close to the best, nearly always one, get the score that counts, in float64; not those
+of empty bins, which repeat the one before, which wins the tie.
+
+    2**31 > |g|, h and l2      so no product leaves float32
+    16 roundings of 2**-24     are the relative error of an approximate score, below ``MARGIN / 2``
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compilation import inner
+from ...runtime.cpu.running_sums import LANES, running_sums
+from ...runtime.dtypes import MISSING
+from ...scalars.gain import newton_score
+from ...scalars.primitives import bits_of_float32, float32_of
+from ..frontier import NO_GAIN
+
+f32, i32, i64, u64 = np.float32, np.int32, np.int64, np.uint64
+LOW = i64(0xFFFFFFFF)
+NOWHERE = 2**31 - 1
+LARGEST_L2 = 2.0**31
+MARGIN = 2.0**-18
+BLOCK = 32
+"""Candidates are filled up to a multiple of this, which spares the loops their remainders."""
+N_CANDIDATES = 256
+
+
+@inner
+def _candidates(histogram, n_bins, prefix):
+    """The sums on the left of the cuts behind the bins; how many blocks they fill."""
+    n = (n_bins + LANES - 1) // LANES * LANES
+    total = running_sums(histogram, n, prefix)
+    n_blocks = (n + BLOCK - 1) // BLOCK
+    for b in range(n, n_blocks * BLOCK):
+        prefix[b] = total
+    return n_blocks
+
+
+@inner
+def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
+    """Scores of the candidates with ``extra`` on the left, -1 where a child is too small; the
+    largest one. The bits of -1 are below those of all other scores, which are in the order of the
+    scores."""
+    least = i32(least_h)
+    total_g, total_h = i32(total >> i64(32)), i32(total & LOW)
+    l2 = f32(l2)
+    best = bits_of_float32(f32(-1.0))
+    for b in range(n_blocks * BLOCK):
+        left = prefix[b] + extra
+        left_g, left_h = i32(left >> i64(32)), i32(left & LOW)
+        right_g, right_h = i32(total_g - left_g), i32(total_h - left_h)
+        gl, gr = f32(left_g), f32(right_g)
+        hl, hr = f32(left_h) + l2, f32(right_h) + l2
+        score = (gl * gl * hr + gr * gr * hl) / (hl * hr)
+        score = score if min(left_h, right_h) >= least else f32(-1.0)
+        scores[b] = score
+        best = max(best, bits_of_float32(score))
+    return float32_of(i32(best))
+
+
+@inner
+def at_least(scores, n_blocks, bound):
+    """The first score not below ``bound``, and how many there are."""
+    first, count = i32(NOWHERE), i32(0)
+    for b in range(n_blocks * BLOCK):
+        is_close = scores[b] >= bound
+        first = min(first, i32(b) if is_close else i32(NOWHERE))
+        count += i32(1) if is_close else i32(0)
+    return first, count
+
+
+@inner
+def _exact(left, total, l2):
+    right = total - left
+    return newton_score(float(left >> i64(32)), float(left & LOW), l2) + newton_score(
+        float(right >> i64(32)), float(right & LOW), l2
+    )
+
+
+@inner
+def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
+    """The best split of one feature: (score, bin, missing_left, packed left sums).
+
+    As ``best_of_feature``, but of a score below ``floor`` there may be a bound only: no split has
+    a higher score, and the bin is -1. ``l2`` is at most ``LARGEST_L2``; entries behind the last
+    bin are zero up to a multiple of ``LANES``; the scratch has N_CANDIDATES entries, int64 and
+    float32.
+    """
+    missing = histogram[MISSING]
+    n_blocks = _candidates(histogram, n_bins, prefix)
+    best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
+    limit = NO_GAIN
+    for side in range(2):
+        if side == 1 and missing == 0:
+            break
+        extra = missing if side == 1 else i64(0)
+        top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
+        if top < f32(0.0):
+            continue
+        limit = max(limit, float(top) * (1.0 + MARGIN))
+        if float(top) * (1.0 + MARGIN) < floor:
+            continue
+        bound = f32(float(top) * (1.0 - MARGIN))
+        first, count = at_least(scores, n_blocks, bound)
+        k = u64(first)
+        while count > 0:
+            if scores[k] >= bound:
+                count -= 1
+                if k == 0 or histogram[k] != 0:
+                    score = _exact(prefix[k] + extra, total, l2)
+                    if score > best or (score == best and i64(k) < at):
+                        best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
+            k += u64(1)
+    if best == NO_GAIN or best < floor:
+        return limit, i64(-1), i64(0), i64(0)
+    if missing == 0 and 2 * (left & LOW) > (total & LOW):
+        missing_left = i64(1)
+    return best, at, missing_left, left

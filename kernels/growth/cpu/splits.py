@@ -1,0 +1,291 @@
+"""The best splits of the nodes of a round, feature by feature."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compilation import inner
+from ...runtime.cpu.team import atomic_add
+from ...runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
+from .. import frontier as fr
+from ..features import allow_features
+from ..limits import (
+    can_split,
+    category_l2,
+    category_least_h,
+    category_smoothing,
+    direction_of,
+    kind_of,
+    l2_of,
+    least_h,
+)
+from ..nodes import settle
+from .bundles import expand
+from .category_arrangement import COUNTS, PLACES, SUMS, arrange, fill_left_codes
+from .few import best_of_few_rows
+from .histogram import STRIDE, add_rows, add_used, clear_used, subtract_used
+from .rows import has_few_rows
+from .split import best_of_feature
+from .split_plain import LARGEST_L2, best_of_plain
+from .tables import EVALUATE, RECHECK
+
+u64, i64 = np.uint64, np.int64
+LOW = i64(0xFFFFFFFF)
+
+
+@inner
+def evaluate(thread, n_threads, table, frontier, params, work):
+    """One thread alone goes on with the best split of a pair's words before, which spares the
+    exact scores of most later features; several threads leave one in every word."""
+    slots = table.layout.column_slots
+    n_words = work.best.shape[1]
+    n_tasks = frontier.state[fr.N_PAIRS] * n_words
+    while True:
+        task = atomic_add(work.counts, EVALUATE, 1)
+        if task >= n_tasks:
+            break
+        p = task // n_words
+        word = task - p * n_words
+        first = 8 * word
+        last = min(first + 8, slots.size)
+        pair = frontier.pairs[p]
+        best = work.best[p, word]
+        best[0].score = best[1].score = fr.NO_GAIN
+        if n_threads == 1:
+            best = work.best[p, 0]
+        if has_few_rows(frontier, params, pair):
+            best_of_few_rows(thread, table, frontier, params, work, pair.build, word, best[0])
+            if pair.sibling >= 0:
+                best_of_few_rows(thread, table, frontier, params, work, pair.sibling, word, best[1])
+            continue
+        built = work.histograms[frontier.nodes[pair.build].slot]
+        for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
+            add_used(slots, first, last, built, work.partials[q])
+        _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
+        if pair.sibling >= 0:
+            rest = work.histograms[frontier.nodes[pair.sibling].slot]
+            subtract_used(slots, first, last, rest, built)
+            _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
+
+
+@inner
+def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
+    """Make the best split of a node by eight features ``best``, if it is better, without counting
+    rows."""
+    if not can_split(frontier, params, x):
+        return
+    allowed = work.allowed[thread]
+    allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+    no_counts = work.row_counts[thread, :0]
+    limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
+    is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+    total = (frontier.nodes[x].g << i64(32)) + frontier.nodes[x].h
+    bounds = work.bounds[frontier.nodes[x].slot]
+    layout = table.layout
+    last = min(8 * word + 8, layout.column_begin.size - 1)
+    for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
+        f = layout.column_features[k]
+        if allowed[f] == 1:
+            feature = layout.features[f]
+            o = feature.column * STRIDE
+            bins = histogram[o : o + N_SLOTS]
+            if feature.stride != 0:
+                expand(bins, feature, work.expanded[thread])
+                bins = work.expanded[thread]
+            if is_plain:
+                bounds[f] = _best_of_plain(
+                    bins, feature.n_bins, f, total, limits,
+                    work.prefix[thread], work.approximate[thread], best,
+                )  # fmt: skip
+                continue
+            found = work.found[thread]
+            _best_of_feature(
+                thread, table, frontier, params, work, x, limits, bins, f, no_counts, found
+            )
+            if _is_better(found, best):
+                _copy_best(found, best)
+
+
+@inner
+def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
+    """Make a feature's best split ``best`` if it is better, or as good and of a lower feature; the
+    bound of its score (see ``best_of_plain``)."""
+    score, bin_, missing_left, left = best_of_plain(
+        bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
+    )
+    if bin_ >= 0 and (score > best.score or (score == best.score and f < best.feature)):
+        best.score = score
+        best.feature = f
+        best.bin = bin_
+        best.missing_left = missing_left
+        best.left = left
+    return score
+
+
+@inner
+def _is_better(found, best):
+    """Ties go to the lowest feature, whatever the order of the columns."""
+    if found.score == best.score:
+        return found.score > fr.NO_GAIN and found.feature < best.feature
+    return found.score > best.score
+
+
+@inner
+def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, row_counts, best):
+    """Best split of a node by one feature; ``limits`` are the node's least_h and l2,
+    ``row_counts`` is empty or has counts by code."""
+    node = frontier.nodes[x]
+    n_bins = table.layout.features[f].n_bins
+    total = (node.g << i64(32)) + node.h
+    least_h, l2 = limits
+    kind = kind_of(frontier, f)
+    lines = work.arranged[thread]
+    n_used = n_bins
+    if kind != NUMERIC:
+        least, smoothing = (
+            category_least_h(frontier, params, x),
+            category_smoothing(frontier, params, x),
+        )
+        n_used = arrange(
+            bins, n_bins, total, kind == ALONE, least, smoothing, row_counts,
+            work.scores[thread], lines,
+        )  # fmt: skip
+        bins = lines[SUMS]
+        row_counts = lines[COUNTS, : row_counts.size]
+        if kind == ORDERED:
+            l2 = category_l2(frontier, params, x)
+    best.feature = f
+    best.score, best.bin, best.missing_left, best.left = best_of_feature(
+        bins,
+        n_used,
+        kind == ALONE,
+        total,
+        (
+            least_h,
+            l2,
+            node.low,
+            node.high,
+            direction_of(frontier, f),
+        ),
+        row_counts,
+        node.end - node.begin,
+        params.min_samples_leaf,
+        work.prefix[thread],
+        work.scores[thread],
+    )
+    if kind != NUMERIC and best.bin >= 0:
+        fill_left_codes(
+            lines[PLACES], n_bins, best.bin, best.missing_left, kind == ALONE, best.codes
+        )
+        best.bin = -1
+
+
+@inner
+def _copy_best(source, target):
+    target.score = source.score
+    target.feature = source.feature
+    target.bin = source.bin
+    target.missing_left = source.missing_left
+    target.left = source.left
+    if source.bin < 0:
+        for w in range(CODE_WORDS):
+            target.codes[w] = source.codes[w]
+
+
+@inner
+def _count_rows(column, records, node, row_counts):
+    row_counts[:] = 0
+    for i in range(node.begin, node.end):
+        row_counts[column[records[i] & u64(0xFFFFFFFF)]] += 1
+
+
+@inner
+def recheck(thread, table, frontier, params, work):
+    """Find splits that leave enough rows (see ``Frontier.recheck``)."""
+    n_features = table.layout.features.size
+    n_columns = table.layout.column_begin.size - 1
+    by_feature, counted = work.by_feature[thread], work.counted[thread]
+    allowed, row_counts = work.allowed[thread], work.row_counts[thread]
+    while True:
+        k = atomic_add(work.counts, RECHECK, 1)
+        if k >= frontier.state[fr.N_RECHECK]:
+            break
+        x = frontier.recheck[k]
+        node = frontier.nodes[x]
+        records = table.records[node.depth & 1]
+        limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
+        is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+        histogram = work.spare[thread]
+        has_bounds = is_plain and node.slot >= 0
+        if node.slot >= 0:
+            histogram = work.histograms[node.slot]
+        else:
+            clear_used(table.layout.column_slots, 0, n_columns, histogram, histogram)
+            add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
+        allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+        f = i64(0)
+        counting = False
+        while True:
+            first, last = (f, f + 1) if counting else (i64(0), n_features)
+            for f in range(first, last):
+                counted[f] = 1 if counting or allowed[f] == 0 else 0
+                by_feature[f].score = fr.NO_GAIN
+                if allowed[f] == 1:
+                    if has_bounds and not counting:
+                        by_feature[f].score = work.bounds[node.slot, f]
+                        continue
+                    feature = table.layout.features[f]
+                    o = feature.column * STRIDE
+                    bins = histogram[o : o + N_SLOTS]
+                    if feature.stride != 0:
+                        expand(bins, feature, work.expanded[thread])
+                        bins = work.expanded[thread]
+                    counts = row_counts if counting else row_counts[:0]
+                    best = by_feature[f]
+                    _best_of_feature(
+                        thread, table, frontier, params, work, x, limits, bins, f, counts, best
+                    )
+            f = i64(0)
+            for other in range(1, n_features):
+                if by_feature[other].score > by_feature[f].score:
+                    f = i64(other)
+            if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
+                break
+            _count_rows(table.columns[f], records, node, row_counts)
+            counting = True
+        _copy_best(by_feature[f], work.rechecked[k])
+
+
+@inner
+def _settle(frontier, params, x, best):
+    node = frontier.nodes[x]
+    node.feature = best.feature
+    node.bin = best.bin
+    node.missing_left = best.missing_left
+    node.left_g = best.left >> i64(32)
+    node.left_h = best.left & LOW
+    if best.bin < 0 and best.score > fr.NO_GAIN:
+        for w in range(CODE_WORDS):
+            frontier.left_codes[x, w] = best.codes[w]
+    settle(frontier, params, x, best.score)
+
+
+@inner
+def settle_nodes(frontier, params, work):
+    """Settle the new nodes on the best of their words, which stand in the order of features,
+    then the rechecked ones."""
+    n_words = work.best.shape[1]
+    for p in range(frontier.state[fr.N_PAIRS]):
+        pair = frontier.pairs[p]
+        for child in range(2):
+            x = pair.build if child == 0 else pair.sibling
+            if x < 0:
+                continue
+            word = 0
+            for w in range(1, n_words):
+                if _is_better(work.best[p, w, child], work.best[p, word, child]):
+                    word = w
+            _settle(frontier, params, x, work.best[p, word, child])
+    for k in range(frontier.state[fr.N_RECHECK]):
+        _settle(frontier, params, frontier.recheck[k], work.rechecked[k])
+    frontier.state[fr.N_RECHECK] = 0

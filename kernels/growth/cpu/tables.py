@@ -1,0 +1,136 @@
+"""The rows of trees that grow on the CPU, the tasks of a round, and the scratch of the threads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.cpu.team import CACHE_LINE
+from ...runtime.dtypes import CODE_WORDS, N_SLOTS
+from ..frontier import Frontier
+from .bundles import Layout
+from .category_arrangement import N_LINES
+from .histogram import WORD_ENTRIES
+from .partition import PIECE, RUN
+from .split_plain import N_CANDIDATES
+
+PIECES_PER_THREAD = 4
+
+# Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
+# from (reset while no thread uses them), and the numbers of tasks.
+PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES = (
+    k * CACHE_LINE for k in range(7)
+)
+
+_I = np.int64
+TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I)])
+"""Rows to partition, all of a node or a part of it."""
+PIECE_OF_ROWS = np.dtype([("pair", _I), ("begin", _I), ("end", _I), ("partial", _I)])
+"""Rows to add up: a node's first piece into its slot (partial is -1), the others apart."""
+BEST = np.dtype(
+    [
+        ("score", np.float64),
+        ("feature", _I),
+        ("bin", _I),
+        ("missing_left", _I),
+        ("left", _I),
+        ("codes", np.uint32, (CODE_WORDS,)),
+    ]
+)
+"""The best split among some features; ``left`` is packed, ``codes`` are those on the left of a
+split by categories, whose bin is -1."""
+
+
+class Table(NamedTuple):
+    """The rows: codes as columns and in the layout for histograms, both buffers of records.
+
+    A node's records are in the buffer ``depth & 1``.
+    """
+
+    columns: np.ndarray
+    layout: Layout
+    records: tuple[np.ndarray, np.ndarray]
+
+
+class Work(NamedTuple):
+    """Tasks of the round, histograms, and scratch of the threads.
+
+    tasks : TASK; pieces : PIECE_OF_ROWS; counts : see above.
+    filled : int64, (expansions, 2)
+        Rows placed so far on the left and on the right.
+    partial_range : int64, (pairs, 2)
+        Lines of ``partials`` that belong to the pair's first node.
+    histograms, partials : packed, a line each.
+    bounds : float64, (histograms, features)
+        No split of the histogram's node by that feature has a higher score.
+    best : BEST, (pairs, words, 2)
+        For the pair's two nodes, among the features of a word.
+    rechecked : BEST, one a rechecked node.
+    few : a word of a histogram, zero between its uses.
+    spare : packed histogram; like all below it has a line for each thread.
+    """
+
+    counts: np.ndarray
+    tasks: np.ndarray
+    filled: np.ndarray
+    pieces: np.ndarray
+    partial_range: np.ndarray
+    histograms: np.ndarray
+    partials: np.ndarray
+    bounds: np.ndarray
+    best: np.ndarray
+    rechecked: np.ndarray
+    spare: np.ndarray
+    found: np.ndarray
+    by_feature: np.ndarray
+    counted: np.ndarray
+    allowed: np.ndarray
+    features: np.ndarray
+    hashes: np.ndarray
+    side: np.ndarray
+    expanded: np.ndarray
+    prefix: np.ndarray
+    scores: np.ndarray
+    approximate: np.ndarray
+    few: np.ndarray
+    bin_of: np.ndarray
+    row_counts: np.ndarray
+    arranged: np.ndarray
+
+
+def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads: int) -> Work:
+    """For a batch of trees of certain sizes."""
+    n_features = layout.features.size
+    n_words = (layout.column_begin.size + 6) // 8
+    capacity = frontier.nodes.size
+    n_slots = frontier.free_slots.size
+    n_partials = PIECES_PER_THREAD * n_threads + 1
+    return Work(
+        counts=np.zeros(8 * CACHE_LINE, np.int64),
+        tasks=np.empty(capacity + n_records // PIECE + 1, TASK),
+        filled=np.zeros(2 * capacity, np.int64),
+        pieces=np.empty(capacity + n_partials, PIECE_OF_ROWS),
+        partial_range=np.empty((capacity, 2), np.int64),
+        histograms=np.empty((n_slots, n_words * WORD_ENTRIES), np.int64),
+        partials=np.empty((n_partials, n_words * WORD_ENTRIES), np.int64),
+        bounds=np.empty((n_slots, n_features), np.float64),
+        best=np.empty((capacity, n_words, 2), BEST),
+        rechecked=np.empty(capacity, BEST),
+        spare=np.empty((n_threads, n_words * WORD_ENTRIES), np.int64),
+        found=np.empty(n_threads, BEST),
+        by_feature=np.empty((n_threads, n_features), BEST),
+        counted=np.empty((n_threads, n_features), np.uint8),
+        allowed=np.empty((n_threads, n_features), np.uint8),
+        features=np.empty((n_threads, n_features), np.int64),
+        hashes=np.empty((n_threads, n_features), np.uint64),
+        side=np.empty((n_threads, 2, RUN), np.uint64),
+        expanded=np.empty((n_threads, N_SLOTS), np.int64),
+        prefix=np.empty((n_threads, N_SLOTS), np.int64),
+        scores=np.empty((n_threads, N_SLOTS), np.float64),
+        approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
+        few=np.zeros((n_threads, WORD_ENTRIES), np.int64),
+        bin_of=np.empty((n_threads, N_CANDIDATES), np.uint8),
+        row_counts=np.empty((n_threads, N_SLOTS), np.int64),
+        arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
+    )

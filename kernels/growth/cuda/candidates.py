@@ -1,0 +1,163 @@
+"""The best split of one node by one feature, compared by a block in shared memory.
+
+The sums of g and h of a bin are packed in one int64, ``g << 32 | h``: h is not negative and
+neither sum leaves 32 bits, so one addition serves both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
+from ...runtime.cuda.target import block_size, cuda, device_function
+from ...runtime.dtypes import MISSING, N_SLOTS
+from ...scalars.bounds import bounded_score, bounded_value, keeps_order
+from ...scalars.gain import newton_score
+
+i32, i64, f64 = np.int32, np.int64, np.float64
+
+BLOCK = block_size(64)
+"""Threads of a block that calls these functions."""
+OWN = N_SLOTS // BLOCK
+"""Neighbouring bins of one thread."""
+NO_SPLIT = -np.inf
+LOW = i64(0xFFFFFFFF)
+S32 = i64(32)
+
+
+@device_function
+def packed(g, h):
+    """Two sums in one."""
+    return (i64(g) << S32) + i64(h)
+
+
+@device_function
+def score_of(left, total, limits):
+    """Score of a split by its packed sums; ``NO_SPLIT`` if a child is too light."""
+    least_h, l2, _, _, _, _ = limits
+    right = total - left
+    left_h = i32(left & LOW)
+    right_h = i32(right & LOW)
+    if left_h < least_h or right_h < least_h:
+        return NO_SPLIT
+    return newton_score(f64(i32(left >> S32)), f64(left_h), l2) + newton_score(
+        f64(i32(right >> S32)), f64(right_h), l2
+    )
+
+
+@device_function
+def bounded_score_of(left, total, limits):
+    """The same where the children's values are bounded and ordered."""
+    least_h, l2, _, low, high, direction = limits
+    right = total - left
+    left_h = i32(left & LOW)
+    right_h = i32(right & LOW)
+    if left_h < least_h or right_h < least_h:
+        return NO_SPLIT
+    left_g = f64(i32(left >> S32))
+    right_g = f64(i32(right >> S32))
+    left_value = bounded_value(left_g, f64(left_h), l2, low, high)
+    right_value = bounded_value(right_g, f64(right_h), l2, low, high)
+    if not keeps_order(left_value, right_value, direction):
+        return NO_SPLIT
+    return bounded_score(left_g, f64(left_h), l2, low, high) + bounded_score(
+        right_g, f64(right_h), l2, low, high
+    )
+
+
+@device_function
+def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, t):
+    """Bring the score and the number of the best candidate to the front of ``scores`` and
+    ``numbers``, and the packed sums on its left to ``lefts``.
+
+    A thread owns ``OWN`` neighbouring bins. It adds them up, the threads scan their sums, and
+    it walks through its bins again with the sums of all bins below them. The candidate with
+    bin b and missing values on the right has number 2 b, on the left 2 b + 1. Where a category
+    is cut off ``alone``, nothing below it counts.
+
+    Parameters
+    ----------
+    bins : int64, shape (N_SLOTS,)
+        Packed sums.
+    rows : int32, shape (N_SLOTS,)
+        Rows of each bin, of which a child needs ``least_rows``; not looked at if this is 0.
+    n_used : int
+        Bins that hold values.
+    limits : tuple
+        ``least_h``, ``l2``, whether values are bounded, their bounds, and the monotone
+        constraint.
+    scratch : tuple
+        ``below`` and ``rows_below`` (int64), ``scores`` (float64), ``numbers`` (int32), an entry
+        a thread, and ``lefts`` (int64), one entry.
+    """
+    below, rows_below, scores, numbers, lefts = scratch
+    bounded = limits[2]
+    counted = least_rows > 0
+    best = NO_SPLIT
+    best_number = NOWHERE
+    best_left = i64(0)
+    own = i64(0)
+    own_rows = i64(0)
+    for b in range(t * OWN, min((t + 1) * OWN, MISSING)):
+        own += bins[b]
+        if counted:
+            own_rows += i64(rows[b])
+    below[t] = own
+    inclusive_scan(below, t)
+    left = below[t] - own
+    missing = bins[MISSING]
+    rows_left = i64(0)
+    rows_missing = i64(0)
+    rows_total = i64(0)
+    if counted:
+        rows_below[t] = own_rows
+        inclusive_scan(rows_below, t)
+        rows_left = rows_below[t] - own_rows
+        rows_missing = i64(rows[MISSING])
+        rows_total = rows_below[BLOCK - 1] + rows_missing
+    last = 2 * min((t + 1) * OWN, n_used)
+    for number in range(2 * t * OWN, last):  # one loop: one copy of the scores' code
+        b = number >> 1
+        side = number & 1
+        if side == 0:
+            if alone:
+                left = i64(0)
+                rows_left = i64(0)
+            left += bins[b]
+            if counted:
+                rows_left += i64(rows[b])
+        if missing == 0:  # the heavier child's side alone
+            heavier = 1 if 2 * (left & LOW) > (total & LOW) else 0
+            if side != heavier:
+                continue
+        candidate = left + side * missing
+        on_left = rows_left + side * rows_missing
+        if bounded:
+            value = bounded_score_of(candidate, total, limits)
+        else:
+            value = score_of(candidate, total, limits)
+        enough = min(on_left, rows_total - on_left) >= least_rows
+        if value > best and (enough or not counted):
+            best = value
+            best_number = i32(number)
+            best_left = candidate
+    scores[t] = best
+    numbers[t] = best_number
+    best_to_front(scores, numbers, t)
+    if numbers[0] == best_number and best_number != NOWHERE:
+        lefts[0] = best_left
+    cuda.syncthreads()
+
+
+@device_function
+def best_feature(scores_of_features, first, n_features, scores, features, t):
+    """Bring the best of a node's features and its score to the front; NOWHERE: there is none."""
+    best = NO_SPLIT
+    best_number = NOWHERE
+    for f in range(t, n_features, BLOCK):
+        if scores_of_features[first + f] > best:
+            best = scores_of_features[first + f]
+            best_number = i32(f)
+    scores[t] = best
+    features[t] = best_number
+    best_to_front(scores, features, t)

@@ -1,0 +1,280 @@
+"""What one block decides between the launches over rows, all of it on the device.
+
+The control of growth (``kernels.growth.order`` and its neighbours) is compiled for the device as it
+is. What concerns a tree or a node alone is shared among the threads of the first block, and so is
+the plan of the next launch: the tiles of rows that its blocks take in turn. What changes common
+tables is left to its first thread. Further blocks, without which Numba would warn, have nothing to
+do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import callable_from_python
+from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
+from .. import (
+    features as growth_features,
+)
+from .. import frontier as fr
+from .. import (
+    limits as growth_limits,
+)
+from .. import (
+    nodes as growth_nodes,
+)
+from .. import (
+    numbering as growth_numbering,
+)
+from .. import (
+    order as growth_order,
+)
+from .partition import TILE as PARTITION_TILE
+from .plan import BLOCK, count_tiles, fair_size, write_tiles
+from .tables import IS_DONE, N_LOOKED, N_TILES, frontier_of, params_of
+
+i64 = np.int64
+
+WARP = 32
+
+
+def control(function: Any) -> Any:
+    """A function of the control as a kernel calls it."""
+    return callable_from_python(function) if is_simulated() else function
+
+
+start = control(growth_nodes.start)
+simulate = control(growth_order.simulate)
+open_needed = control(growth_order.open_needed)
+commit = control(growth_nodes.commit)
+release = control(growth_nodes.release)
+take_gain = control(growth_nodes.take_gain)
+forget_choice = control(growth_numbering.forget_choice)
+number_nodes = control(growth_numbering.number_nodes)
+inherit_leaf = control(growth_numbering.inherit_leaf)
+can_split = control(growth_limits.can_split)
+least_h = control(growth_limits.least_h)
+l2_of = control(growth_limits.l2_of)
+category_least_h = control(growth_limits.category_least_h)
+category_l2 = control(growth_limits.category_l2)
+category_smoothing = control(growth_limits.category_smoothing)
+allow_features = control(growth_features.allow_features)
+
+
+@device_function
+def tree_of_thread(t):
+    """The first tree of a thread: neighbouring trees, which may take different ways, belong to
+    different warps."""
+    return (t % WARP) * (BLOCK // WARP) + t // WARP
+
+
+@kernel
+def open_nodes(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, totals, scales, tiles, first_tile, filled, looked, limits, counts, is_first,
+    least_rows, n_shares,
+):  # fmt: skip
+    """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
+    new nodes and the search for their splits."""
+    if cuda.blockIdx.x > 0:
+        return
+    t = cuda.threadIdx.x
+    sums = cuda.shared.array(BLOCK, np.int64)
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    )  # fmt: skip
+    settings = params_of(params)
+    if is_first != 0:
+        for tree in range(t, trees.shape[0], BLOCK):
+            trees[tree].g = totals[2 * tree]
+            trees[tree].h = totals[2 * tree + 1]
+            trees[tree].scale_g = scales[2 * tree]
+            trees[tree].scale_h = scales[2 * tree + 1]
+    elif counts[IS_DONE] == 0:
+        for k in range(t, state[fr.N_EXPAND], BLOCK):
+            expand[k].n_left = filled[2 * k]
+    cuda.syncthreads()
+    if t == 0:
+        if is_first != 0:
+            counts[IS_DONE] = 0
+            start(frontier, settings)
+        elif counts[IS_DONE] == 0:
+            commit(frontier, settings)
+    cuda.syncthreads()
+    n_pairs = state[fr.N_PAIRS]
+    for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
+        looked[p] = pairs[p].build
+    cuda.syncthreads()
+    size = fair_size(nodes, looked, n_pairs, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(nodes, looked, n_pairs, size, first_tile, sums, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles
+        counts[N_LOOKED] = 2 * n_pairs + state[fr.N_RECHECK]
+    write_tiles(nodes, looked, n_pairs, True, first_tile, size, tiles, t)
+    cuda.syncthreads()
+    for p in range(t, n_pairs, BLOCK):
+        looked[2 * p] = pairs[p].build
+        looked[2 * p + 1] = pairs[p].sibling
+    for k in range(t, state[fr.N_RECHECK], BLOCK):
+        looked[2 * n_pairs + k] = recheck[k]
+    cuda.syncthreads()
+    for k in range(t, counts[N_LOOKED], BLOCK):
+        x = looked[k]
+        limit = limits[k]
+        limit.wanted = 0
+        if x >= 0:
+            if k >= 2 * n_pairs or can_split(frontier, settings, x):
+                limit.wanted = 1
+            limit.least_h = least_h(frontier, settings, x)
+            limit.l2 = l2_of(frontier, settings, x)
+            limit.category_least_h = category_least_h(frontier, settings, x)
+            limit.category_l2 = category_l2(frontier, settings, x)
+            limit.smoothing = category_smoothing(frontier, settings, x)
+
+
+@kernel
+def draw_allowed(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, looked, counts, features, hashes, allowed,
+):  # fmt: skip
+    """The features that each node may use, a node a thread; a line of the scratch arrays
+    ``features`` and ``hashes`` is a thread's own."""
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    )  # fmt: skip
+    settings = params_of(params)
+    thread = cuda.grid(1)
+    if thread < features.shape[0]:
+        k = i64(thread)
+        while k < counts[N_LOOKED]:
+            if looked[k] >= 0:
+                draw_for_node(frontier, settings, looked[k], features, hashes, allowed, thread, k)
+            k += features.shape[0]
+
+
+if is_simulated():
+    from ...runtime.cuda.simulator import unwrapped
+
+    def draw_for_node(frontier, settings, x, features, hashes, allowed, thread, k):
+        """On the NumPy arrays behind the simulator's."""
+        lines = (unwrapped(features)[thread], unwrapped(hashes)[thread], unwrapped(allowed)[k])
+        allow_features(frontier, settings, x, *lines)
+
+else:
+
+    @device_function
+    def draw_for_node(frontier, settings, x, features, hashes, allowed, thread, k):
+        """Fill line ``k`` of ``allowed``."""
+        allow_features(frontier, settings, x, features[thread], hashes[thread], allowed[k])
+
+
+@kernel
+def choose_nodes(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, filled, looked, scores, counts,
+):  # fmt: skip
+    """Take note of the best splits, choose the nodes to open, and plan their partition."""
+    if cuda.blockIdx.x > 0:
+        return
+    t = cuda.threadIdx.x
+    sums = cuda.shared.array(BLOCK, np.int64)
+    if counts[IS_DONE] != 0:
+        return
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    )  # fmt: skip
+    settings = params_of(params)
+    n_looked = counts[N_LOOKED]
+    for k in range(t, n_looked, BLOCK):
+        if looked[k] >= 0:
+            take_gain(frontier, settings, looked[k], scores[k])
+    cuda.syncthreads()
+    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
+        simulate(frontier, settings, tree)
+    cuda.syncthreads()
+    if t == 0:
+        for k in range(n_looked):
+            if looked[k] >= 0 and not nodes[looked[k]].gain > fr.NO_GAIN:
+                release(frontier, looked[k])
+        state[fr.N_RECHECK] = 0
+        state[fr.N_PAIRS] = 0
+        counts[N_LOOKED] = 0
+        open_needed(frontier, settings)
+    cuda.syncthreads()
+    n = state[fr.N_EXPAND]
+    for k in range(t, n, BLOCK):
+        looked[k] = expand[k].node
+        filled[2 * k] = 0
+        filled[2 * k + 1] = 0
+    cuda.syncthreads()
+    n_tiles = count_tiles(nodes, looked, n, i64(PARTITION_TILE), first_tile, sums, t)
+    write_tiles(nodes, looked, n, False, first_tile, i64(PARTITION_TILE), tiles, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles
+        if n == 0:
+            counts[IS_DONE] = 1
+
+
+if is_simulated():
+
+    def number_tree(frontier, tree):
+        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
+        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree]["first"])
+
+else:
+
+    @device_function
+    def number_tree(frontier, tree):
+        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
+        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree].first)
+
+
+@kernel
+def number_leaves(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, counts, least_rows, n_shares,
+):  # fmt: skip
+    """When growth is done, number the leaves of the trees, and plan the tiles of the rows in closed
+    nodes. ``recheck``, which is empty then, lists these."""
+    if cuda.blockIdx.x > 0:
+        return
+    t = cuda.threadIdx.x
+    sums = cuda.shared.array(BLOCK, np.int64)
+    n_closed = cuda.shared.array(1, np.int32)
+    if t == 0:
+        n_closed[0] = 0
+        counts[N_TILES] = 0
+    if counts[IS_DONE] == 0:
+        return
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    )  # fmt: skip
+    settings = params_of(params)
+    for x in range(t, state[fr.N_NODES], BLOCK):
+        forget_choice(frontier, settings, x)
+    cuda.syncthreads()
+    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
+        simulate(frontier, settings, tree)
+        number_tree(frontier, tree)
+    cuda.syncthreads()
+    for x in range(t, state[fr.N_NODES], BLOCK):
+        inherit_leaf(frontier, x)
+        if nodes[x].child < 0:
+            recheck[cuda.atomic.add(n_closed, 0, np.int32(1))] = x
+    cuda.syncthreads()
+    n = i64(n_closed[0])
+    size = fair_size(nodes, recheck, n, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(nodes, recheck, n, size, first_tile, sums, t)
+    write_tiles(nodes, recheck, n, False, first_tile, size, tiles, t)
+    if t == 0:
+        counts[N_TILES] = n_tiles

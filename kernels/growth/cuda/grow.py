@@ -1,0 +1,292 @@
+"""Growth (contract: ``kernels.growth.grow``), all of it on the device.
+
+The host launches rounds ahead of the device and learns what has grown when somebody asks. A
+round has a fixed number of launches with fixed grids; how much there is to do stands in the
+tables (``growth_tables``), and a round behind the last one finds nothing::
+
+    open_nodes            one block    children of partitioned nodes; plan of the histograms
+    clear_histograms      all
+    add_tiles             all          histograms of the smaller children
+    draw_allowed          all          where features are sampled or may not interact
+    best_of_features      all          the other children's histograms; best splits
+    best_of_nodes         all
+    choose_nodes          one block    which nodes to open; plan of the partition
+    move_apart            all          partition
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda import graphs
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    blocks_for_rows,
+    empty,
+    is_simulated,
+    joined,
+    launch,
+    upload,
+)
+from ...runtime.derived import derived
+from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NUMERIC, Codes, TreeRecords
+from ...statistics.cuda.totals import on_device
+from .. import frontier as fr
+from ..frontier import Frontier
+from ..grow import GrownTrees, finished
+from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
+from . import candidates, partition
+from .control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .histogram import LEAST_TILE, add_histograms, most_blocks
+from .partition import move_tiles
+from .plan import BLOCK
+from .scatter_leaves import scatter_tiles
+from .splits import best_of_nodes, clear_histograms, search_kernel
+from .tables import Arena, Tables
+
+ROWS_BLOCK = block_size(256)
+DRAWING_THREADS = 8 if is_simulated() else 1024
+"""Nodes whose features are drawn at the same time."""
+MORE_ROUNDS = 2
+"""Rounds to launch if those launched were not enough."""
+
+
+def grow(
+    codes: Codes,
+    n_bins: np.ndarray,
+    trees: Sequence[TreeRecords],
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrowingTrees:
+    n_records = [tree.words.shape[0] for tree in trees]
+    frontier = fr.allocate(n_records, keys, params, n_bins, rules)
+    workspace = workspace_of(codes, n_bins, sum(n_records), frontier, params)
+    return GrowingTrees(workspace, codes, trees, frontier, params)
+
+
+class GrowingTrees:
+    """What ``GrownTrees`` are once they are asked for, at the latest before the next batch.
+
+    ``leaf`` waits for the growth; the arrays of the nodes are then put in order by the host.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        codes: Codes,
+        trees: Sequence[TreeRecords],
+        frontier: Frontier,
+        params: GrowthParams,
+    ) -> None:
+        self._frontier = frontier
+        self._params = params
+        self._wait = workspace.start(codes, trees, frontier, params)
+
+    @cached_property
+    def leaf(self) -> Any:
+        leaf = self._wait()
+        del self._wait  # and the records with it
+        return leaf
+
+    @cached_property
+    def _grown(self) -> GrownTrees:
+        leaf = self.leaf
+        return finished(self._frontier, self._params)._replace(leaf=leaf)
+
+    def most_nodes(self, i: int) -> int:
+        """A bound of the nodes of tree i, known before it has grown."""
+        tree = self._frontier.trees[i]
+        return fr.most_nodes(self._params, int(tree["end"] - tree["begin"]))
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in GrownTrees._fields:
+            raise AttributeError(name)
+        return getattr(self._grown, name)
+
+
+def workspace_of(
+    codes: Codes, n_bins: np.ndarray, n_records: int, frontier: Frontier, params: GrowthParams
+) -> Workspace:
+    """That of the last batch of this thread on the table, if it has the same shape."""
+    n_records = rounded_up(n_records)
+    key = (
+        n_records, *(table.size for table in frontier), has_categories(frontier.rules),
+        are_features_drawn(params, frontier), params.min_samples_leaf, graphs.wanted(),
+    )  # fmt: skip
+    kept = derived(codes.rows, ("growth", threading.get_ident()), dict)
+    if key not in kept:
+        kept.clear()
+        kept[key] = Workspace(codes, n_bins, n_records, frontier, params)
+    return kept[key]
+
+
+def rounded_up(n: int) -> int:
+    """To one of sixteen sizes between two powers of two: samples of rows differ a little."""
+    step = 2 ** max(0, n.bit_length() - 5)
+    return -(-n // step) * step
+
+
+def likely_rounds(params: GrowthParams) -> int:
+    """Rounds that most trees need: one for each level, some more where the best leaf is opened
+    first, and one that finds that all is done."""
+    if params.max_leaves == UNLIMITED:
+        return (params.max_depth if params.max_depth < 64 else 16) + 1
+    return min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 4) + 1
+
+
+class Workspace:
+    """What batches of one shape grow in: tables, a buffer of records, and histograms, all of which
+    stay where they are, so that the launches of a batch can be repeated as a graph.
+
+    It is kept as long as the table of codes, and therefore holds nothing of it.
+    """
+
+    def __init__(
+        self,
+        codes: Codes,
+        n_bins: np.ndarray,
+        n_records: int,
+        frontier: Frontier,
+        params: GrowthParams,
+    ) -> None:
+        n_features = n_bins.size
+        self.min_samples_leaf = params.min_samples_leaf
+        self.n_rounds = likely_rounds(params)
+        self.arena = Arena(frontier, max(most_blocks(), n_records // partition.TILE) + 1)
+        self.tables: Tables = self.arena.tables
+        self.of_control = self.tables[:12]
+        (self.n_bins,) = upload(np.asarray(n_bins, np.int32))
+        self.spare = empty(n_records, np.uint64)
+        self.histograms = empty((frontier.free_slots.size, 2, n_features, N_SLOTS), np.int32)
+        self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
+        self.sums = empty(2 * frontier.trees.size, np.int64)
+        self.scales = empty(2 * frontier.trees.size, np.float64)
+        self.search = search_kernel(frontier.rules.size > 0)
+        n_looked = self.tables.looked.shape[0]
+        n_items = n_looked * n_features
+        self.found = (
+            empty(n_items, np.float64),
+            empty(n_items, np.int32),
+            empty(n_items, np.int64),
+            empty((n_items if has_categories(frontier.rules) else 0, CODE_WORDS), np.uint32),
+        )
+        self.samples = are_features_drawn(params, frontier)
+        lines = DRAWING_THREADS if self.samples else 0
+        self.allowed = empty((n_looked if self.samples else 0, n_features), np.uint8)
+        self.scratch = empty((lines, n_features), np.int64), empty((lines, n_features), np.uint64)
+        self.graph: graphs.Graph | None = None
+        self.of_graph: tuple[Any, Any] = None, None
+        self.n_grown = 0
+
+    def start(
+        self,
+        codes: Codes,
+        trees: Sequence[TreeRecords],
+        frontier: Frontier,
+        params: GrowthParams,
+    ) -> Callable[[], Any]:
+        """Launch the growth of a batch.
+
+        Returns
+        -------
+        callable
+            Waits for it, fills the host's ``frontier`` and returns the leaf of every row.
+        """
+        words = [tree.words for tree in trees]
+        joined([tree.sums for tree in trees], self.sums)
+        joined([on_device(tree.scales) for tree in trees], self.scales)
+        self.arena.write(frontier, params)
+        if graphs.wanted() and self.n_grown > 0:  # all is compiled
+            records, leaf = self._replay(codes, words)
+        else:
+            n_records = sum(own.shape[0] for own in words)
+            one = len(words) == 1
+            records = words[0] if one else joined(words, empty(n_records, np.uint64))
+            leaf = empty(self.leaf_shape, np.int32)
+            self._launch(codes, (records, self.spare), leaf)
+        self.n_grown += 1
+        number, fetched = self.n_grown, self.arena.fetch()
+
+        def wait() -> Any:
+            if self.n_grown != number:
+                raise RuntimeError("The trees of a batch were asked for after the next began.")
+            arrived = fetched
+            while not self.arena.read(frontier, arrived):
+                for _ in range(MORE_ROUNDS):
+                    self._round(codes, (records, self.spare), 0)
+                self._leaves((records, self.spare), leaf)
+                self.n_rounds += MORE_ROUNDS
+                self.graph = None
+                arrived = self.arena.fetch()
+            return leaf if self.of_graph[1] is not leaf else leaf.copy()
+
+        return wait
+
+    def _replay(self, codes: Codes, words: list[Any]) -> tuple[Any, Any]:
+        """Launch the graph, which works on arrays of its own: the records and the leaves."""
+        if self.graph is None:
+            own = empty(self.spare.shape, np.uint64), empty(self.leaf_shape, np.int32)
+            self.of_graph = own
+            buffers = own[0], self.spare
+            self.graph = graphs.Graph(lambda: self._launch(codes, buffers, own[1]))
+        records, leaf = self.of_graph
+        joined(words, records[: sum(own.shape[0] for own in words)])
+        self.graph.launch()
+        return records, leaf
+
+    def _launch(self, codes: Codes, buffers: tuple[Any, Any], leaf: Any) -> None:
+        """All that most batches of this shape need."""
+        for k in range(self.n_rounds):
+            self._round(codes, buffers, int(k == 0))
+        self._leaves(buffers, leaf)
+
+    def _round(self, codes: Codes, buffers: tuple[Any, Any], is_first: int) -> None:
+        """Histograms and splits of new nodes, choice and partition of the next to be opened."""
+        x, of = self.tables, self.of_control
+        plan = (x.tiles, x.first_tile, x.filled, x.looked)
+        sizes = (is_first, LEAST_TILE, most_blocks())
+        args = (*of, x.params, self.sums, self.scales, *plan, x.limits, x.counts, *sizes)
+        launch(open_nodes, blocks_for(1), BLOCK, *args)
+        blocks = blocks_for_rows(self.histograms.size, ROWS_BLOCK)
+        launch(clear_histograms, blocks, ROWS_BLOCK, x.nodes, x.pairs, x.state, self.histograms)
+        add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
+        if self.samples:
+            drawing = (x.looked, x.counts, *self.scratch, self.allowed)
+            blocks = blocks_for_rows(DRAWING_THREADS, BLOCK)
+            launch(draw_allowed, blocks, BLOCK, *of, x.params, *drawing)
+        args = (codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules)
+        args += (x.state, x.looked, x.limits, self.allowed, self.min_samples_leaf)
+        blocks = blocks_for(self.found[0].shape[0], 32)
+        launch(self.search, blocks, candidates.BLOCK, *args, *self.found)
+        args = (*self.found, self.n_bins, x.nodes, x.rules, x.looked, x.counts, x.scores)
+        blocks = blocks_for(x.looked.shape[0])
+        launch(best_of_nodes, blocks, candidates.BLOCK, *args, x.left_codes)
+        launch(choose_nodes, blocks_for(1), BLOCK, *of, x.params, *plan, x.scores, x.counts)
+        tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
+        move_tiles(codes, *buffers, *tables)
+
+    def _leaves(self, buffers: tuple[Any, Any], leaf: Any) -> None:
+        """The leaf of every row, if growth is done."""
+        x = self.tables
+        plan = (x.tiles, x.first_tile, x.counts, LEAST_TILE, most_blocks())
+        launch(number_leaves, blocks_for(1), BLOCK, *self.of_control, x.params, *plan)
+        scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
+
+
+def are_features_drawn(params: GrowthParams, frontier: Frontier) -> bool:
+    """Whether nodes may use some of the features only."""
+    shares = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode
+    return shares != 1.0 or frontier.members.size > 0 or params.max_path_features != UNLIMITED
+
+
+def has_categories(rules: np.ndarray) -> bool:
+    """Whether a feature of the host's ``rules`` is split by categories."""
+    return bool((rules["kind"] != NUMERIC).any())

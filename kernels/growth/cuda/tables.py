@@ -1,0 +1,214 @@
+"""The tables of trees that grow on the device: those of ``frontier`` and the plan of the round.
+
+All of them stand in one piece of memory. What the host writes comes first and what it reads
+comes last, so that either is one transfer.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+
+from ...runtime.cuda.fetch import Fetched
+from ...runtime.cuda.target import (
+    device_function,
+    download,
+    empty,
+    is_simulated,
+    records_in,
+    write,
+)
+from ...runtime.cuda.tiles import TILE
+from ...runtime.dtypes import CODE_WORDS
+from ..frontier import N_NODES, Frontier
+from ..params import GrowthParams
+
+_I, _F = np.int64, np.float64
+PARAMS = np.dtype(
+    [(name, _F if kind is float else _I) for name, kind in get_type_hints(GrowthParams).items()],
+    align=True,
+)
+LIMITS = np.dtype(
+    [
+        ("wanted", _I),  # 1: a split is looked for
+        ("least_h", _I),
+        ("category_least_h", _I),
+        ("l2", _F),
+        ("category_l2", _F),
+        ("smoothing", _F),
+    ],
+    align=True,
+)
+"""What a split of a node must keep to."""
+
+N_TILES, N_LOOKED, IS_DONE = range(3)
+"""Entries of ``Tables.counts``."""
+
+
+class Tables(NamedTuple):
+    """Device arrays; the first twelve are those of ``Frontier``.
+
+    params : PARAMS, one entry
+    tiles : TILE
+        Work of the next launch over rows.
+    first_tile : int64
+        Of each node that the tiles belong to, and their number behind the last one.
+    filled : int64
+        Two an expansion: rows placed so far on the left and on the right.
+    looked : int64
+        Nodes whose split is looked for: the two of each pair (-1: there is none), then those to
+        recheck.
+    limits : LIMITS, one a node looked at
+    scores : float64, one a node looked at
+    counts : int64
+    """
+
+    nodes: Any
+    trees: Any
+    expand: Any
+    pairs: Any
+    recheck: Any
+    free_slots: Any
+    heap: Any
+    need: Any
+    rules: Any
+    members: Any
+    left_codes: Any
+    state: Any
+    params: Any
+    tiles: Any
+    first_tile: Any
+    filled: Any
+    looked: Any
+    limits: Any
+    scores: Any
+    counts: Any
+
+
+WRITTEN = ("trees", "rules", "members", "params")
+READ = ("state", "counts", "nodes", "left_codes")
+"""By the host. ``nodes`` and ``left_codes`` up to the number of nodes in ``state``."""
+FEW_BYTES = 2**20
+"""As much is read at once, however little of it is filled."""
+ALIGNMENT = 16
+
+
+class Arena:
+    """The tables of batches of the same sizes.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        Host tables of the same sizes.
+    n_tiles : int
+        Most tiles of a launch.
+    """
+
+    def __init__(self, frontier: Frontier, n_tiles: int) -> None:
+        kinds = self._kinds(frontier, n_tiles)
+        names = [name for name in Tables._fields if name not in WRITTEN + READ]
+        order = [*WRITTEN, *names, *READ]
+        sizes = [_aligned(kinds[name][1] * kinds[name][0].itemsize) for name in order]
+        begins = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+        self._begin = dict(zip(order, begins, strict=False))
+        self._n_written = self._begin[names[0]]
+        self._memory = empty(begins[-1], np.uint8)
+        views = {}
+        for name, (dtype, size) in kinds.items():
+            views[name] = records_in(self._memory, self._begin[name], dtype, size)
+        width = CODE_WORDS
+        views["left_codes"] = views["left_codes"].reshape(-1, width)
+        self.tables = Tables(**views)
+
+    @staticmethod
+    def _kinds(frontier: Frontier, n_tiles: int) -> dict[str, tuple[np.dtype, int]]:
+        """Type and number of the entries of each table."""
+        kinds = {
+            name: (table.dtype, table.size)
+            for name, table in zip(Frontier._fields, frontier, strict=True)
+        }
+        capacity = frontier.nodes.size
+        n_looked = min(3 * capacity, 3 * frontier.free_slots.size + 2)
+        kinds["params"] = PARAMS, 1
+        kinds["tiles"] = TILE, n_tiles + capacity
+        kinds["first_tile"] = np.dtype(_I), capacity + 1
+        kinds["filled"] = np.dtype(_I), 2 * capacity
+        kinds["looked"] = np.dtype(_I), n_looked
+        kinds["limits"] = LIMITS, n_looked
+        kinds["scores"] = np.dtype(_F), n_looked
+        kinds["counts"] = np.dtype(_I), 4
+        return kinds
+
+    def write(self, frontier: Frontier, params: GrowthParams) -> None:
+        """Bring a new batch over."""
+        host = np.zeros(self._n_written, np.uint8)
+        written = {
+            "trees": frontier.trees,
+            "rules": frontier.rules,
+            "members": frontier.members,
+            "params": np.array([tuple(params)], PARAMS),
+        }
+        for name, table in written.items():
+            begin = self._begin[name]
+            host[begin : begin + table.nbytes] = table.view(np.uint8).reshape(-1)
+        write(self._memory, host)
+
+    def fetch(self) -> Fetched:
+        """Send for what ``read`` needs first."""
+        begin, end = self._begin["state"], self._memory.shape[0]
+        first = end if end - begin <= FEW_BYTES else self._begin["nodes"]
+        return Fetched(self._memory[begin:first])
+
+    def read(self, frontier: Frontier, fetched: Fetched) -> bool:
+        """Fill the host's ``state`` and, if growth is done, ``nodes`` and ``left_codes``; whether
+        it is."""
+        begin, host = self._begin["state"], fetched.wait()
+        first, end = begin + host.size, self._memory.shape[0]
+
+        def part(name: str, table: np.ndarray, source: np.ndarray, offset: int) -> None:
+            at = self._begin[name] - offset
+            table.view(np.uint8).reshape(-1)[:] = source[at : at + table.nbytes]
+
+        counts = np.empty(4, np.int64)
+        part("state", frontier.state, host, begin)
+        part("counts", counts, host, begin)
+        if not counts[IS_DONE]:
+            return False
+        n_nodes = int(frontier.state[N_NODES])
+        for name in ("nodes", "left_codes"):
+            filled = getattr(frontier, name)[:n_nodes]
+            source, offset = host, begin
+            if first < end and filled.size:
+                offset = self._begin[name]
+                source = download(self._memory[offset : offset + filled.nbytes])
+            if filled.size:
+                part(name, filled, source, offset)
+        return True
+
+
+def _aligned(n_bytes: int) -> int:
+    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
+
+
+if is_simulated():
+    from ...runtime.cuda.simulator import unwrapped
+
+    def frontier_of(*tables: Any) -> Frontier:
+        """The simulator calls the control as compiled for the CPU."""
+        return Frontier(*map(unwrapped, tables))
+
+    def params_of(params: Any) -> GrowthParams:
+        return GrowthParams(*unwrapped(params)[0].item())
+
+else:
+
+    @device_function
+    def frontier_of(*tables):
+        """The tables as the control takes them."""
+        return Frontier(*tables)
+
+    @device_function
+    def params_of(params):
+        """The settings as the control takes them."""
+        return params[0]

@@ -1,0 +1,213 @@
+"""The tables of a batch of growing trees.
+
+Every implementation keeps them, and one control of growth works on them: the CPU calls it inside
+its parallel region, CUDA in kernels of one block between those over the rows. It sees numbers of
+nodes, never rows. ``growth_order`` says which nodes are expanded next, ``growth_nodes`` what
+becomes of them and their children, ``growth_limits`` and ``growth_features`` what their splits
+must keep to, and ``growth_numbering`` which nodes the final trees have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED, Scales
+from .params import NO_RULES, FeatureRules, GrowthParams
+
+NO_GAIN = -np.inf
+HISTOGRAM_BYTES = 2**29
+"""Most memory that kept histograms may take; beyond it they are built again when needed."""
+
+LEAST_SLOTS = 4
+"""For the children of a node whose own histogram is given up."""
+
+# Entries of ``Frontier.state``.
+N_NODES, N_EXPAND, N_PAIRS, N_RECHECK, N_FREE_SLOTS = range(5)
+
+# One table of records instead of many arrays, and one integer type: a compiled function costs
+# compile time for every array that it takes and for every combination of types. Aligned, or a GPU
+# would read the fields byte by byte.
+_I, _F = np.int64, np.float64
+NODE = np.dtype(
+    [
+        ("tree", _I),
+        ("depth", _I),
+        ("begin", _I),  # its records are begin … end - 1
+        ("end", _I),
+        ("g", _I),  # quantised sums
+        ("h", _I),
+        ("feature", _I),  # its best split
+        ("bin", _I),
+        ("missing_left", _I),
+        ("left_g", _I),
+        ("left_h", _I),
+        ("gain", _F),  # of that split, in the units of the loss; NO_GAIN: there is none
+        ("child", _I),  # the left one, the right one follows; -1: not expanded
+        ("parent", _I),  # -1: it is a root
+        ("low", _F),  # bounds of its value, in quantised units: real value * scale_g / scale_h
+        ("high", _F),
+        ("slot", _I),  # where its histogram is kept; -1: nowhere
+        ("chosen", _I),  # 1: the simulation expands it
+        ("leaf", _I),  # after ``finish``: number of the leaf that it is or is below
+        ("key", np.uint64),  # for the sampling of features
+    ],
+    align=True,
+)
+TREE = np.dtype(
+    [
+        ("begin", _I),
+        ("end", _I),
+        ("g", _I),
+        ("h", _I),
+        ("scale_g", _F),
+        ("scale_h", _F),
+        ("expanded", _I),  # number of nodes
+        ("key", np.uint64),
+        ("first", _I),  # where its part of ``heap`` and ``need`` begins
+        ("n_need", _I),  # what its simulation has found
+        ("n_splits", _I),
+        ("needs_last", _I),
+    ],
+    align=True,
+)
+EXPANSION = np.dtype(
+    [
+        ("node", _I),
+        ("n_left", _I),  # rows that went left, filled by the partition
+        ("closes", _I),  # 1: the tree is complete with this split
+    ],
+    align=True,
+)
+PAIR = np.dtype(
+    [
+        ("build", _I),  # the histogram of this node is added up from its rows
+        ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
+    ],
+    align=True,
+)
+RULE = np.dtype([("monotone", _I), ("kind", _I)], align=True)
+"""What a feature may do: 1 and -1 make values rise and fall along it; kind is that of
+``CategorySplits``."""
+MEMBER = np.dtype([("group", _I), ("feature", _I)], align=True)
+"""A feature that may interact with the others of a group; those of a group stand together."""
+
+
+class Frontier(NamedTuple):
+    """The tables of a batch of growing trees and what the current round works on.
+
+    nodes : NODE, shape (capacity,)
+        All nodes, those of speculation included; node t is the root of tree t.
+    trees : TREE, shape (n_trees,)
+    expand : EXPANSION
+        Nodes to partition.
+    pairs : PAIR
+        New nodes whose splits are to be found.
+    recheck : int64
+        Nodes whose best split broke ``min_samples_leaf``. They get the best split that keeps
+        it: while the best split is of a feature whose rows are not counted yet, they are
+        counted, and the feature's splits that break the limit are struck out.
+    free_slots : int64
+        Stack of unused histogram slots.
+    heap, need : int64
+        Scratch of the simulations; each tree has a part of its own.
+    rules : RULE, shape (n_features,) or (0,)
+        Empty where no feature is special.
+    members : MEMBER
+        Groups of features that may interact; empty where all may.
+    left_codes : uint32, shape (capacity, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at nodes whose best split is by categories: ``bin`` is -1.
+    state : int64
+        Numbers of entries, indexed by the constants above.
+    """
+
+    nodes: np.ndarray
+    trees: np.ndarray
+    expand: np.ndarray
+    pairs: np.ndarray
+    recheck: np.ndarray
+    free_slots: np.ndarray
+    heap: np.ndarray
+    need: np.ndarray
+    rules: np.ndarray
+    members: np.ndarray
+    left_codes: np.ndarray
+    state: np.ndarray
+
+
+def node_capacity(params: GrowthParams, n_rows: int) -> int:
+    """Most nodes that one tree can have in the table, those of speculation included."""
+    most_leaves = _most_leaves(params, n_rows)
+    if params.max_leaves >= most_leaves:
+        return 2 * most_leaves + 1
+    return min(2 * most_leaves, 6 * params.max_leaves) + 1
+
+
+def most_nodes(params: GrowthParams, n_rows: int) -> int:
+    """Most nodes that one tree has when it is done."""
+    return 2 * min(params.max_leaves, _most_leaves(params, n_rows)) - 1
+
+
+def _most_leaves(params: GrowthParams, n_rows: int) -> int:
+    """Most leaves that the depth and the rows allow."""
+    most_leaves = max(1, n_rows // params.min_samples_leaf)
+    return min(most_leaves, 2**params.max_depth) if params.max_depth < 31 else most_leaves
+
+
+def allocate(
+    n_records: Sequence[int],
+    keys: np.ndarray,
+    params: GrowthParams,
+    n_bins: np.ndarray,
+    feature_rules: FeatureRules = NO_RULES,
+) -> Frontier:
+    """Tables for a batch of trees, whose records stand one segment after the other."""
+    capacities = [node_capacity(params, n) for n in n_records]
+    capacity = sum(capacities)
+    trees = np.zeros(len(n_records), TREE)
+    trees["end"] = np.cumsum(n_records)
+    trees["begin"] = trees["end"] - n_records
+    trees["key"] = keys
+    trees["first"] = np.cumsum(capacities) - capacities
+    by_categories = feature_rules.categorical.any()
+    is_ruled = by_categories or feature_rules.monotone.any()
+    rules = np.zeros(n_bins.size if is_ruled else 0, RULE)
+    if feature_rules.monotone.any():
+        rules["monotone"] = feature_rules.monotone
+    if by_categories:
+        kinds = np.where(n_bins <= params.max_cat_to_onehot, ALONE, ORDERED)
+        rules["kind"] = np.where(feature_rules.categorical, kinds, NUMERIC)
+    members = [(k, feature) for k, group in enumerate(feature_rules.groups) for feature in group]
+    return Frontier(
+        nodes=np.zeros(capacity, NODE),
+        trees=trees,
+        expand=np.zeros(capacity, EXPANSION),
+        pairs=np.zeros(capacity, PAIR),
+        recheck=np.zeros(capacity, np.int64),
+        free_slots=np.zeros(n_slots(n_bins.size, capacity, len(n_records)), np.int64),
+        heap=np.zeros(capacity, np.int64),
+        need=np.zeros(capacity, np.int64),
+        rules=rules,
+        members=np.array(members, MEMBER),
+        left_codes=np.zeros((capacity if by_categories else 0, CODE_WORDS), np.uint32),
+        state=np.zeros(8, np.int64),
+    )
+
+
+def set_statistics(frontier: Frontier, sums: Sequence[Any], scales: Sequence[Scales]) -> None:
+    """Tell the trees the sums and the scales of their records."""
+    frontier.trees["g"], frontier.trees["h"] = np.stack(sums, axis=1)
+    frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
+
+
+def n_slots(n_features: int, capacity: int, n_trees: int) -> int:
+    """How many histograms to keep, one for every root at least. It decides the order of growth, so
+    it depends on the problem alone and not on the machine."""
+    return max(n_trees, min(capacity, most_slots(n_features)), LEAST_SLOTS)
+
+
+def most_slots(n_features: int) -> int:
+    """How many histograms may be kept, if there are no more trees."""
+    return max(LEAST_SLOTS, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8))

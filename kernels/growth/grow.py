@@ -1,0 +1,111 @@
+"""Growth of a batch of trees: the composition of histogram, split and partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..runtime.compilation import callable_from_python
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import CODE_WORDS, Codes, TreeRecords
+from .frontier import Frontier
+from .numbering import emit, finish
+from .params import NO_RULES, FeatureRules, GrowthParams
+
+_finish = callable_from_python(finish)
+_emit = callable_from_python(emit)
+
+
+class GrownTrees(NamedTuple):
+    """A batch of trees in the order of their numbers, nodes breadth first (NumPy arrays).
+
+    offset : int64, shape (n_trees + 1,)
+        Tree t owns entries ``offset[t]:offset[t + 1]`` of the arrays below.
+    feature, bin, left, right : int32
+        ``code <= bin`` goes left; children are counted from the root; -1 at a leaf, and the
+        bin of a split by categories.
+    missing_left : uint8
+    gain : float64
+        What the split gains, in the units of the loss; 0 at a leaf.
+    n_samples : int32
+        Rows of the sample.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at a split by categories; 0 elsewhere. Empty where no feature has
+        categories.
+    leaf : int32, shape (n_trees, n_rows), on the device of the data
+        The leaf of every row, -1 for rows outside the tree's sample.
+    """
+
+    offset: np.ndarray
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    gain: np.ndarray
+    n_samples: np.ndarray
+    left_codes: np.ndarray
+    leaf: Any
+
+
+def grow(
+    codes: Codes,
+    n_bins: Any,
+    trees: Sequence[TreeRecords],
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrownTrees:
+    """Grow trees on the integer statistics of their rows.
+
+    All trees of the batch share one frontier: each round is one partition, one histogram and
+    one split over the nodes of all of them. See ``growth_order`` for the order of growth.
+
+    Parameters
+    ----------
+    codes : Codes
+    n_bins : int32, shape (n_features,), NumPy
+        Bins that hold values, of each feature.
+    trees : sequence of TreeRecords
+        The rows of each tree; their order may change.
+    keys : uint64, shape (n_trees,), NumPy
+        Random keys below 2**32, for the sampling of features.
+    params : GrowthParams
+    rules : FeatureRules
+
+    Returns
+    -------
+    GrownTrees
+        The same whatever the implementation and the number of threads.
+    """
+    return implementation(__name__, trees[0].words).grow(codes, n_bins, trees, keys, params, rules)
+
+
+def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
+    """The grown trees but for ``leaf``, which the caller adds (``leaf`` is set in the nodes)."""
+    n_trees, capacity = frontier.trees.size, frontier.nodes.size
+    order = np.empty(capacity, np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
+    _finish(frontier, params, order, offset)
+    return emitted(frontier, order, offset, None)
+
+
+def emitted(frontier: Frontier, order: np.ndarray, offset: np.ndarray, leaf: Any) -> GrownTrees:
+    """The trees in the order that ``growth_numbering`` has found, with the given ``leaf``."""
+    n_nodes = int(offset[-1])
+    trees = GrownTrees(
+        offset=offset,
+        feature=np.empty(n_nodes, np.int32),
+        bin=np.empty(n_nodes, np.int32),
+        missing_left=np.empty(n_nodes, np.uint8),
+        left=np.empty(n_nodes, np.int32),
+        right=np.empty(n_nodes, np.int32),
+        gain=np.empty(n_nodes, np.float64),
+        n_samples=np.empty(n_nodes, np.int32),
+        left_codes=np.zeros((n_nodes if len(frontier.left_codes) else 0, CODE_WORDS), np.uint32),
+        leaf=leaf,
+    )
+    _emit(frontier.nodes, frontier.left_codes, order, *trees[:-1])
+    return trees

@@ -1,0 +1,44 @@
+"""Send the rows of nodes to their children."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import NO_SETS, Codes
+
+
+def partition(
+    codes: Codes,
+    records: Any,
+    begin: Any,
+    end: Any,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left_codes: Any = NO_SETS,
+) -> Any:
+    """Reorder each segment in place so that the rows that go left come first.
+
+    Parameters
+    ----------
+    codes : Codes
+    records : uint64, shape (m,)
+        Changed in place. The order within the two sides is not specified.
+    begin, end : int64, shape (n_nodes,)
+        Disjoint segments.
+    feature, bin_ : int32, shape (n_nodes,)
+        ``code <= bin_`` goes left. Where the bin is -1, ``left_codes`` tells.
+    missing_left : uint8, shape (n_nodes,)
+        Whether ``code == MISSING`` goes left.
+    left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
+        The codes that go left at splits by categories, with ``MISSING``.
+
+    Returns
+    -------
+    int64, shape (n_nodes,), NumPy
+        The number of rows that went left.
+    """
+    return implementation(__name__, records).partition(
+        codes, records, begin, end, feature, bin_, missing_left, left_codes
+    )

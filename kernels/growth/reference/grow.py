@@ -1,0 +1,248 @@
+"""Growth driven from the host, one operation after the other.
+
+The operations dispatch on the arrays, and the control, shared with the CPU's compiled loop and the
+device's, is in ``growth_order`` and its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from ...runtime.compilation import callable_from_python
+from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
+from ...runtime.reference.arrays import to_host
+from .. import (
+    features as growth_features,
+)
+from .. import frontier as fr
+from .. import (
+    limits as growth_limits,
+)
+from .. import (
+    nodes as growth_nodes,
+)
+from .. import (
+    order as growth_order,
+)
+from ..frontier import Frontier
+from ..grow import GrownTrees, finished
+from ..histogram import histogram
+from ..params import NO_RULES, FeatureRules, GrowthParams
+from ..partition import partition
+from ..scatter_leaves import scatter_leaves
+from ..split import split
+
+(
+    start,
+    choose,
+    commit,
+    settle,
+    release,
+    can_split,
+    least_h,
+    l2_of,
+    category_least_h,
+    category_smoothing,
+    category_l2,
+    allow_features,
+) = (
+    callable_from_python(function)
+    for function in (
+        growth_nodes.start,
+        growth_order.choose,
+        growth_nodes.commit,
+        growth_nodes.settle,
+        growth_nodes.release,
+        growth_limits.can_split,
+        growth_limits.least_h,
+        growth_limits.l2_of,
+        growth_limits.category_least_h,
+        growth_limits.category_smoothing,
+        growth_limits.category_l2,
+        growth_features.allow_features,
+    )
+)
+
+
+def grow(
+    codes: Codes,
+    n_bins: np.ndarray,
+    trees: Sequence[TreeRecords],
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrownTrees:
+    n_rows = int(codes.columns.shape[1])
+    words = [tree.words for tree in trees]
+    records = words[0] if len(words) == 1 else array_namespace(*words).concat(words)
+    sizes = [int(own.shape[0]) for own in words]
+    frontier = fr.allocate(sizes, keys, params, n_bins, rules)
+    sums = [to_host(tree.sums) for tree in trees]
+    fr.set_statistics(frontier, sums, [tree.scales for tree in trees])
+    start(frontier, params)
+    batch = _Batch(codes, n_bins, records, params, frontier)
+    batch.find_splits()
+    while choose(frontier, params):
+        batch.partition()
+        commit(frontier, params)
+        batch.find_splits()
+    return batch.result(n_rows)
+
+
+class _Batch:
+    """The trees under construction: the tables of ``frontier`` and the kept histograms."""
+
+    def __init__(
+        self,
+        codes: Codes,
+        n_bins: np.ndarray,
+        records: Any,
+        params: GrowthParams,
+        frontier: Frontier,
+    ) -> None:
+        self.codes = codes
+        self.n_bins = n_bins
+        self.records = records
+        self.params = params
+        self.frontier = frontier
+        self.nodes = frontier.nodes
+        self.kept: dict[int, Any] = {}
+        self.xp = array_namespace(records)
+
+    def partition(self) -> None:
+        expand = self.frontier.expand[: self.frontier.state[fr.N_EXPAND]]
+        nodes = self.nodes[expand["node"]]
+        left_codes = self.frontier.left_codes
+        expand["n_left"] = partition(
+            self.codes,
+            self.records,
+            nodes["begin"],
+            nodes["end"],
+            nodes["feature"].astype(np.int32),
+            nodes["bin"].astype(np.int32),
+            nodes["missing_left"].astype(np.uint8),
+            left_codes[expand["node"]] if left_codes.size else left_codes,
+        )
+
+    def find_splits(self) -> None:
+        """Histograms and best splits of the round's pairs, then of the nodes to recheck."""
+        frontier, params, state = self.frontier, self.params, self.frontier.state
+        pairs = frontier.pairs[: state[fr.N_PAIRS]].tolist()
+        for (x, sibling), sums in zip(pairs, self.sums(self.records, pairs), strict=True):
+            self.kept[self.slot(x)] = sums
+            if sibling >= 0:
+                slot = self.slot(sibling)
+                self.kept[slot] = self.kept[slot] - sums
+        new = [x for pair in pairs for x in pair if x >= 0]
+        splittable = [x for x in new if can_split(frontier, params, x)]
+        for x in set(new).difference(splittable):
+            release(frontier, x)
+        self.settle(splittable, self.best_splits(splittable))
+        recheck = frontier.recheck[: state[fr.N_RECHECK]].tolist()
+        state[fr.N_RECHECK] = 0
+        for x in recheck:
+            self.settle([x], self.best_splits_counted(x))
+
+    def slot(self, x: int) -> int:
+        return int(self.nodes["slot"][x])
+
+    def sums(self, records: Any, pairs: list[tuple[int, int]]) -> list[Any]:
+        """Histograms of the pairs' first nodes, added up from their rows."""
+        if not pairs:
+            return []
+        nodes = self.nodes[[x for x, _ in pairs]]
+        total = histogram(self.codes, records, nodes["begin"].copy(), nodes["end"].copy())
+        return [total[k, ...] for k in range(len(pairs))]
+
+    def best_splits(self, x: list[int], allowed: Any = None, counts: Any = None) -> Splits:
+        """Compare the splits of nodes, with exact row counts where they are given."""
+        frontier, params, xp = self.frontier, self.params, self.xp
+        if not x:
+            return Splits(*[np.empty(0)] * 6)
+        if counts is None:
+            counts = xp.zeros((0, 0, 0), dtype=xp.int32, device=device(self.records))
+        nodes = self.nodes[x]
+        histograms = [
+            self.kept[slot] if slot >= 0 else self.sums(self.records, [(k, -1)])[0]
+            for k, slot in zip(x, nodes["slot"].tolist(), strict=True)
+        ]
+        return split(
+            xp.stack(histograms),
+            self.n_bins,
+            np.stack([nodes["g"], nodes["h"]], axis=1),
+            np.array([least_h(frontier, params, k) for k in x]),
+            np.array([l2_of(frontier, params, k) for k in x]),
+            self.allowed(x) if allowed is None else allowed,
+            counts,
+            params.min_samples_leaf,
+            self.bounds(x),
+            self.categories(x),
+        )
+
+    def bounds(self, x: list[int]) -> NodeBounds | None:
+        """The monotone constraints on the splits of nodes."""
+        monotone = self.frontier.rules["monotone"].astype(np.int8)
+        nodes = self.nodes[x]
+        return NodeBounds(monotone, nodes["low"], nodes["high"]) if monotone.any() else None
+
+    def categories(self, x: list[int]) -> CategorySplits | None:
+        """How nodes are split by categories."""
+        kind = self.frontier.rules["kind"].astype(np.int32)
+        if not (kind != NUMERIC).any():
+            return None
+        of_nodes = (
+            np.array([function(self.frontier, self.params, k) for k in x])
+            for function in (category_least_h, category_smoothing, category_l2)
+        )
+        return CategorySplits(kind, *of_nodes)
+
+    def best_splits_counted(self, x: int) -> Splits:
+        """The best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
+        counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
+        counts = self.sums(counted_records, [(x, -1)])[0][1:2, ...]
+        uncounted = self.allowed([x])
+        counted = np.zeros_like(uncounted)
+        while True:
+            best = self.best_splits([x], uncounted)
+            kept = self.best_splits([x], counted, counts)
+            f = int(best.feature[0])
+            if (best.score[0], -f) <= (kept.score[0], -int(kept.feature[0])) or f < 0:
+                return kept
+            uncounted[0, f], counted[0, f] = 0, 1
+
+    def settle(self, x: list[int], best: Splits) -> None:
+        """Write the nodes' splits into the table."""
+        for name in ("feature", "bin", "missing_left", "left_g", "left_h"):
+            self.nodes[name][x] = getattr(best, name)
+        if best.left_codes.size:
+            self.frontier.left_codes[x] = best.left_codes
+        for k, score in zip(x, best.score, strict=True):
+            settle(self.frontier, self.params, k, score)
+
+    def allowed(self, x: list[int]) -> np.ndarray:
+        """The features that each node may use."""
+        n_features = self.n_bins.size
+        mask = np.empty((len(x), n_features), np.uint8)
+        features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)
+        for k, row in zip(x, mask, strict=True):
+            allow_features(self.frontier, self.params, k, features, scratch, row)
+        return mask
+
+    def result(self, n_rows: int) -> GrownTrees:
+        trees = finished(self.frontier, self.params)
+        nodes = self.nodes[: self.frontier.state[fr.N_NODES]]
+        ends = nodes[nodes["child"] < 0]
+        ends = ends[np.argsort(ends["begin"], kind="stable")]
+        leaf = scatter_leaves(
+            self.records,
+            ends["begin"].copy(),
+            ends["end"].copy(),
+            ends["tree"].astype(np.int32),
+            ends["leaf"].astype(np.int32),
+            (self.frontier.trees.size, n_rows),
+        )
+        return trees._replace(leaf=leaf)

@@ -1,0 +1,1 @@
+"""Values of leaves: sums, Newton steps, quantiles."""

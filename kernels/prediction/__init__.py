@@ -1,0 +1,1 @@
+"""Rows down the trees, and from raw predictions to probabilities."""

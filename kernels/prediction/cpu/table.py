@@ -1,0 +1,48 @@
+"""Tables of any strides for compiled code that should be compiled once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ...runtime.compilation import inner
+
+
+class Table(NamedTuple):
+    """The stretch of memory that a table lies in: cell (i, f) is
+    ``values[start + i * row + f * column]``. ``values`` is read-only, whatever the table is."""
+
+    values: np.ndarray
+    start: int
+    row: int
+    column: int
+
+
+@inner
+def cell(table, i, f):
+    """Of row i and column f."""
+    return table.values[table.start + i * table.row + f * table.column]
+
+
+def table_of(X: Any) -> Table:
+    """A view of X; of a copy where X cannot be seen as cells of one array."""
+    n_rows, n_columns = X.shape
+    if X.flags.c_contiguous:
+        return (_read_only(X.reshape(-1)), 0, n_columns, 1)
+    if X.flags.f_contiguous:
+        return (_read_only(X.T.reshape(-1)), 0, 1, n_rows)
+    if X.strides[0] % X.itemsize or X.strides[1] % X.itemsize:
+        return table_of(np.ascontiguousarray(X))
+    row, column = X.strides[0] // X.itemsize, X.strides[1] // X.itemsize
+    upward = X[:: -1 if row < 0 else 1, :: -1 if column < 0 else 1]
+    last_row, last_column = (n_rows - 1) * abs(row), (n_columns - 1) * abs(column)
+    values = as_strided(upward, (last_row + last_column + 1,), (X.itemsize,))
+    start = (last_row if row < 0 else 0) + (last_column if column < 0 else 0)
+    return (_read_only(values), start, row, column)
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,111 @@
+"""Prediction (contract: ``kernels.prediction.traverse``).
+
+There are three ways to the leaves. Small trees are evaluated without walking, for a block of
+rows at a time (``traverse_blocks``). Other trees are walked by many rows together
+(``traverse_deep``). A few rows walk down the trees one by one, as the forest stands there,
+until there were so many of them that it is worth while to lay it out anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inlined, kernel_without_allocation
+from ...runtime.cpu.team import run, threads_for
+from ...runtime.derived import derived
+from ...scalars.routing import is_left_category, names_category, value_goes_left
+from ..traverse import Trees
+from . import blocks as traverse_blocks
+from . import deep as traverse_deep
+from .nodes import nodes_of
+from .table import table_of
+
+u64 = np.uint64
+
+FEW_ROWS = 64
+SMALL_TREE = 512
+"""Nodes of a tree that is in the cache wherever its nodes stand."""
+NODES_PER_WALK = 64
+"""Nodes that are laid out in the time that one walk down a tree as it stands takes longer."""
+
+
+@inlined
+def _leaf_of(trees, tree, values, begin):
+    """The leaf of one row. (Indices without a sign need no test for negative ones.)"""
+    by_categories = trees.categories.size > 0
+    root, node = u64(trees.offset[tree]), u64(0)
+    feature = trees.feature[root]
+    while feature >= 0:
+        at = root + node
+        x = values[u64(begin) + u64(feature)]
+        goes_left = value_goes_left(x, trees.threshold[at], trees.missing_left[at] != 0)
+        if by_categories and trees.category_begin[at] >= 0:
+            goes_left = trees.missing_left[at] != 0
+            if names_category(x, trees.n_categories[feature]):
+                category = np.int64(x)
+                word = trees.categories[trees.category_begin[at] + (category >> 5)]
+                goes_left = is_left_category(word, category)
+        node = u64(trees.left[at] if goes_left else trees.right[at])
+        feature = trees.feature[root + node]
+    return node
+
+
+@kernel_without_allocation
+def _add_worker(thread, n_threads, barrier, trees, values, raw):
+    trees = Trees(*trees)
+    n, n_features = raw.shape[1], trees.n_categories.size
+    for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        for tree in range(trees.output.size):
+            at = u64(trees.offset[tree]) + _leaf_of(trees, tree, values, row * n_features)
+            for j in range(trees.value.shape[1]):
+                raw[trees.output[tree] + j, row] += trees.value[at, j]
+
+
+@kernel_without_allocation
+def _leaf_worker(thread, n_threads, barrier, trees, values, leaves):
+    trees = Trees(*trees)
+    n, n_features = leaves.shape[0], trees.n_categories.size
+    for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        for tree in range(trees.output.size):
+            leaves[row, tree] = _leaf_of(trees, tree, values, row * n_features)
+
+
+def traverse(trees: Any, X: Any, raw: Any) -> None:
+    n_rows, n_features = X.shape
+    blocks = traverse_blocks.pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
+    if blocks is not None:
+        traverse_blocks.evaluate(blocks, table_of(X), raw)
+    elif _pays_to_lay_out(trees, n_rows):
+        no_leaves = np.empty((0, 0), np.int32)
+        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), raw, no_leaves)
+    else:
+        _run(_add_worker, trees, X, raw)
+
+
+def leaf_indices(trees: Any, X: Any) -> Any:
+    leaves = np.empty((X.shape[0], trees.output.size), np.int32)
+    if _pays_to_lay_out(trees, X.shape[0]):
+        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), np.empty((0, 0)), leaves)
+    else:
+        _run(_leaf_worker, trees, X, leaves)
+    return leaves
+
+
+def _run(worker: Any, trees: Any, X: Any, results: Any) -> None:
+    """Walk down the trees as they stand. (Numba takes a plain tuple apart in a third of the time
+    of a named one, and one type of table needs one compilation.)"""
+    values = np.ascontiguousarray(X).reshape(-1)
+    values.flags.writeable = False
+    run(worker, threads_for(X.shape[0] * trees.output.size), tuple(trees), values, results)
+
+
+def _pays_to_lay_out(trees: Any, n_rows: int) -> bool:
+    """Whether the walks so far, those of these rows included, outweigh a new layout."""
+    n_trees, n_nodes = trees.output.size, trees.feature.size
+    if n_rows <= FEW_ROWS and n_nodes <= SMALL_TREE * n_trees:
+        return False
+    walked = derived(tuple(trees), "rows", lambda: np.zeros(1, np.int64))
+    walked += n_rows
+    return walked[0] * n_trees * NODES_PER_WALK >= n_nodes

@@ -1,0 +1,1 @@
+"""CUDA implementations (Numba) of ``kernels.prediction``."""

@@ -1,0 +1,145 @@
+"""Prediction for a few rows: a block a row, neighbours in different trees.
+
+It reads the forest as it stands, so that one row costs one launch and nothing is laid out for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    blocks_for_rows,
+    cuda,
+    device_function,
+    empty,
+    kernel,
+    launch,
+)
+from ...scalars.routing import is_left_category, names_category, value_goes_left
+from .rows import cells_of
+
+u32, u64, f64 = np.uint32, np.uint64, np.float64
+BLOCK = block_size(128)
+
+
+@device_function
+def category_goes_left(x, begin, categories, n_categories, missing_left):
+    """The way of a value at a split by categories."""
+    if names_category(x, n_categories):
+        category = u32(x)
+        return is_left_category(categories[u32(u32(begin) + (category >> u32(5)))], category)
+    return missing_left != 0
+
+
+@device_function
+def leaf_of(
+    feature, threshold, missing_left, left, category_begin, categories, n_categories, root,
+    values, begin, column,
+):  # fmt: skip
+    """The node of all trees that a row reaches from a root; its value of feature f is
+    ``values[begin + f * column]``. A forest without categories reads no ``category_begin``:
+    every thread of the grid takes the same side of that branch."""
+    by_categories = categories.shape[0] > 0
+    node = root
+    while feature[node] >= 0:
+        tested = u32(feature[node])
+        x = f64(values[begin + u64(tested) * u64(column)])
+        if by_categories and category_begin[node] >= 0:
+            first, n = category_begin[node], n_categories[tested]
+            goes_left = category_goes_left(x, first, categories, n, missing_left[node])
+        else:
+            goes_left = value_goes_left(x, threshold[node], missing_left[node] != 0)
+        node = u32(root + u32(left[node]) + (u32(0) if goes_left else u32(1)))
+    return node
+
+
+@kernel
+def add_trees_of_rows(
+    offset, feature, threshold, missing_left, left, category_begin, categories, n_categories,
+    value, output, values, row, column, raw,
+):  # fmt: skip
+    """The leaves of as many trees as the block has threads are found side by side; then each
+    output is one thread's, which adds their values in the order of the trees."""
+    leaf = cuda.shared.array(BLOCK, np.uint32)
+    into = cuda.shared.array(BLOCK, np.int32)
+    found = cuda.shared.array(BLOCK, np.float64)
+    n, n_outputs, n_trees = raw.shape[1], raw.shape[0], output.shape[0]
+    width = value.shape[1]
+    t = cuda.threadIdx.x
+    i = cuda.blockIdx.x
+    while i < n:
+        for first in range(0, n_trees, BLOCK):
+            tree = first + t
+            cuda.syncthreads()
+            if tree < n_trees:
+                node = leaf_of(
+                    feature, threshold, missing_left, left, category_begin, categories,
+                    n_categories, u32(offset[tree]), values, u64(i) * u64(row), column,
+                )  # fmt: skip
+                leaf[t] = node
+                into[t] = output[tree]
+                if width == 1:
+                    found[t] = value[node, 0]
+            cuda.syncthreads()
+            last = min(n_trees - first, BLOCK)
+            for k in range(t, n_outputs, BLOCK):
+                total = raw[k, i]
+                for s in range(last):
+                    j = k - into[s]
+                    if 0 <= j < width:
+                        total += found[s] if width == 1 else value[leaf[s], j]
+                raw[k, i] = total
+        i += cuda.gridDim.x
+
+
+def add_trees(trees: Any, X: Any, raw: Any) -> None:
+    """See ``kernels.prediction.traverse.traverse``."""
+    args = (*_structure(trees), trees.value, trees.output, *cells_of(X), raw)
+    launch(add_trees_of_rows, blocks_for(X.shape[0]), BLOCK, *args)
+
+
+@kernel
+def find_leaves_of_rows(
+    offset, feature, threshold, missing_left, left, category_begin, categories, n_categories,
+    values, row, column, leaves,
+):  # fmt: skip
+    """One row and tree a thread, the trees of a row beside each other as in ``leaves``."""
+    n_trees = u64(leaves.shape[1])
+    n = u64(leaves.shape[0]) * n_trees
+    at = u64(cuda.grid(1))
+    while at < n:
+        i = u64(at // n_trees)
+        t = u64(at - i * n_trees)
+        root = u32(offset[t])
+        node = leaf_of(
+            feature, threshold, missing_left, left, category_begin, categories, n_categories, root,
+            values, i * u64(row), column,
+        )  # fmt: skip
+        leaves[i, t] = u32(node - root)
+        at = u64(at + u64(cuda.gridsize(1)))
+
+
+def find_leaves(trees: Any, X: Any) -> Any:
+    """See ``kernels.prediction.traverse.leaf_indices``."""
+    leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
+    args = (*_structure(trees), *cells_of(X), leaves)
+    launch(find_leaves_of_rows, blocks_for_rows(leaves.size, BLOCK), BLOCK, *args)
+    return leaves
+
+
+def _structure(trees: Any) -> tuple[Any, ...]:
+    """What says where rows go; ``right`` is ``left + 1``."""
+    return (
+        trees.offset,
+        trees.feature,
+        trees.threshold,
+        trees.missing_left,
+        trees.left,
+        trees.category_begin,
+        trees.categories,
+        trees.n_categories,
+    )

@@ -1,0 +1,49 @@
+"""Class probabilities (contract: ``kernels.prediction.probabilities``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch
+from ...runtime.dtypes import RAW
+from ...scalars.elementary import exp, sigmoid
+from .log_sum_exp import log_sum_exp
+
+u32 = np.uint32
+BLOCK = block_size(256)
+
+
+@kernel
+def logistic(f, out):
+    """One row a thread."""
+    n = u32(f.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        p = sigmoid(f[i])
+        out[i, 0] = 1.0 - p
+        out[i, 1] = p
+        i = u32(i + cuda.gridsize(1))
+
+
+@kernel
+def softmax(raw, shift, out):
+    """One row a thread; ``shift`` is the row's log-sum-exp."""
+    n = u32(shift.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        for k in range(raw.shape[0]):
+            out[i, k] = exp(raw[k, i] - shift[i])
+        i = u32(i + cuda.gridsize(1))
+
+
+def probabilities(raw: Any) -> Any:
+    n_outputs, n = raw.shape
+    out = empty((n, max(2, n_outputs)), RAW)
+    blocks = blocks_for_rows(n, BLOCK)
+    if n_outputs == 1:
+        launch(logistic, blocks, BLOCK, raw[0], out)
+    else:
+        launch(softmax, blocks, BLOCK, raw, log_sum_exp(raw), out)
+    return out

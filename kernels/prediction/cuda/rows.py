@@ -1,0 +1,52 @@
+"""Tables as the prediction kernels read them, and the tiles of rows that blocks keep in shared
+memory."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...runtime.cuda.target import block_size
+
+TILE_BYTES = 32 * 1024
+"""Shared memory for the values of a block's rows. It leaves room for the trees where those are
+kept there too, and for several blocks on a multiprocessor."""
+BLOCKS = (block_size(256), block_size(64))
+"""Threads of a block that keeps its rows in shared memory: the first that the rows fit for."""
+
+
+class Cells(NamedTuple):
+    """The stretch of memory that a table lies in: cell (i, f) is
+    ``values[i * row + f * column]``."""
+
+    values: Any
+    row: np.int64
+    column: np.int64
+
+
+def cells_of(X: Any) -> Cells:
+    """A flat view of X, so that one compiled kernel reads tables of any layout; a view of a copy
+    where rows or columns run backwards or other data lie between the cells."""
+    n_rows, n_features = X.shape
+    row, column = X.strides
+    if min(row, column) < 0 or row % X.itemsize or column % X.itemsize:
+        return cells_of(X.copy())
+    row, column = row // X.itemsize, column // X.itemsize
+    size = 0 if X.size == 0 else (n_rows - 1) * row + (n_features - 1) * column + 1
+    library = import_module(type(X).__module__.partition(".")[0])
+    values = library.lib.stride_tricks.as_strided(X, (size,), (X.itemsize,))
+    return Cells(values, np.int64(row), np.int64(column))
+
+
+def cells_of_tile(itemsize: int) -> int:
+    """Values that a tile of rows holds."""
+    return TILE_BYTES // itemsize
+
+
+def rows_of_tile(X: Any) -> int:
+    """Threads of a block, one a row, that keeps its rows in shared memory; 0 if they are too
+    wide for that."""
+    most = cells_of_tile(X.itemsize)
+    return next((block for block in BLOCKS if block * X.shape[1] <= most), 0)

@@ -1,0 +1,87 @@
+"""Reference twin of ``kernels.prediction.traverse``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from array_api_compat import array_namespace, device
+
+from ...scalars.primitives import vectorise
+from ...scalars.routing import is_left_category, names_category
+
+_names_category = vectorise(names_category)
+_is_left_category = vectorise(is_left_category)
+
+
+def traverse(trees: Any, X: Any, raw: Any) -> None:
+    """Tree by tree: find the leaves, gather their values, add."""
+    xp = array_namespace(X)
+    width = trees.value.shape[1]
+    for tree in range(trees.output.shape[0]):
+        value = trees.value[_nodes(trees, tree), :]
+        columns = slice(int(trees.output[tree]), int(trees.output[tree]) + width)
+        added = xp.take(value, _leaves(trees, tree, X), axis=0)
+        raw[columns, :] = raw[columns, :] + added.T
+
+
+def leaf_indices(trees: Any, X: Any) -> Any:
+    """Tree by tree."""
+    xp = array_namespace(X)
+    n_trees = trees.output.shape[0]
+    leaves = xp.zeros((X.shape[0], n_trees), dtype=xp.int32, device=device(X))
+    for tree in range(n_trees):
+        leaves[:, tree] = _leaves(trees, tree, X)
+    return leaves
+
+
+def descend(
+    table: Any, feature: Any, left: Any, right: Any, goes_left: Callable[[Any, Any], Any]
+) -> Any:
+    """The leaf of one tree (int32) that each row of a table reaches, level by level.
+
+    ``goes_left(value, node)`` decides for the rows' values in the features of their nodes;
+    rows that have arrived are sent to where they are.
+    """
+    xp = array_namespace(table)
+    n_rows, n_features = table.shape
+    flat = xp.reshape(table, (-1,))
+    start = xp.arange(n_rows, dtype=xp.int64, device=device(table)) * n_features
+    node = xp.zeros(n_rows, dtype=xp.int32, device=device(table))
+    while True:
+        tested = xp.take(feature, node)
+        arrived = tested < 0
+        if bool(xp.all(arrived)):
+            return node
+        value = xp.take(flat, start + xp.where(arrived, 0, tested))
+        child = xp.where(goes_left(value, node), xp.take(left, node), xp.take(right, node))
+        node = xp.where(arrived, node, child)
+
+
+def _nodes(trees: Any, tree: int) -> slice:
+    return slice(int(trees.offset[tree]), int(trees.offset[tree + 1]))
+
+
+def _leaves(trees: Any, tree: int, X: Any) -> Any:
+    xp = array_namespace(X)
+    nodes = _nodes(trees, tree)
+    feature, threshold = trees.feature[nodes], trees.threshold[nodes]
+    missing_left = trees.missing_left[nodes] != 0
+    category_begin = trees.category_begin[nodes]
+    by_categories = bool(xp.any(category_begin >= 0))
+
+    def goes_left(x: Any, node: Any) -> Any:
+        below = xp.astype(x, xp.float64) <= xp.take(threshold, node)
+        below = xp.where(xp.isnan(x), xp.take(missing_left, node), below)
+        if not by_categories:
+            return below
+        begin = xp.take(category_begin, node)
+        n_categories = xp.take(trees.n_categories, xp.where(begin >= 0, xp.take(feature, node), 0))
+        known = _names_category(xp.astype(x, xp.float64), xp.astype(n_categories, xp.float64))
+        category = xp.astype(xp.where(known & (begin >= 0), x, 0), xp.int64)
+        words = xp.take(trees.categories, xp.where(begin >= 0, begin, 0) + category // 32)
+        in_set = _is_left_category(xp.astype(words, xp.int64), category)
+        in_set = xp.where(known, in_set, xp.take(missing_left, node))
+        return xp.where(begin >= 0, in_set, below)
+
+    return descend(X, feature, trees.left[nodes], trees.right[nodes], goes_left)

@@ -1,0 +1,71 @@
+"""Prediction on raw values: every row down every tree."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..runtime.dispatch import implementation
+
+
+class Trees(NamedTuple):
+    """The arrays of a forest that prediction reads (see ``gpuens.forest.forest.Forest``).
+
+    offset : int64, shape (n_trees + 1,)
+        Tree t owns nodes ``offset[t]:offset[t + 1]``; its root comes first.
+    feature : int32, shape (n_nodes,)
+        -1 at a leaf.
+    threshold : float64, shape (n_nodes,)
+        ``x <= threshold`` goes left.
+    missing_left : uint8, shape (n_nodes,)
+        Whether a missing value goes left.
+    left, right : int32, shape (n_nodes,)
+        Children, counted from the root of their tree; ``right == left + 1``.
+    category_begin : int32, shape (n_nodes,)
+        Negative, or the split is by categories: category c goes left if bit ``c % 32`` of
+        ``categories[category_begin + c // 32]`` is set.
+    categories : uint32, shape (n_words,)
+    n_categories : int32, shape (n_features,)
+        In a split by categories a value other than 0, 1, ... ``n_categories - 1`` is missing;
+        in any other split only NaN is.
+    value : float64, shape (n_nodes, width)
+    output : int32, shape (n_trees,)
+        The first column of the prediction that the tree adds to.
+    """
+
+    offset: Any
+    feature: Any
+    threshold: Any
+    missing_left: Any
+    left: Any
+    right: Any
+    category_begin: Any
+    categories: Any
+    n_categories: Any
+    value: Any
+    output: Any
+
+
+def traverse(trees: Trees, X: Any, raw: Any) -> None:
+    """Add what every tree says of each row, in the order of the trees:
+    ``raw[output + j, row] += value[leaf, j]`` for all j below the width.
+
+    Parameters
+    ----------
+    trees : Trees
+        Arrays on the device of X.
+    X : float32 or float64, shape (n_rows, n_features), any strides
+    raw : float64, shape (n_outputs, n_rows), contiguous
+        Changed in place; usually starts at the base score.
+    """
+    implementation(__name__, X).traverse(trees, X, raw)
+
+
+def leaf_indices(trees: Trees, X: Any) -> Any:
+    """The node that each row ends in.
+
+    Returns
+    -------
+    int32, shape (n_rows, n_trees)
+        Node numbers counted from the root of each tree.
+    """
+    return implementation(__name__, X).leaf_indices(trees, X)

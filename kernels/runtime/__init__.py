@@ -1,0 +1,1 @@
+"""How operations are dispatched, compiled and launched."""

@@ -1,0 +1,274 @@
+"""The door to CUDA: beside its ``launching`` and ``simulator`` the only importer of ``numba.cuda``.
+
+It gives the kernels their ``cuda`` module and decorators, the CUDA versions of the primitives
+whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy owns
+memory and streams on hardware; in the simulator NumPy takes its place. Both are asked for when
+they are needed, so that importing succeeds on a machine without a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numba import config
+from numba import cuda as numba_cuda
+from numba.extending import overload
+
+from ...scalars import primitives
+from . import launching
+from .kernel_cache import kept_on_disk
+
+__all__ = [
+    "block_size",
+    "blocks_for",
+    "cuda",
+    "cupy_stream",
+    "current_stream",
+    "device_function",
+    "download",
+    "empty",
+    "is_simulated",
+    "joined",
+    "kernel",
+    "launch",
+    "multiprocessors",
+    "on_device",
+    "recording",
+    "records_in",
+    "settled",
+    "upload",
+    "upload_records",
+    "write",
+    "zeros",
+]
+
+SIMULATED_BLOCK = 32
+SIMULATED_BLOCKS = 2
+LEAST_BLOCKS = 128
+"""Numba warns of smaller grids; a block that finds no work returns at once."""
+LEGACY_STREAM = 1
+"""CUDA's name for the default stream where 0 would be ambiguous."""
+ALIGNMENT = 16
+
+
+def is_simulated() -> bool:
+    """Whether kernels run in Numba's simulator on NumPy arrays."""
+    return bool(config.ENABLE_CUDASIM)
+
+
+if is_simulated():
+    from .simulator import install
+
+    cuda: Any = install()
+else:
+    cuda = numba_cuda
+
+
+def kernel(function: Callable[..., None]) -> Any:
+    """Decorator of every kernel. Without a signature: a signature would compile at import,
+    which needs a GPU. Compiled kernels are kept on disk."""
+    return cuda.jit(function) if is_simulated() else kept_on_disk(cuda.jit(function))
+
+
+def device_function(function: Callable[..., Any]) -> Any:
+    """Decorator of the functions that kernels call and that use ``cuda`` themselves."""
+    return function if is_simulated() else cuda.jit(device=True)(function)
+
+
+def _register_overloads() -> None:
+    """CUDA versions of primitives; they take precedence over those for every target, which
+    serve CUDA too where they mean the same there (``select``, ``two_to``, ``exponent``)."""
+    from numba.cuda import libdevice
+
+    @overload(primitives.mul, target="cuda")
+    def _mul(x, y):
+        return lambda x, y: libdevice.dmul_rn(x, y)
+
+    @overload(primitives.floor, target="cuda")
+    def _floor(x):
+        return lambda x: libdevice.floor(x)
+
+
+if not is_simulated():
+    _register_overloads()
+
+
+# Launch geometry.
+
+
+def block_size(on_hardware: int) -> int:
+    """Threads of a block, a constant of the module: shared arrays take their shapes from it.
+
+    A simulated thread costs half a millisecond, so there are few of them.
+    """
+    return SIMULATED_BLOCK if is_simulated() else on_hardware
+
+
+def multiprocessors() -> int:
+    """Streaming multiprocessors of CuPy's current device."""
+    return 1 if is_simulated() else _multiprocessors_of(_current_device())
+
+
+def _current_device() -> int:
+    """The number of CuPy's current device."""
+    return int(_arrays().cuda.runtime.getDevice())
+
+
+@functools.cache
+def _multiprocessors_of(device: int) -> int:
+    return int(cuda.gpus[device].MULTIPROCESSOR_COUNT)
+
+
+def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
+    """Blocks of a launch whose blocks share ``items`` pieces of work by striding over them."""
+    if is_simulated():
+        return max(1, min(items, SIMULATED_BLOCKS))
+    return max(LEAST_BLOCKS, min(items, per_multiprocessor * multiprocessors()))
+
+
+def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int:
+    """The same where a block takes one row a thread at a time."""
+    return blocks_for(-(-n_rows // block), per_multiprocessor)
+
+
+_recorded = threading.local()
+_simulating = threading.Lock()
+"""The simulator runs one kernel at a time."""
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[list[tuple[Any, ...]]]:
+    """In the simulator, collect launches instead of starting them."""
+    _recorded.launches = launches = []
+    try:
+        yield launches
+    finally:
+        del _recorded.launches
+
+
+def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
+    """Start a kernel on the current stream."""
+    if hasattr(_recorded, "launches"):
+        _recorded.launches.append((function, blocks, threads, *args))
+        return
+    if not is_simulated():
+        stream = current_stream()
+        if launching.is_direct():
+            launching.start(function, blocks, threads, _current_device(), stream, args)
+        else:
+            function[blocks, threads, stream](*args)
+        return
+    passed = [_for_simulator(argument) for argument in args]
+    with _simulating:
+        function[blocks, threads](*passed)
+    for argument, copy in zip(args, passed, strict=True):
+        if copy is not argument and argument.flags.writeable:
+            argument[...] = copy
+
+
+def _for_simulator(argument: Any) -> Any:
+    """A copy of what the simulator does not take: it writes all arrays back, also read-only
+    ones, and refuses arrays with gaps."""
+    takes = not isinstance(argument, np.ndarray) or (
+        argument.flags.forc and argument.flags.writeable
+    )
+    return argument if takes else argument.copy()
+
+
+def cupy_stream() -> Any:
+    """CuPy's current stream."""
+    return _arrays().cuda.get_current_stream()
+
+
+def current_stream() -> Any:
+    """The same as Numba launches on it."""
+    pointer = cupy_stream().ptr or LEGACY_STREAM
+    return _wrapped_stream(_current_device(), pointer)
+
+
+@functools.cache
+def _wrapped_stream(device: int, pointer: int) -> Any:
+    return cuda.external_stream(pointer)
+
+
+def settled(made: Any) -> Any:
+    """The same, once the current stream has made it: what is kept is read on other streams too,
+    which know nothing of this one."""
+    if not is_simulated():
+        cupy_stream().synchronize()
+    return made
+
+
+# Memory.
+
+
+@functools.cache
+def _arrays() -> ModuleType:
+    """The library that owns the device's arrays."""
+    if is_simulated():
+        return np
+    import cupy
+
+    return cupy
+
+
+def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Uninitialised array on the device."""
+    return _arrays().empty(shape, dtype)
+
+
+def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:
+    """Array of zeros on the device."""
+    return _arrays().zeros(shape, dtype)
+
+
+def on_device(array: Any) -> Any:
+    """The array itself if it is on the device, else a copy there."""
+    return _arrays().asarray(array)
+
+
+def records_in(memory: Any, offset: int, dtype: np.dtype, n: int) -> Any:
+    """A view of ``n`` records in a uint8 array of the device; CuPy's arrays have none of them."""
+    part = memory if is_simulated() else cuda.as_cuda_array(memory, sync=False)
+    return part[offset : offset + n * dtype.itemsize].view(dtype)
+
+
+def write(array: Any, values: np.ndarray) -> None:
+    """Bring host values to the beginning of a device array."""
+    array[: values.size] = on_device(values)  # CuPy's ``set`` would wait for the stream
+
+
+def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
+    """Copies of small host arrays on the device, brought over by one transfer."""
+    offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
+    host = np.empty(offsets[-1], np.uint8)
+    for array, offset in zip(arrays, offsets[:-1], strict=True):
+        flat = np.ascontiguousarray(array).reshape(-1)
+        host[offset : offset + array.nbytes] = flat.view(np.uint8)
+    device = _arrays().asarray(host)
+    return tuple(
+        device[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
+        for array, offset in zip(arrays, offsets[:-1], strict=True)
+    )
+
+
+def upload_records(table: np.ndarray) -> Any:
+    """A copy on the device of an array of records."""
+    (memory,) = upload(table.view(np.uint8).reshape(-1))
+    return records_in(memory, 0, table.dtype, table.size)
+
+
+def joined(arrays: list[Any], out: Any) -> Any:
+    """The arrays one after another in ``out``."""
+    return _arrays().concatenate(arrays, out=out)
+
+
+def download(array: Any) -> np.ndarray:
+    """A NumPy array with the device array's values, once the stream has produced them."""
+    return np.asarray(array) if is_simulated() else _arrays().asnumpy(array)

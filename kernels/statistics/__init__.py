@@ -1,0 +1,1 @@
+"""Per-row statistics: raw predictions, gradients, samples, integer records."""

@@ -1,0 +1,22 @@
+"""Update of the raw predictions by a tree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import NodeValues
+
+
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+    """``raw[i] += factor * values.value[leaf[i]]``, in place; the product is rounded first.
+
+    Parameters
+    ----------
+    raw : float64, shape (n,), contiguous
+    leaf : int32, shape (n,)
+        All entries in [0, n_nodes).
+    values : NodeValues
+    factor : float
+    """
+    implementation(__name__, raw).add_leaf_values(raw, leaf, values, factor)

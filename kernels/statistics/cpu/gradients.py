@@ -1,0 +1,107 @@
+"""Gradients (contract: ``kernels.statistics.gradients``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.team import run, threads_for, wait
+from ...runtime.dtypes import SUM_CHUNK, Totals, Update
+from ...scalars.losses import gradient
+from ...scalars.primitives import bits_of
+from .add_leaf_values import add_leaf_values
+from .custom import compiled_for
+
+
+@inner
+def halve(values, n):
+    """Sum of the first n values (a power of two), upper halves onto lower halves."""
+    while n > 1:
+        n >>= 1
+        for i in range(n):
+            values[i] += values[n + i]
+    return values[0]
+
+
+@inner
+def _chunk_gradients(loss, y, raw, shift, weight, g, h, begin, end):
+    if shift.size == 0 and weight.size == 0:
+        for i in range(begin, end):
+            gi, hi = gradient(loss, y[i], raw[i])
+            g[i] = gi
+            h[i] = hi
+    elif weight.size == 0:
+        for i in range(begin, end):
+            gi, hi = gradient(loss, y[i], raw[i] - shift[i])
+            g[i] = gi
+            h[i] = hi
+    elif shift.size == 0:
+        for i in range(begin, end):
+            gi, hi = gradient(loss, y[i], raw[i])
+            g[i] = weight[i] * gi
+            h[i] = weight[i] * hi
+    else:
+        for i in range(begin, end):
+            gi, hi = gradient(loss, y[i], raw[i] - shift[i])
+            g[i] = weight[i] * gi
+            h[i] = weight[i] * hi
+
+
+@inner
+def _magnitudes(values, begin, end, magnitudes):
+    for i in range(begin, end):
+        magnitudes[i - begin] = abs(values[i])
+    for i in range(end - begin, SUM_CHUNK):
+        magnitudes[i] = 0.0
+
+
+@inner
+def _measure(values, begin, end, magnitudes):
+    """Largest magnitude and the chunk's sum of magnitudes."""
+    _magnitudes(values, begin, end, magnitudes)
+    largest = np.int64(0)
+    for i in range(SUM_CHUNK):  # not negative, so the order of the bits is that of the values
+        largest = max(largest, bits_of(magnitudes[i]))
+    return largest, halve(magnitudes, np.int64(SUM_CHUNK))
+
+
+@kernel
+def _worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums):
+    n = raw.size
+    n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
+    magnitudes = np.empty(SUM_CHUNK, np.float64)
+    for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
+        begin = chunk * SUM_CHUNK
+        end = min(begin + SUM_CHUNK, n)
+        _chunk_gradients(loss, y, raw, shift, weight, g, h, begin, end)
+        for k in range(2):
+            bits, sums[k, chunk] = _measure(g if k == 0 else h, begin, end, magnitudes)
+            largest[thread, k] = max(largest[thread, k], bits)
+    wait(barrier, n_threads)
+    if thread == 0:
+        for k in range(2):
+            halve(sums[k], sums.shape[1])
+
+
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Totals:
+    if update is not None:
+        add_leaf_values(raw, *update)
+    n_threads = threads_for(raw.size)
+    n_chunks = -(-raw.size // SUM_CHUNK)
+    padded = 1 << (n_chunks - 1).bit_length()
+    largest = np.zeros((n_threads, 8), np.int64)
+    sums = np.zeros((2, padded))
+    run(compiled_for(_worker, loss), n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
+    max_g, max_h = largest.max(axis=0)[:2].view(np.float64).tolist()
+    return Totals(max_g, float(sums[0, 0]), max_h, float(sums[1, 0]))

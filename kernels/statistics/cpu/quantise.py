@@ -1,0 +1,59 @@
+"""Quantisation (contract: ``kernels.statistics.quantise``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.team import CACHE_LINE, run, threads_for
+from ...runtime.dtypes import Scales, TreeRecords
+from ...scalars.rng import draw
+from ...scalars.rounding import LOW_16, S16, stochastic_round
+
+i32, i64, u64 = np.int32, np.int64, np.uint64
+
+
+@inner
+def _integers(g, h, row, key, scale_g, scale_h):
+    bits = draw(key, row)
+    qg = i32(stochastic_round(g * scale_g, float(i32(bits & LOW_16))))
+    qh = i32(stochastic_round(h * scale_h, float(i32(bits >> S16))))
+    return i64(qg), i64(qh)
+
+
+@inner
+def _record(g, h, row):
+    return (u64(g) << u64(48)) | (u64(h) << u64(32)) | row
+
+
+@kernel
+def _worker(thread, n_threads, barrier, g, h, rows, key, scale_g, scale_h, records, sums):
+    n = records.size
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    sum_g = sum_h = i64(0)
+    if rows.size == 0:
+        for i in range(begin, end):
+            row = u64(i)
+            qg, qh = _integers(float(g[i]), float(h[i]), row, key, scale_g, scale_h)
+            records[i] = _record(qg, qh, row)
+            sum_g += qg
+            sum_h += qh
+    else:
+        for i in range(begin, end):
+            row = u64(rows[i])
+            qg, qh = _integers(float(g[row]), float(h[row]), row, key, scale_g, scale_h)
+            records[i] = _record(qg, qh, row)
+            sum_g += qg
+            sum_h += qh
+    sums[thread, 0] = sum_g
+    sums[thread, 1] = sum_h
+
+
+def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+    records = np.empty(rows.size or g.size, np.uint64)
+    n_threads = threads_for(records.size)
+    sums = np.empty((n_threads, CACHE_LINE), np.int64)
+    run(_worker, n_threads, g, h, rows, np.uint64(key), scales.g, scales.h, records, sums)
+    return TreeRecords(records, sums[:, :2].sum(axis=0), scales)

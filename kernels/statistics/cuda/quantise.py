@@ -1,0 +1,65 @@
+"""Integer records (contract: ``kernels.statistics.quantise``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch, zeros
+from ...runtime.dtypes import RECORD, Scales, TreeRecords
+from ...scalars.primitives import mul
+from ...scalars.rng import draw
+from ...scalars.rounding import LOW_16, S16, stochastic_round
+from .totals import on_device
+
+u32, u64, i64, f64 = np.uint32, np.uint64, np.int64, np.float64
+BLOCK = block_size(256)
+
+
+@kernel
+def make_records(g, h, rows, key, scales, records, sums):
+    """One record a thread: ``g << 48 | h << 32 | row``; a block adds up its own."""
+    g_of_block = cuda.shared.array(BLOCK, np.int64)
+    h_of_block = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    sum_g = i64(0)
+    sum_h = i64(0)
+    n = u32(records.shape[0])
+    sampled = rows.shape[0] > 0
+    scale_g = scales[0]
+    scale_h = scales[1]
+    i = u32(cuda.grid(1))
+    while i < n:
+        row = i64(i)
+        if sampled:
+            row = i64(rows[i])
+        bits = draw(key, u64(row))
+        g_int = i64(stochastic_round(mul(f64(g[u32(row)]), scale_g), f64(bits & LOW_16)))
+        h_int = i64(stochastic_round(mul(f64(h[u32(row)]), scale_h), f64(bits >> S16)))
+        records[i] = u64((g_int << i64(48)) | (h_int << i64(32)) | row)
+        sum_g += g_int
+        sum_h += h_int
+        i = u32(i + cuda.gridsize(1))
+    g_of_block[t] = sum_g
+    h_of_block[t] = sum_h
+    cuda.syncthreads()
+    half = BLOCK // 2
+    while half > 0:
+        if t < half:
+            g_of_block[t] += g_of_block[t + half]
+            h_of_block[t] += h_of_block[t + half]
+        cuda.syncthreads()
+        half //= 2
+    if t == 0:
+        cuda.atomic.add(sums, 0, g_of_block[0])
+        cuda.atomic.add(sums, 1, h_of_block[0])
+
+
+def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+    n = rows.shape[0] or g.shape[0]
+    records = empty(n, RECORD)
+    sums = zeros(2, np.int64)
+    args = (g, h, rows, u64(key), on_device(scales), records, sums)
+    launch(make_records, blocks_for_rows(n, BLOCK), BLOCK, *args)
+    return TreeRecords(records, sums, scales)

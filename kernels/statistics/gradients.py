@@ -1,0 +1,50 @@
+"""Gradients and hessians of a loss at the current raw predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import Totals, Update
+
+
+def gradients(
+    loss: Any,
+    y: Any,
+    raw: Any,
+    shift: Any,
+    weight: Any,
+    g: Any,
+    h: Any,
+    update: Update | None = None,
+) -> Totals:
+    """Fill ``g`` and ``h`` and measure them.
+
+    ``g[i], h[i] = weight[i] * gradient(loss, y[i], raw[i] - shift[i])``, computed in float64
+    and rounded to float32 once.
+
+    Parameters
+    ----------
+    loss : a named tuple from ``scalars.losses``
+    y : float64, shape (n,)
+    raw : float64, shape (n,), contiguous
+    shift : float64, shape (n,) or (0,)
+        Empty: nothing is subtracted.
+    weight : float64, shape (n,) or (0,)
+        Empty: every weight is 1.
+    g, h : float32, shape (n,)
+        Written.
+    update : Update or None
+        Carried out on ``raw`` before (see ``add_leaf_values``); on CUDA in one go.
+
+    Returns
+    -------
+    Totals
+        Of the float32 values, as Python floats (on CUDA they are fetched when somebody asks for
+        them). The sums are taken in a fixed order so that
+        every implementation rounds alike: each chunk of ``SUM_CHUNK`` rows (the last one
+        filled up with zeros) is halved by adding its upper half to its lower half until one
+        value is left; the chunk sums, filled up with zeros to a power of two, likewise.
+    """
+    op = implementation(__name__, raw)
+    return op.gradients(loss, y, raw, shift, weight, g, h, update)

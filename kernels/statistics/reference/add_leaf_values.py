@@ -1,0 +1,15 @@
+"""Reference twin of ``kernels.statistics.add_leaf_values``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from ...runtime.dtypes import NodeValues
+from ...runtime.reference.arrays import beside
+
+
+def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+    """One gather and one sum."""
+    raw[...] = raw + array_namespace(raw).take(beside(factor * values.value, raw), leaf)

@@ -1,0 +1,35 @@
+"""Reference twin of ``kernels.statistics.quantise``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace, device
+
+from ...runtime.dtypes import Scales, TreeRecords
+from ...scalars import rng, rounding
+from ...scalars.primitives import vectorise
+
+draw = vectorise(rng.draw)
+stochastic_round = vectorise(rounding.stochastic_round)
+
+
+def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+    """Computed in int64, whose low 32 bits are those of uint64 and which every library has."""
+    xp = array_namespace(g)
+    if rows.shape[0]:
+        g, h = xp.take(g, rows), xp.take(h, rows)
+        row = xp.astype(rows, xp.int64)
+    else:
+        row = xp.arange(g.shape[0], dtype=xp.int64, device=device(g))
+    bits = draw(int(key), row)
+    g_rounded = _round(g, scales.g, bits & 0xFFFF)
+    h_rounded = _round(h, scales.h, bits >> 16)
+    words = xp.astype((g_rounded << 48) | (h_rounded << 32) | row, xp.uint64)
+    return TreeRecords(words, xp.stack([xp.sum(g_rounded), xp.sum(h_rounded)]), scales)
+
+
+def _round(values: Any, scale: float, bits: Any) -> Any:
+    xp = array_namespace(values)
+    scaled = xp.astype(values, xp.float64) * scale
+    return xp.astype(stochastic_round(scaled, xp.astype(bits, xp.float64)), xp.int64)

@@ -1,0 +1,204 @@
+"""The measurement of errors: its arithmetic, its peers, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestRegressor
+
+from benchmarks.accuracy import (
+    accuracy,
+)
+from benchmarks.accuracy import (
+    boosting as accuracy_boosting,
+)
+from benchmarks.accuracy import (
+    estimators as accuracy_estimators,
+)
+from benchmarks.accuracy.quantiles import QuantileForest
+from benchmarks.accuracy.tables import Table
+from benchmarks.common import peers
+from benchmarks.report.markdown import with_error
+from gpuens import QuantileForestRegressor
+from gpuens.datasets import make_higgs_like
+
+PEERS = ["LightGBM", "XGBoost", "HistGB", "CatBoost"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the program on small tables; returns the results that it wrote."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    X, y = make_higgs_like(400, 5)
+    kinds = {
+        "spambase": y, "bike": X[:, 0] + y, "covtype_first20k": y + (X[:, 0] > 0),
+        "ionosphere": (X[:, 0] + X[:, 1] * X[:, 2] > 2).astype(int),
+    }  # fmt: skip
+    for name, target in kinds.items():
+        np.savez(folder / f"{name}.npz", X=X, y=target)
+
+    def run(*options):
+        settings = ["--data", folder, "--output", tmp_path / "out", "--seeds", 2, "--threads", 1]
+        assert accuracy.main([str(option) for option in [*settings, *options]]) == 0
+        (path,) = (tmp_path / "out").glob("*.json")
+        return json.loads(path.read_text())["results"]
+
+    return run
+
+
+def test_comparisons_of_boosting(run, capsys):
+    results = run("--trees", 3, "--estimators", accuracy.COMPARISONS)
+    assert "skipped: adult.npz" in capsys.readouterr().out
+    losses = results["losses"]
+    assert list(losses) == ["spambase", "covtype_first20k", "bike"]
+    there = [name for name in PEERS if find_spec(peers._BUILD[name][0])]
+    assert list(losses["bike"]["defaults"]) == ["gpuens", *there]
+    for by_peer in results["summary"].values():
+        for entry in by_peer.values():
+            assert entry["worst"] >= entry["geometric_mean"] > 0
+
+
+@pytest.mark.slow
+def test_every_estimator(run, capsys):
+    results = run("--trees", 8, "--estimators", *accuracy.ESTIMATORS)["estimators"]
+    for name, kind in accuracy.ESTIMATORS.items():
+        there = [of for of in kind.tables if of in ("spambase", "bike", "ionosphere")]
+        assert list(results[name]) == there
+        for entry in results[name].values():
+            ours, theirs = (entry["losses"][library] for library in accuracy.LIBRARIES)
+            assert entry["ratio"] == pytest.approx(sum(ours) / sum(theirs))
+            assert len(ours) == len(theirs) == 2 and 0.2 < entry["ratio"] < 5
+    assert {gap.split(" is not in")[0] for gap in results["gaps"]} >= {"adult.npz", "letter.npz"}
+    out = capsys.readouterr().out
+    assert "| mean ± standard error | gpuens | scikit-learn | ratio | published |" in out
+    assert (
+        "| random forest: spambase, error in % |" in out and "| 4.88 (Hastie et al. 2009) |" in out
+    )
+
+
+def test_a_peer_that_fails_is_a_gap(run, monkeypatch):
+    def fail(library, setup):
+        if library != "gpuens":
+            raise MemoryError("too little of it\nand more")
+        return accuracy_estimators.single("DecisionTree")(library, setup)
+
+    kind = accuracy_estimators.Kind(fail, ("spambase",))
+    monkeypatch.setitem(accuracy.ESTIMATORS, "decision tree", kind)
+    entry = run("--estimators", "decision tree")["estimators"]["decision tree"]["spambase"]
+    assert list(entry["losses"]) == ["gpuens"] and "ratio" not in entry
+    assert entry["gaps"] == ["decision tree of scikit-learn on spambase: too little of it"]
+    assert accuracy.row_of("spambase", entry)[2:] == ["", "", ""]
+
+
+def test_a_library_that_fails_is_named_in_its_comparison(run, monkeypatch):
+    build = peers.estimator
+
+    def fail(library, *args, **more):
+        if library == "HistGB":
+            raise RuntimeError("no")
+        return build(library, *args, **more)
+
+    monkeypatch.setattr(peers, "estimator", fail)
+    monkeypatch.setattr(peers, "installed", lambda names: ["gpuens", "HistGB"])
+    results = run("--trees", 2, "--only", "spambase", "--estimators", accuracy.COMPARISONS)
+    assert results["gaps"] == ["HistGB on spambase (defaults): no"]
+    assert list(results["losses"]["spambase"]["defaults"]) == ["gpuens"]
+    assert results["summary"] == {}
+
+
+def test_without_tables_it_says_so(tmp_path, capsys):
+    assert accuracy.main(["--data", str(tmp_path / "none"), "--output", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count("skipped:") == len(accuracy.TASKS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_multiclass_settings_equal_those_of_xgboost():
+    """Like with like: at p = 1/2 a leaf of both takes the same step from the same rows."""
+    table = Table("covtype_first20k", np.zeros((4, 1)), np.arange(4), "multiclass")
+    fits = accuracy_boosting.comparisons(table, 10, 1, 0)["same as XGBoost"]
+    (_, ours), (_, xgb) = fits["gpuens"], fits["XGBoost"]
+    g, n = 0.3, 50
+    h_ours, h_xgb = n * 0.25 * 4 / 3, n * 0.25 * 2
+    step = ours.learning_rate * g / (h_ours + ours.l2)
+    assert step == pytest.approx(xgb.learning_rate * g / (h_xgb + xgb.l2))
+    assert ours.min_sum_hessian / h_ours == pytest.approx(xgb.min_sum_hessian / h_xgb)
+
+
+def test_multiclass_boosting_takes_the_same_first_step_as_scikit_learn():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 8, (2000, 1)).astype(np.float32)  # every value is a leaf
+    y = np.minimum(X[:, 0] // 3, rng.integers(0, 3, 2000)).astype(np.int64)
+    setup = accuracy_estimators.Setup("multiclass", 1, 1, 0, n_classes=3)
+    shares = [
+        accuracy_estimators.boosting(library, setup).fit(X, y).predict_proba(X)
+        for library in accuracy.LIBRARIES
+    ]
+    np.testing.assert_allclose(*shares, rtol=1e-4)
+
+
+def test_the_ratio_and_its_error_are_exact():
+    ours, theirs = [3, 5, 4], [2, 6, 4]
+    ratio = Fraction(sum(ours), sum(theirs))
+    off = [a - ratio * b for a, b in zip(ours, theirs, strict=True)]  # their mean is zero
+    variance = sum(value**2 for value in off) / 2 / 3
+    found = accuracy.paired_ratio(ours, theirs)
+    assert found["ratio"] == float(ratio)
+    assert found["ratio_standard_error"] == pytest.approx(math.sqrt(variance) / 4)
+    assert accuracy.paired_ratio([2.0, 4.0], [1.0, 2.0])["ratio_standard_error"] == 0
+    assert accuracy.paired_ratio([2.0], [1.0])["ratio_standard_error"] is None
+    assert accuracy.paired_ratio([1.0, 2.0], [0.0, 0.0])["ratio"] is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "text"),
+    [(4.881, 0.0432, "4.881 ± 0.043"), (12.0, 1.26, "12.0 ± 1.3"), (0.5, None, "0.5"),
+     (0.25, 0.0, "0.25 ± 0"), (1234.5, 56.0, "1234 ± 56")],
+)  # fmt: skip
+def test_means_have_the_digits_of_their_error(mean, error, text):
+    assert with_error(mean, error) == text
+
+
+def test_outliers_are_the_small_classes():
+    def labels(*counts):
+        y = np.repeat(np.arange(len(counts)), counts)
+        return accuracy.outliers(Table("ionosphere", y[:, None], y, "binary")).y
+
+    assert labels(3, 5).tolist() == [1] * 3 + [0] * 5
+    assert labels(4, 3, 9, 2, 8).tolist() == [1] * 7 + [0] * 9 + [1] * 2 + [0] * 8
+
+
+@pytest.fixture
+def forest_and_table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = X[:, 0] + rng.normal(size=300)
+    forest = RandomForestRegressor(20, min_samples_leaf=5, random_state=0)
+    return QuantileForest(forest).fit(X[:200], y[:200]), X, y
+
+
+def test_weights_of_the_quantile_forest_give_the_mean_of_its_forest(forest_and_table):
+    model, X, _ = forest_and_table
+    ones = np.zeros((100, model._weights.shape[0]))
+    places = model.forest.apply(X[200:]) + model._begin
+    np.put_along_axis(ones, places, 1.0, axis=1)
+    weights = ones @ model._weights
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    np.testing.assert_allclose(weights @ model._y, model.forest.predict(X[200:]))
+    low, high = model.predict(X[200:], [0.1, 0.9]).T
+    for row, at_low, at_high in zip(weights, low, high, strict=True):
+        for value, q in ((at_low, 0.1), (at_high, 0.9)):
+            assert row[model._y <= value].sum() >= q - 1e-9 > row[model._y < value].sum() - 2e-9
+
+
+def test_it_is_a_peer_of_our_own(forest_and_table):
+    model, X, y = forest_and_table
+    ours = QuantileForestRegressor(200, min_samples_leaf=5, device="cpu", random_state=0)
+    ours.fit(X[:200], y[:200])
+    losses = [accuracy_estimators.pinball(each, X[200:], y[200:]) for each in (model, ours)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.1)

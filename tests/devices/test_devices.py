@@ -1,0 +1,391 @@
+"""Where the work runs, and what is said when it cannot run there."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpuens import DecisionTreeRegressor, fit_many
+from gpuens.boosting import many_fits
+from gpuens.devices import gpu_problems
+from gpuens.devices import placement as devices
+from gpuens.devices.placement import (
+    CPU,
+    SIMULATOR,
+    Device,
+    gpu_problem,
+    resolve_device,
+    same_place,
+)
+from gpuens.forest import forest
+from gpuens.forest.forest import Forest
+from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
+from tests.support import fake_cupy
+
+HOST = np.zeros((3, 2))
+PACKAGES = [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")]
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(devices, "simulated", lambda: False)
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "no NVIDIA driver was found")
+
+
+@pytest.fixture
+def probe(monkeypatch):
+    """``gpu_problem`` as on a machine with a driver and all packages."""
+    monkeypatch.setattr(gpu_problems, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
+    monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
+    monkeypatch.setattr(gpu_problems, "_load_compiler", lambda: None)
+    monkeypatch.delenv("NUMBA_DISABLE_CUDA", raising=False)
+    gpu_problem.cache_clear()
+    yield gpu_problem
+    gpu_problem.cache_clear()
+
+
+class TestWithoutGPU:
+    @pytest.mark.parametrize("device", ["auto", "cpu"])
+    def test_host_data_stay_on_the_cpu(self, no_gpu, device):
+        assert resolve_device(device, HOST, y=[1, 2], sample_weight=None) == CPU
+
+    @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+    def test_asking_for_a_gpu_says_what_is_missing(self, no_gpu, device):
+        with pytest.raises(RuntimeError, match=f"device='{device}' asks .* no NVIDIA driver"):
+            resolve_device(device, HOST)
+
+    def test_data_on_an_unusable_gpu(self, no_gpu, monkeypatch):
+        monkeypatch.setattr(devices, "gpu_of", lambda array: 0 if array is HOST else None)
+        with pytest.raises(RuntimeError, match="^X is on cuda:0, but no NVIDIA driver"):
+            resolve_device("auto", HOST)
+        assert resolve_device("cpu", HOST) == CPU
+
+
+class TestWithGPU:
+    def test_host_data_go_to_the_current_gpu(self, cupy):
+        assert resolve_device("auto", HOST) == Device("cuda", 0)
+        with cupy.cuda.Device(1):
+            assert resolve_device("cuda", HOST) == Device("cuda", 1)
+
+    @pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
+    def test_follows_the_array(self, cupy, device):
+        assert resolve_device(device, fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
+
+    def test_follows_the_targets_and_weights_of_host_data(self, cupy):
+        there = fake_cupy.on_gpu(cupy, [1.0, 2.0], 1)
+        assert resolve_device("auto", HOST, y=there) == Device("cuda", 1)
+        assert resolve_device("auto", HOST, y=[1, 2], sample_weight=there) == Device("cuda", 1)
+
+    def test_a_word_goes_before_the_current_gpu(self, cupy):
+        assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
+        assert resolve_device("cpu", fake_cupy.on_gpu(cupy, HOST, 1)) == CPU
+
+    def test_arrays_on_two_gpus(self, cupy):
+        X, y = fake_cupy.on_gpu(cupy, HOST, 0), fake_cupy.on_gpu(cupy, [1.0], 1)
+        with pytest.raises(ValueError, match="on one GPU, got X on cuda:0, y on cuda:1"):
+            resolve_device("auto", X, y=y)
+        with pytest.raises(ValueError, match="got device on cuda:1, X on cuda:0"):
+            resolve_device("cuda:1", X)
+
+    def test_a_gpu_that_does_not_exist(self, cupy):
+        with pytest.raises(RuntimeError, match=r"'cuda:2', but this machine has only 2 GPU"):
+            resolve_device("cuda:2", HOST)
+
+
+class TestSimulator:
+    @pytest.fixture(autouse=True)
+    def simulate(self, cupy, monkeypatch):
+        monkeypatch.setattr(devices, "simulated", lambda: True)
+
+    def test_stands_in_for_cuda_when_asked(self):
+        assert resolve_device("cuda", HOST) == SIMULATOR
+        assert resolve_device("auto", HOST) == CPU
+
+    def test_refuses_data_on_a_gpu(self, cupy):
+        with pytest.raises(RuntimeError, match="X is on cuda:1.*NUMBA_ENABLE_CUDASIM=1.*Unset"):
+            resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1))
+
+    def test_follows_numba(self, monkeypatch):
+        from numba.core import config
+
+        monkeypatch.undo()
+        monkeypatch.setattr(config, "ENABLE_CUDASIM", 1)
+        assert devices.simulated()
+        monkeypatch.setattr(config, "ENABLE_CUDASIM", 0)
+        assert not devices.simulated()
+
+
+@pytest.mark.parametrize("device", ["gpu", "CUDA", "cuda:", "cuda:x", "cuda:-1", None, 0])
+def test_unknown_words(device):
+    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda' or"):
+        resolve_device(device, HOST)
+
+
+class TestWhatIsMissing:
+    def test_nothing(self, cupy, probe):
+        assert probe() is None
+
+    def test_driver(self, probe, monkeypatch):
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: None)
+        assert "no NVIDIA driver was found" in probe()
+
+    def test_driver_too_old(self, probe, monkeypatch):
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (11, 8))
+        assert "supports CUDA 11.8, at least 12.0" in probe()
+
+    @pytest.mark.parametrize("module, package", PACKAGES)
+    @pytest.mark.parametrize("driver", [12, 13])
+    def test_package(self, probe, monkeypatch, module, package, driver):
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (driver, 2))
+        monkeypatch.setattr(gpu_problems, "find_spec", lambda name: None if name == module else 1)
+        assert f"package {package} is not installed" in probe()
+        assert f"pip install 'gpuens[cuda{driver}]'" in probe()
+
+    def test_device(self, probe, monkeypatch):
+        fake_cupy.install(monkeypatch, gpus=0)
+        assert "finds no device that works (RuntimeError: it lists no device)" in probe()
+
+    def test_package_inside_of_a_package_that_is_not_there(self, probe, monkeypatch):
+        def find(name):
+            if name == "cuda.bindings":
+                raise ModuleNotFoundError("No module named 'cuda'")
+            return object()
+
+        monkeypatch.setattr(gpu_problems, "find_spec", find)
+        assert "package cuda-bindings is not installed. Run: pip install" in probe()
+
+    @pytest.mark.parametrize("module, package", PACKAGES)
+    def test_package_of_the_next_cuda(self, cupy, probe, monkeypatch, module, package):
+        """CuPy and numba-cuda are installed for a version of CUDA each."""
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (12, 4))
+        if module == "cupy":
+            assert probe().startswith("CuPy is installed for CUDA 13, and the NVIDIA driver")
+            assert "pip uninstall cupy-cuda13x, then pip install 'gpuens[cuda12]'" in probe()
+        else:
+            monkeypatch.setattr(gpu_problems, "version", lambda package: "13.1.0")
+            assert probe().startswith("numba-cuda is installed for CUDA 13, and the NVIDIA driver")
+            assert "supports CUDA 12.4. Update the driver, or run: pip install" in probe()
+
+    def test_driver_newer_than_the_packages(self, cupy, probe, monkeypatch):
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (14, 1))
+        assert probe() is None
+
+    @pytest.mark.parametrize(
+        "error",
+        [
+            ImportError("libnvrtc.so.13: cannot open shared object file"),
+            RuntimeError("CuPy failed to load libnvrtc.so.13: OSError: no such file"),
+            RuntimeError("Failed to find CUDA headers; set CUDA_PATH"),
+        ],
+    )
+    def test_cupy_without_the_libraries_of_cuda(self, cupy, probe, error):
+        def fail(shape):
+            raise error
+
+        cupy.zeros = fail
+        assert probe().startswith("CuPy does not find the libraries of CUDA")
+        assert f"({type(error).__name__}: {error})" in probe()
+        assert "pip install 'gpuens[cuda13]' 'cupy-cuda13x[ctk]'" in probe()
+
+    def test_libraries_are_looked_for(self, cupy, probe):
+        """Memory alone works without them, a computation does not."""
+
+        class Array:
+            def __add__(self, other):
+                raise OSError("libnvrtc-builtins.so.13.0: cannot open shared object file")
+
+        cupy.zeros = lambda shape: Array()
+        assert "does not find the libraries of CUDA (OSError: libnvrtc-builtins" in probe()
+
+    def test_cupy_broken_in_another_way(self, cupy, probe):
+        def fail(shape):
+            raise RuntimeError("cudaErrorUnknown: unknown error")
+
+        cupy.zeros = fail
+        assert "finds no device that works (RuntimeError: cudaErrorUnknown" in probe()
+
+    def test_numba_cuda_without_the_compiler(self, cupy, probe, monkeypatch):
+        """As ``pip install numba-cuda`` leaves it."""
+
+        def fail():
+            raise RuntimeError('Failure finding "libnvvm.so.4":\n  No such file')
+
+        monkeypatch.setattr(gpu_problems, "_load_compiler", fail)
+        assert "does not find the compiler of CUDA, libNVVM and nvJitLink (Runt" in probe()
+        assert 'RuntimeError: Failure finding "libnvvm.so.4": No such file)' in probe()
+        assert "pip install 'gpuens[cuda13]', or install the CUDA toolkit" in probe()
+
+    def test_the_compiler_is_found_where_it_is(self):
+        pytest.importorskip("cuda.bindings.nvjitlink")
+        pytest.importorskip("numba_cuda")
+        gpu_problems._load_compiler()
+
+    def test_switched_off(self, probe, monkeypatch):
+        monkeypatch.setenv("NUMBA_DISABLE_CUDA", "1")
+        assert "NUMBA_DISABLE_CUDA=1 keeps kernels from being compiled. Unset it" == probe()
+
+    def test_asked_once(self, cupy, probe, monkeypatch):
+        assert probe() is None
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: None)
+        assert probe() is None
+
+
+class TestOldCard:
+    """The first of two GPUs is of 2017."""
+
+    @pytest.fixture(autouse=True)
+    def old_card(self, cupy, monkeypatch):
+        def properties(index):
+            return {"name": b"Tesla V100", "major": 7 if index == 0 else 9, "minor": 0}
+
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", properties)
+        devices.card_problem.cache_clear()
+        yield
+        devices.card_problem.cache_clear()
+
+    @pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+    def test_asked_for(self, device):
+        with pytest.raises(
+            RuntimeError, match=f"device='{device}' asks for a GPU, but cuda:0"
+        ) as e:
+            resolve_device(device, HOST)
+        assert "(Tesla V100) has compute capability 7.0, at least 7.5" in str(e.value)
+        assert "Use device='cpu', or a newer GPU by device='cuda:<number>'" in str(e.value)
+
+    def test_holds_the_data(self, cupy):
+        with pytest.raises(RuntimeError, match="^y is on cuda:0, but cuda:0"):
+            resolve_device("auto", HOST, y=fake_cupy.on_gpu(cupy, [1.0, 2.0], 0))
+
+    def test_host_data_stay_on_the_host(self):
+        assert resolve_device("auto", HOST) == CPU
+
+    def test_the_other_one_works(self, cupy):
+        assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
+        assert resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
+
+
+class TestDevice:
+    def test_words(self):
+        assert [str(d) for d in (CPU, SIMULATOR, Device("cuda", 1))] == [
+            "cpu", "simulator", "cuda:1"
+        ]  # fmt: skip
+
+    def test_arrays_and_implementation(self, cupy):
+        assert (CPU.xp, CPU.implementation) == (np, Implementation.CPU)
+        assert (SIMULATOR.xp, SIMULATOR.implementation) == (np, Implementation.CUDA)
+        gpu = Device("cuda", 1)
+        assert (gpu.xp, gpu.implementation) == (cupy, Implementation.CUDA)
+
+    def test_what_is_kept_is_waited_for_on_its_own_gpu(self, cupy):
+        waited = []
+        cupy.cuda.get_current_stream = lambda: SimpleNamespace(
+            synchronize=lambda: waited.append(cupy.cuda.runtime.getDevice())
+        )
+        assert Device("cuda", 1).settled("made") == "made"
+        assert (CPU.settled(HOST) is HOST, SIMULATOR.settled(HOST) is HOST) == (True, True)
+        assert waited == [1]
+
+    def test_a_forest_is_copied_and_predicts_on_its_own_gpu(self, cupy, monkeypatch):
+        """Whichever GPU is current; other streams find it there completely."""
+        waited, places = [], []
+        monkeypatch.setattr(Device, "settled", lambda self, made: (waited.append(self), made)[1])
+
+        def empty(shape, dtype):
+            places.append(cupy.cuda.runtime.getDevice())
+            return np.empty(shape, dtype)
+
+        cupy.empty = empty
+        monkeypatch.setattr(forest, "traverse", lambda *args: None)
+        made = replace(Forest.empty(2, np.zeros(1)), output=np.zeros(1, np.int32))
+        assert made.n_trees == 1
+        for _ in range(2):
+            made.raw_predict(HOST, Device("cuda", 1))
+        assert (waited, places) == ([Device("cuda", 1)], [1, 1])
+
+    @pytest.mark.parametrize("stands_still", [False, True])
+    def test_threads_work_where_their_maker_does(self, cupy, monkeypatch, stands_still):
+        """A thread of its own knows neither the GPU nor the stream."""
+        entered = []
+        stream = contextlib.contextmanager(lambda: (yield entered.append("the stream")))()
+        cupy.cuda.get_current_stream = lambda: stream
+        monkeypatch.setattr(devices, "simulated", lambda: stands_still)
+        with cupy.cuda.Device(1):
+            place = same_place()
+        with place():
+            entered.append(cupy.cuda.runtime.getDevice())
+        assert entered == ([0] if stands_still else ["the stream", 1])
+
+    def test_many_fits_share_the_place_of_their_caller(self, cupy, monkeypatch):
+        seen = []
+
+        @contextlib.contextmanager
+        def place():
+            seen.append(threading.get_ident())
+            yield
+
+        monkeypatch.setattr(many_fits, "same_place", lambda: place)
+        model = DecisionTreeRegressor(max_depth=1, device="cpu")
+        fit_many(model, HOST, np.arange(3.0), param_grid={"max_depth": [1, 2]}, n_jobs=2)
+        assert len(seen) == 2 and threading.get_ident() not in seen
+
+    def test_only_the_simulator_overrides_the_dispatch(self, cupy):
+        for device, expected in ((CPU, Implementation.CPU), (SIMULATOR, Implementation.CUDA)):
+            with device.active():
+                assert implementation_for(HOST) is expected
+        with Device("cuda", 1).active():
+            assert cupy.cuda.runtime.getDevice() == 1
+        assert implementation_for(HOST) is Implementation.CPU
+
+    def test_arrays_move(self, cupy):
+        there = Device("cuda", 1).asarray(HOST)
+        assert isinstance(there, cupy.ndarray) and there.device.id == 1
+        assert Device("cuda", 1).asarray(there) is there
+        assert type(CPU.asarray(there)) is np.ndarray
+        assert CPU.asarray(HOST) is HOST
+
+    def test_holds(self, cupy):
+        there = fake_cupy.on_gpu(cupy, HOST, 1)
+        assert Device("cuda", 1).holds(there)
+        assert not Device("cuda", 1).holds(HOST)
+        assert not CPU.holds(there) and not CPU.holds(HOST)
+
+    def test_too_little_memory(self, cupy):
+        with pytest.raises(MemoryError, match=r"cuda:1 .*1\.0 of 16\.0 GiB are free \(8 GiB\)"):
+            with Device("cuda", 1).active():
+                raise cupy.cuda.memory.OutOfMemoryError("8 GiB")
+
+    @pytest.mark.parametrize(
+        "text",
+        ["cudaErrorMemoryAllocation: out of memory", "[CUresult.CUDA_ERROR_OUT_OF_MEMORY] ..."],
+    )
+    def test_too_little_memory_past_cupys_pool(self, cupy, text):
+        """For a kernel's code, a stream or a graph."""
+        with pytest.raises(MemoryError, match="cuda:1 .*are free.*use device='cpu'"):
+            with Device("cuda", 1).active():
+                raise RuntimeError(text)
+
+    def test_other_errors_stay_what_they_are(self, cupy):
+        with pytest.raises(RuntimeError, match="^cudaErrorIllegalAddress: no$"):
+            with Device("cuda", 1).active():
+                raise RuntimeError("cudaErrorIllegalAddress: no")
+
+
+def test_this_machine_is_consistent():
+    """Whatever is here: the reason is a sentence, or a GPU works."""
+    problem = gpu_problem()
+    if problem is None:
+        assert resolve_device("cuda", HOST).kind in ("cuda", "simulator")
+    else:
+        assert resolve_device("auto", HOST) == CPU
+        assert len(problem) > 20

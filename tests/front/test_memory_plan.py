@@ -1,0 +1,253 @@
+"""How much memory a training would take, and what is said where there is too little."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from gpuens import (
+    AdaBoostClassifier,
+    DecisionTreeRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    memory_plan,
+)
+from gpuens.boosting import growth
+from gpuens.devices import placement as devices
+from gpuens.devices.memory import format_bytes
+from gpuens.devices.memory_plan import MemoryPlan
+from gpuens.forests import estimator as forest_estimator
+from gpuens.kernels.growth import frontier
+from tests.support import fake_cupy
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60_000, 10)).astype(np.float32)
+Y = X[:, 0] + RNG.normal(size=len(X))
+C = np.digitize(Y, [-1, 0, 1])
+HELD_OUT = {"early_stopping": True, "n_estimators": 3}
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+def free_on_host(monkeypatch, size):
+    monkeypatch.setattr(devices, "available_memory", lambda: size)
+
+
+class TestNumbers:
+    def test_arrays_of_the_rows(self):
+        """28 features are padded to 32 bytes in one of two copies; 5 classes are 5 trees a round,
+        which are grown two at a time and know the leaves of their rows until it ends."""
+        model = GradientBoostingClassifier(device="cpu", subsample=0.5, max_leaf_nodes=3)
+        plan = memory_plan(model, (1_000_000, 28), n_outputs=5, sample_weight=np.ones(1))
+        assert plan.parts["table"] == 1_000_000 * 28 * 4
+        assert plan.parts["bins"] == 1_000_000 * (32 + 28)
+        assert plan.parts["raw predictions"] == 1_000_000 * 5 * 8
+        assert plan.parts["target and weights"] == 1_000_000 * 2 * 8
+        assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
+        assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
+        assert plan.parts["records"] == 500_000 * 2 * 8 * 3
+        assert plan.total == sum(plan.parts.values())
+
+    def test_leaves_of_rows_while_the_next_round_grows(self, cupy):
+        model = GradientBoostingClassifier(device="cuda", max_leaf_nodes=3)
+        for n_rows, batch in ((1_000_000, 5), (8_000_000, 2)):
+            parts = memory_plan(model, (n_rows, 28), n_outputs=5).parts
+            assert parts["leaves of the rows"] == n_rows * (5 + batch) * 4
+            assert parts["gradients"] == n_rows * batch * 8
+
+    @pytest.mark.parametrize("n_features", [10, 5000])
+    def test_histograms_are_a_pool_of_limited_size(self, n_features):
+        model = GradientBoostingRegressor(device="cpu", max_leaf_nodes=None, max_depth=12)
+        size = memory_plan(model, (10**7, n_features)).parts["histograms"]
+        one = n_features * 256 * 2 * 4
+        assert size % one == 0
+        if n_features == 10:  # all nodes of a tree of depth 12 are fewer than the pool holds
+            assert size == (2 * 2**12 + 1) * one
+        else:
+            assert 2**29 - one < size <= 2**29
+        wide = memory_plan(model, (1000, 100_000))
+        assert wide.parts["histograms"] == 4 * 100_000 * 2048  # as many as one split needs
+        assert frontier.HISTOGRAM_BYTES == 2**29
+
+    @pytest.mark.parametrize("model, y, n_rows", [
+        (GradientBoostingRegressor(n_estimators=3), Y, 60_000),
+        (GradientBoostingRegressor(n_estimators=3, max_leaf_nodes=None, max_depth=9), Y, 60_000),
+        (GradientBoostingRegressor(**HELD_OUT), Y, 60_000),
+        (GradientBoostingClassifier(n_estimators=2), C, 60_000),
+        (RandomForestClassifier(n_estimators=4), C, 30_000),
+        (RandomForestRegressor(n_estimators=4, max_depth=8), Y, 60_000),
+        (DecisionTreeRegressor(max_depth=8), Y, 20_000),
+    ], ids=lambda value: repr(value)[:60] if hasattr(value, "fit") else "")  # fmt: skip
+    def test_close_to_the_peak(self, model, y, n_rows):
+        model.set_params(device="cpu", n_jobs=2) if hasattr(model, "n_jobs") else None
+        model.fit(X[:2000], y[:2000])  # what is made once a process
+        data = X[:n_rows], y[:n_rows]
+        tracemalloc.start()
+        model.fit(*data)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0.6 * peak < memory_plan(model, *data).total < 1.5 * peak
+
+    def test_a_table_that_is_there_takes_nothing(self, cupy):
+        model = GradientBoostingRegressor(device="cpu")
+        sizes = [memory_plan(model, table).parts["table"] for table in (
+            X, X.astype(np.float64), X.astype(np.int16), X.astype(np.int64), X.shape,
+            fake_cupy.on_gpu(cupy, X, 0),
+        )]  # fmt: skip
+        assert sizes == [0, 0, X.size * 4, X.size * 8, X.size * 4, X.size * 4]
+        model.set_params(device="cuda")
+        there = memory_plan(model, fake_cupy.on_gpu(cupy, X, 1))
+        assert (there.parts["table"], str(there.device)) == (0, "cuda:1")
+        assert memory_plan(model, X).parts["table"] == X.nbytes
+
+    def test_histograms_of_a_forest_on_a_gpu(self, cupy):
+        """Two copies of a packed weight and a sum a bin; a wide generation comes in parts."""
+        tree = {"n_estimators": 1, "bootstrap": False, "max_leaf_nodes": 3, "max_bins": 31}
+        model = RandomForestRegressor(**tree, device="cuda")
+        one = 2 * 8 * 32 * 2
+        assert memory_plan(model, (1000, 10)).parts["histograms"] == one * 10 * 3
+        wide = RandomForestClassifier(n_estimators=50, device="cuda")
+        assert memory_plan(wide, (10**7, 50), n_outputs=7).parts["histograms"] == 2**30
+        for none in ({"device": "cpu"}, {"max_bins": None}):
+            assert memory_plan(model.set_params(**none), (1000, 10)).parts["histograms"] == 0
+            model.set_params(device="cuda")
+
+    def test_targets_are_counted(self):
+        classifier = GradientBoostingClassifier(device="cpu")
+        n = len(X)
+        for y, n_trees in ((C > 0, 1), (C, 4), (C.astype(str), 4), (None, 1)):
+            assert memory_plan(classifier, X, y).parts["raw predictions"] == 8 * n * n_trees
+        regressor = GradientBoostingRegressor(device="cpu")
+        two = memory_plan(regressor, X, np.stack([Y, Y], axis=1))
+        assert two.parts["raw predictions"] == 8 * n * 2
+        quantiles = GradientBoostingRegressor(device="cpu", loss="quantile", quantile=[0.1, 0.5])
+        assert memory_plan(quantiles, X, Y).parts["raw predictions"] == 8 * n * 2
+
+    def test_as_text(self):
+        plan = MemoryPlan("A task", devices.CPU, {"a": 1024, "b": 2048, "c": 0}, 4096, None)
+        assert str(plan) == "A task on cpu takes about 3 KiB (b 2 KiB, a 1 KiB); 4 KiB are free"
+        assert plan.fits and plan.require() is None
+        unknown = MemoryPlan("A task", devices.CPU, {"a": 2**60}, None, None)
+        assert unknown.fits and str(unknown).endswith("(a 1.05e+06 TiB)")
+
+
+class TestTooLittle:
+    def test_on_the_host(self, monkeypatch):
+        """Refused before anything is trained, with the numbers."""
+        model = GradientBoostingRegressor(device="cpu")
+        free_on_host(monkeypatch, 2**20)
+        plan = memory_plan(model, X, Y)
+        assert not plan.fits
+        monkeypatch.setattr(growth.Grower, "start_round", None)
+        with pytest.raises(MemoryError) as refused:
+            model.fit(X, Y)
+        assert "Gradient boosting with 60,000 x 10 values on cpu takes about" in str(refused.value)
+        assert "1 MiB are free" in str(refused.value)
+        largest = max(plan.parts, key=plan.parts.get)
+        assert f"{largest} {format_bytes(plan.parts[largest])}" in str(refused.value)
+        assert f"Most of it is {largest}: pass or set fewer" in str(refused.value)
+        assert "device='cpu'" not in str(refused.value)
+        assert not hasattr(model, "forest_")
+
+    def test_on_a_gpu(self, cupy):
+        cupy.cuda.runtime.memGetInfo = lambda: (10_000, 2**34)
+        with pytest.raises(MemoryError, match="on cuda:0 takes about .* free of 16 GiB") as refused:
+            GradientBoostingRegressor(device="cuda").fit(X, Y)
+        assert "or use device='cpu'" in str(refused.value)
+        assert "not supported" not in str(refused.value)
+
+    def test_larger_than_the_card(self, cupy):
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
+        with pytest.raises(MemoryError, match="more than cuda:0 has at all") as refused:
+            plan.require()
+        assert "training from the disk or in parts is not supported yet" in str(refused.value)
+        assert "Most of it is table: pass or set float32 values" in str(refused.value)
+
+    def test_what_cupy_holds_back_is_free(self, cupy):
+        cupy.get_default_memory_pool().free = 2**30
+        assert devices.Device("cuda").memory() == (2**31, 2**34)
+
+    def test_the_limit_of_cupys_pool_is_kept(self, cupy):
+        pool = cupy.get_default_memory_pool()
+        pool.free, pool.used, pool.limit = 2**20, 5 * 2**20, 7 * 2**20
+        assert devices.Device("cuda").memory() == (2**21, 2**34)
+        model = GradientBoostingRegressor(device="cuda")
+        with pytest.raises(MemoryError, match="2 MiB are free of 16 GiB"):
+            memory_plan(model, X).require()
+
+    def test_another_allocator_says_nothing(self, cupy):
+        """Its pool may have much that the driver counts as taken."""
+        cupy.cuda.get_allocator = lambda: lambda size: None
+        assert devices.Device("cuda").memory() == (None, 2**34)
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), X)
+        assert plan.fits and str(plan).endswith("); it has 16 GiB")
+
+    def test_another_allocator_ends_too(self, cupy):
+        cupy.cuda.get_allocator = lambda: lambda size: None
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
+        with pytest.raises(MemoryError, match="That is more than cuda:0 has at all"):
+            with plan.explaining():
+                raise MemoryError("allocating 9 bytes")
+
+    def test_that_shows_during_the_training(self, monkeypatch):
+        def out_of_memory(*args):
+            raise MemoryError("Unable to allocate 5 GiB")
+
+        monkeypatch.setattr(growth.Grower, "start_round", out_of_memory)
+        with pytest.raises(MemoryError) as ended:
+            GradientBoostingRegressor(device="cpu").fit(X, Y)
+        assert isinstance(ended.value.__cause__, MemoryError)
+        text = str(ended.value)
+        assert text.startswith("The memory ended during the training (Unable to allocate 5 GiB).")
+        assert "The plan was: Gradient boosting with 60,000 x 10 values on cpu takes" in text
+        assert "Most of it is" in text
+
+    def test_of_a_forest_that_grows(self, monkeypatch):
+        """What is left to be taken is asked for before, and named if it is not there after all."""
+        y = C[:1000]
+        forest = RandomForestClassifier(n_estimators=2, device="cpu", max_depth=3)
+        monkeypatch.setattr(devices, "available_memory", lambda: 1000)
+        with pytest.raises(MemoryError, match=r"2 trees on 1,000 x 10 .* \(records and growing"):
+            forest.fit(X[:1000], y)
+        monkeypatch.undo()
+
+        def out_of_memory(*args, **keywords):
+            raise MemoryError("Unable to allocate 5 GiB")
+
+        monkeypatch.setattr(forest_estimator, "grow_forest", out_of_memory)
+        with pytest.raises(MemoryError, match="Unable to allocate .* The plan was: A forest of 2"):
+            forest.fit(X[:1000], y)
+        assert not hasattr(forest, "forest_")
+
+    def test_out_of_memory_of_a_gpu_is_explained(self, cupy):
+        plan = memory_plan(GradientBoostingRegressor(device="cuda"), X)
+        with pytest.raises(MemoryError, match=r"ended .* \(allocating 9 bytes\)") as ended:
+            with devices.Device("cuda").active(), plan.explaining():
+                raise cupy.cuda.memory.OutOfMemoryError("allocating 9 bytes")
+        assert re.search(r"The plan was: .* cuda:0 takes about .* free of 16 GiB", str(ended.value))
+
+
+def test_verbose_prints_the_plan(capsys):
+    GradientBoostingRegressor(n_estimators=1, device="cpu", verbose=1).fit(X[:100], Y[:100])
+    assert "Gradient boosting with 100 x 10 values on cpu takes about" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "table", [np.zeros(3), (3,), (0, 5), (5, -1), np.zeros((2, 2, 2)), [[1.0]]]
+)
+def test_what_is_no_table(table):
+    with pytest.raises(ValueError, match="X must be a table, or its numbers of rows and features"):
+        memory_plan(GradientBoostingRegressor(device="cpu"), table)
+
+
+def test_other_estimators():
+    with pytest.raises(TypeError, match="gradient boosting, trees and forests, got AdaBoost"):
+        memory_plan(AdaBoostClassifier(), X)

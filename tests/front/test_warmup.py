@@ -1,0 +1,121 @@
+"""Kernels that are compiled before they are needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpuens import warming_up, warmup
+from gpuens.devices import placement as devices
+from gpuens.devices.placement import CPU, Device
+from tests.support import fake_cupy
+
+STEPS = [
+    "boosting, regression", "boosting, two classes", "boosting, many classes",
+    "boosting, categories", "decision trees", "decision trees, classes", "forests",
+    "forests, classes",
+]  # fmt: skip
+
+FITS = """
+import json
+import numpy as np
+from numba.core import event
+compiled = []
+
+class Listener(event.Listener):
+    def on_start(self, e):
+        compiled.append(f"{e.data['dispatcher'].py_func.__name__}{e.data['args']}"[:1500])
+
+    def on_end(self, e):
+        pass
+
+event.register("numba:compile", Listener())
+import gpuens
+rng = np.random.default_rng(1)
+X, y = rng.normal(size=(3000, 12)), rng.normal(size=3000)
+X[rng.random(X.shape) < 0.1] = np.nan
+for dtype in (np.float32, np.float64):
+    table = X.astype(dtype)
+    for name, target in {
+        "GradientBoostingRegressor": y,
+        "GradientBoostingClassifier": y > 0,
+        "RandomForestClassifier": y > 0,
+        "RandomForestRegressor": y,
+        "DecisionTreeClassifier": y > 0,
+    }.items():
+        more = {"n_estimators": 3} if "Tree" not in name else {}
+        model = getattr(gpuens, name)(device="cpu", **more).fit(table, target)
+        model.predict(table), model.predict(table[:1])
+    gpuens.GradientBoostingClassifier(device="cpu", n_estimators=2).fit(
+        table, np.digitize(y, [-1, 1])
+    ).predict_proba(table)
+print(json.dumps(compiled))
+"""
+
+
+def test_says_what_it_does(capsys):
+    seconds = warmup("cpu")
+    assert list(seconds) == STEPS
+    assert all(value > 0 for value in seconds.values())
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(STEPS)
+    assert lines[1].startswith("[  2/8] boosting, two classes: ") and lines[1].endswith(" s")
+    assert list(warmup("cpu", verbose=False)) == STEPS
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_process_after_it_compiles_nothing(tmp_path):
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_ENABLE_CUDASIM": "0"}
+    warm = "import gpuens; gpuens.warmup('cpu', verbose=False)"
+    subprocess.run([sys.executable, "-c", warm], env=env, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FITS], env=env, check=True, capture_output=True, text=True
+    )
+    assert json.loads(done.stdout) == []
+
+
+def test_all_cuda_kernels_are_compiled_for_a_gpu(monkeypatch):
+    """A step each, before the fits, on the GPU that was asked for."""
+    cupy = fake_cupy.install(monkeypatch)
+    from gpuens.kernels import catalogue
+
+    compiled = []
+    monkeypatch.setattr(
+        catalogue, "compile_ahead", lambda entry: compiled.append((entry.name, current()))
+    )
+    monkeypatch.setattr(warming_up, "_fits", lambda place: iter([("fits", lambda: None)]))
+
+    def current():
+        return cupy.cuda.runtime.getDevice()
+
+    seconds = warmup("cuda:1", verbose=False)
+    names = [entry.name for entry in catalogue.entries()]
+    assert compiled == [(name, 1) for name in names]
+    assert list(seconds) == [*(f"kernel {name}" for name in names), "fits"]
+
+
+def test_fits_follow_the_device():
+    fits = dict(warming_up._fits(Device("cuda", 1)))
+    (estimators, *_) = fits["forests"].args
+    assert [estimator.device for estimator in estimators] == ["cuda:1", "cuda:1"]
+    assert list(dict(warming_up._fits(CPU))) == STEPS
+
+
+def test_without_a_gpu(monkeypatch):
+    monkeypatch.setattr(devices, "simulated", lambda: False)
+    monkeypatch.setattr(devices, "gpu_problem", lambda: "no NVIDIA driver was found")
+    with pytest.raises(RuntimeError, match="device='cuda' asks for a GPU, but no NVIDIA driver"):
+        warmup("cuda")
+    with pytest.raises(ValueError, match="device must be 'auto', 'cpu', 'cuda' or"):
+        warmup("gpu")
+
+
+def test_the_simulator_has_nothing_to_compile(monkeypatch):
+    monkeypatch.setattr(devices, "simulated", lambda: True)
+    with pytest.raises(RuntimeError, match="is the simulator while NUMBA_ENABLE_CUDASIM=1"):
+        warmup("cuda")

@@ -1,0 +1,219 @@
+"""Growth of classification and regression trees: the same trees from every implementation,
+and what holds for each of them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.cart.problem import (
+    ABSOLUTE_ERROR,
+    COUNT_SHIFT,
+    ENTROPY,
+    GINI,
+    MISCLASSIFICATION,
+    POISSON,
+    SQUARED_ERROR,
+    WEIGHT_MASK,
+    GrownCart,
+)
+from gpuens.kernels.growth.params import UNLIMITED
+from tests.support.cart_problems import (
+    UNIT,
+    Problem,
+    classes_target,
+    leaves_by_values,
+    mixed_problem,
+    nodes_of,
+    problem,
+    rows_of,
+)
+
+CRITERIA = {
+    "gini": GINI,
+    "entropy": ENTROPY,
+    "misclassification": MISCLASSIFICATION,
+    "squared error": SQUARED_ERROR,
+    "poisson": POISSON,
+    "absolute error": ABSOLUTE_ERROR,
+}
+CLASSIFICATION = (GINI, ENTROPY, MISCLASSIFICATION)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "without limits": {},
+    "depth": {"max_depth": 3},
+    "best first": {"max_leaves": 7},
+    "one leaf": {"max_leaves": 1},
+    "large leaves": {"min_samples_leaf": 6},
+    "large nodes": {"min_samples_split": 25},
+    "heavy leaves": {"min_weight_fraction": 0.06},
+    "few features": {"max_features": 2, "shuffle": 1},
+    "one feature, large leaves": {"max_features": 1, "shuffle": 1, "min_samples_leaf": 4},
+    "random": {"random_splits": 1},
+    "random, one feature": {"random_splits": 1, "max_features": 1, "shuffle": 1},
+    "random, best first": {"random_splits": 1, "max_leaves": 6, "min_samples_leaf": 2},
+}
+SMALL = {"n": 24, "n_trees": 2, "features": (0, 2, 3, 4, 5)}
+"""What the simulator and the strict library grow."""
+
+
+@pytest.fixture(autouse=True)
+def threads_take_turns_quickly() -> Iterator[None]:
+    """The simulator's threads wait for each other at every barrier."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(before)
+
+
+@functools.cache
+def cached_problem(monotone: tuple[int, ...], arguments: tuple[Any, ...]) -> Problem:
+    case = mixed_problem(**dict(arguments))
+    return case.with_monotone(*monotone) if monotone else case
+
+
+@functools.cache
+def expected_trees(oracle: Any, monotone: Any, arguments: Any, settings: Any) -> Any:
+    return cached_problem(monotone, arguments).grow(oracle, **dict(settings))
+
+
+def check_parity(target, oracle, same, settings, monotone=(), **arguments):
+    """Equal trees, and equal records behind them."""
+    slow = target.xp.__name__ == "array_api_strict"
+    if target.simulated or slow:
+        arguments |= SMALL
+        monotone = tuple(monotone[f] for f in SMALL["features"] if monotone)
+    if slow:
+        settings = settings | {"max_depth": 2}
+        settings["max_leaves"] = min(settings.get("max_leaves", UNLIMITED), 3)
+    key = monotone, tuple(arguments.items())
+    expected, expected_records = expected_trees(oracle, *key, tuple(settings.items()))
+    grown, records = cached_problem(*key).grow(target, **settings)
+    for name, actual, wanted in zip(GrownCart._fields, grown, expected, strict=True):
+        assert actual.shape == wanted.shape, name
+        same(actual, wanted)
+    same(records, expected_records)
+    return grown
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("criterion", ["gini", "squared error"])
+def test_parity_of_settings(target, oracle, same, criterion, settings):
+    settings = {"criterion": CRITERIA[criterion], **SETTINGS[settings]}
+    n_classes = 3 if criterion == "gini" else 0
+    check_parity(target, oracle, same, settings, n=120, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["uint8", "uint32"])
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("settings", ["without limits", "random, one feature"])
+def test_parity_of_criteria(target, oracle, same, criterion, n_outputs, wide, settings):
+    n_classes = (3 if n_outputs == 1 else 2) if CRITERIA[criterion] in CLASSIFICATION else 0
+    settings = {"criterion": CRITERIA[criterion], **SETTINGS[settings]}
+    arguments = {"n": 60, "n_classes": n_classes, "n_outputs": n_outputs, "wide": wide}
+    check_parity(target, oracle, same, settings, **arguments)
+
+
+@pytest.mark.parametrize("settings", ["without limits", "best first", "random"])
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_parity_under_monotone_constraints(target, oracle, same, criterion, settings):
+    n_classes = 2 if CRITERIA[criterion] in CLASSIFICATION else 0
+    settings = {"criterion": CRITERIA[criterion], **SETTINGS[settings]}
+    monotone = (1, 0, -1, 0, 0, 0, 0)
+    check_parity(target, oracle, same, settings, monotone, n=90, n_classes=n_classes)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "least"),
+    [(GINI, 0.02), (SQUARED_ERROR, 0.4 * UNIT**2), (ABSOLUTE_ERROR, 0.1 * UNIT)],
+)
+def test_parity_with_a_least_gain(target, oracle, same, criterion, least):
+    n_classes = 2 if criterion == GINI else 0
+    settings = {"criterion": criterion, "min_gain": least}
+    grown = check_parity(target, oracle, same, settings, n=120, n_classes=n_classes)
+    weight = grown.statistics[0, : max(n_classes, 1)].sum() & WEIGHT_MASK
+    gains = nodes_of(grown, 0)["gain"]
+    assert gains.max() > 0
+    assert gains[gains != 0].min() >= least * weight
+
+
+def test_parity_with_255_bins_and_missing_values(target, oracle, same):
+    check_parity(target, oracle, same, {"max_depth": 4}, n=700, n_classes=2, n_trees=1)
+
+
+def test_parity_with_255_bins_and_many_classes(target, oracle, same):
+    check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
+
+
+def test_parity_of_weights_whose_squares_float64_rounds(target, oracle, same):
+    case = mixed_problem(**SMALL | {"n": 24 if target.simulated else 60, "n_classes": 3})
+    weight = np.random.default_rng(1).integers(2**27, 2**28, case.target.weight.size)
+    equal_trees(same, replace(case, target=case.target._replace(weight=weight)), target, oracle)
+
+
+def equal_trees(same, case, target, oracle, **settings):
+    (grown, records), (expected, _) = (case.grow(t, **settings) for t in (target, oracle))
+    for actual, wanted in zip(grown, expected, strict=True):
+        same(actual, wanted)
+    return grown, records
+
+
+@pytest.mark.parametrize("random_splits", [0, 1])
+def test_infinite_and_huge_values(target, oracle, same, random_splits):
+    """The mean of two values may not exist or overflow, and so may their distance."""
+    large = np.finfo(np.float64).max
+    column = [-np.inf, -large, -1.0, 1.0, large, np.inf, np.nan, -large, large, 5e-324]
+    X = np.array([column, column[::-1]]).T
+    case = problem(X, classes_target(np.array([0, 1, 0, 1, 1, 0, 1, 1, 0, 0])))
+    settings = {"random_splits": random_splits}
+    if target.simulated:
+        settings["max_depth"] = 1
+    grown, records = equal_trees(same, case, target, oracle, **settings)
+    leaf = leaves_by_values(case, grown, 0, X)
+    nodes = nodes_of(grown, 0)
+    for row, at in enumerate(leaf):
+        assert row in rows_of(records[nodes["begin"][at] : nodes["end"][at]])
+
+
+def test_features_without_splits(target, oracle, same):
+    """Nothing but constants and missing values: every tree is a leaf."""
+    X = np.column_stack([np.full(9, 2.0), np.full(9, np.nan), np.zeros(9)])
+    case = problem(X, classes_target(np.arange(9) % 3), categorical=(2,))
+    grown, _ = equal_trees(same, case, target, oracle, max_features=1, shuffle=1)
+    assert grown.feature.tolist() == [-1]
+    assert grown.statistics.tolist() == [[3 * (2**COUNT_SHIFT + 1)] * 3]
+
+
+def test_trees_of_a_batch_are_those_grown_alone(target, same):
+    together = mixed_problem(60, 3, n_trees=2, features=[0, 4])
+    settings = {"max_depth": 2, "max_features": 1, "shuffle": 1}
+    grown, _ = together.grow(target, **settings)
+    first = slice(int(together.tree_begin[0]), int(together.tree_end[0]))
+    alone = replace(
+        together,
+        records=together.records[first],
+        tree_begin=together.tree_begin[:1],
+        tree_end=together.tree_end[:1],
+    )
+    single, _ = alone.grow(target, **settings)
+    for name, nodes in nodes_of(grown, 0).items():
+        same(nodes, getattr(single, name))
+
+
+def test_codes_of_either_width_grow_the_same_trees(target, same):
+    """Where every value has a bin."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 9, (80, 2)).astype(float)
+    labels = classes_target(rng.integers(0, 2, X.shape[0]))
+    narrow, wide = (
+        problem(X, labels, categorical=(1,), dtype=dtype).grow(target, max_depth=2)[0]
+        for dtype in (np.uint8, np.uint32)
+    )
+    for got, wanted in zip(wide, narrow, strict=True):
+        same(got, wanted)

@@ -1,0 +1,100 @@
+"""Partition of records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuens.kernels.growth.partition import partition
+from gpuens.kernels.runtime.dtypes import MISSING
+
+LOW_32 = np.uint64(0xFFFFFFFF)
+
+
+def run(target, columns, records, begin, end, feature, bin_, missing_left):
+    """The records afterwards, and the counts."""
+    moved = target.array(records)
+    n_left = target.run(
+        partition,
+        target.codes(columns),
+        moved,
+        np.array(begin, np.int64),
+        np.array(end, np.int64),
+        np.array(feature, np.int32),
+        np.array(bin_, np.int32),
+        np.array(missing_left, np.uint8),
+    )
+    return target.host(moved), n_left
+
+
+def sorted_within(records, begin, end, n_left):
+    """The records with both sides of every segment in the order of their words."""
+    records = records.copy()
+    for b, e, count in zip(begin, end, n_left, strict=True):
+        records[b : b + count] = np.sort(records[b : b + count])
+        records[b + count : e] = np.sort(records[b + count : e])
+    return records
+
+
+def table(rng, n_features, n):
+    columns = rng.integers(0, 256, (n_features, n)).astype(np.uint8)
+    columns[rng.random((n_features, n)) < 0.1] = MISSING
+    return columns
+
+
+@pytest.mark.parametrize("n", [1, 2, 127, 3001, 40_000])
+@pytest.mark.parametrize("missing_left", [0, 1])
+@pytest.mark.parametrize("bin_", [0, 100, 254])
+def test_parity_on_one_segment(target, oracle, same, pack, bin_, missing_left, n):
+    rng = np.random.default_rng(n)
+    n = target.rows(n)
+    columns = table(rng, 2, n)
+    records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
+    args = columns, records, [0], [n], [1], [bin_], [missing_left]
+    (actual, actual_left), (expected, expected_left) = run(target, *args), run(oracle, *args)
+    same(actual_left, expected_left)
+    same(
+        sorted_within(actual, [0], [n], actual_left),
+        sorted_within(expected, [0], [n], expected_left),
+    )
+
+
+def test_parity_on_many_segments(target, oracle, same, pack):
+    """Some are empty, some go to one side only; rows between them stay where they are."""
+    rng = np.random.default_rng(3)
+    n = target.rows(6000)
+    columns = table(rng, 5, n)
+    columns[4] = MISSING
+    records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
+    cuts = np.sort(rng.integers(n // 10, n - n // 10, 24))
+    cuts[5] = cuts[6]
+    begin, end = cuts[::2], cuts[1::2].copy()
+    end[3] = begin[3]
+    feature = rng.integers(0, 4, 12)
+    feature[:2] = 4
+    bin_ = rng.choice([0, 20, 130, 253, 254], 12)
+    args = columns, records, begin, end, feature, bin_, np.arange(12) % 2
+    (actual, actual_left), (expected, expected_left) = run(target, *args), run(oracle, *args)
+    same(actual_left, expected_left)
+    same(
+        sorted_within(actual, begin, end, actual_left),
+        sorted_within(expected, begin, end, expected_left),
+    )
+    outside = np.ones(n, bool)
+    for b, e in zip(begin, end, strict=True):
+        outside[b:e] = False
+    np.testing.assert_array_equal(actual[outside], records[outside])
+
+
+@given(st.integers(0, 200), st.integers(0, 254), st.booleans(), st.integers(0, 2**32 - 1))
+def test_is_a_permutation_with_the_right_sides(oracle, pack, n, bin_, missing_left, seed):
+    rng = np.random.default_rng(seed)
+    columns = table(rng, 1, max(n, 1))
+    records = pack(rng.integers(-9, 9, n), rng.integers(0, 9, n), rng.permutation(n))
+    moved, (n_left,) = run(oracle, columns, records, [0], [n], [0], [bin_], [missing_left])
+    np.testing.assert_array_equal(np.sort(moved), np.sort(records))
+    code = columns[0, moved & LOW_32]
+    goes_left = np.where(code == MISSING, missing_left, code <= bin_)
+    assert np.all(goes_left[:n_left]) and not np.any(goes_left[n_left:])

@@ -1,0 +1,95 @@
+"""The shortened search for a split finds what the plain one finds, to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.growth.cpu.histogram import STRIDE
+from gpuens.kernels.growth.cpu.split import best_of_feature
+from gpuens.kernels.growth.cpu.split_plain import LARGEST_L2, N_CANDIDATES, best_of_plain
+from gpuens.kernels.runtime.compilation import kernel
+from gpuens.kernels.runtime.cpu.running_sums import running_sums
+from gpuens.kernels.runtime.dtypes import MISSING, N_SLOTS
+
+
+@kernel
+def _plain(histograms, n_bins, totals, least_h, l2, floor, out):
+    prefix, scores = np.empty(N_CANDIDATES, np.int64), np.empty(N_CANDIDATES, np.float32)
+    for k in range(totals.size):
+        score, bin_, missing_left, left = best_of_plain(
+            histograms[k], n_bins, totals[k], least_h, l2, floor, prefix, scores
+        )
+        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = score, bin_, missing_left, left
+
+
+@kernel
+def _all(histograms, n_bins, totals, least_h, l2, out):
+    prefix, scores = np.empty(N_SLOTS, np.int64), np.empty(N_SLOTS, np.float64)
+    no_counts = np.empty(0, np.int64)
+    limits = (least_h, l2, -np.inf, np.inf, np.int64(0))
+    for k in range(totals.size):
+        score, bin_, missing_left, left = best_of_feature(
+            histograms[k], n_bins, False, totals[k], limits, no_counts, 0, 1, prefix, scores
+        )
+        out[k, 0], out[k, 1], out[k, 2], out[k, 3] = score, bin_, missing_left, left
+
+
+def histograms(rng, n_bins: int, n_rows: int, largest_g: int, largest_h: int, missing: float):
+    """Packed histograms of 40 features."""
+    found = np.zeros((40, STRIDE), np.int64)
+    for line in found:
+        codes = rng.integers(0, n_bins, n_rows)
+        codes[rng.random(n_rows) < missing] = MISSING
+        g = rng.integers(-largest_g, largest_g + 1, n_rows)
+        h = rng.integers(0, largest_h + 1, n_rows)
+        np.add.at(line, codes, (g << 32) + h)
+    return found, found.sum(axis=1)
+
+
+@pytest.mark.parametrize("l2", [0.0, 1.5, LARGEST_L2])
+@pytest.mark.parametrize("n_bins", [1, 2, 31, 32, 33, 255])
+@pytest.mark.parametrize(
+    ("n_rows", "largest_g", "largest_h", "missing"),
+    [(30, 1, 1, 0.0), (30, 1, 1, 0.3), (200, 9, 5, 0.1), (3000, 30_000, 700_000, 0.05)],
+)
+def test_the_same_split(l2, n_bins, n_rows, largest_g, largest_h, missing):
+    """Also with many equal scores, which small statistics make."""
+    rng = np.random.default_rng(n_rows + n_bins)
+    lines, totals = histograms(rng, n_bins, n_rows, largest_g, largest_h, missing)
+    for least_h in (1, int(totals.max() & 0xFFFFFFFF) // 5 + 1):
+        found, expected = np.empty((40, 4)), np.empty((40, 4))
+        _plain(lines, n_bins, totals, least_h, l2, -np.inf, found)
+        _all(lines, n_bins, totals, least_h, l2, expected)
+        valid = expected[:, 0] > -np.inf
+        np.testing.assert_array_equal(found[:, :2], expected[:, :2])
+        np.testing.assert_array_equal(found[valid], expected[valid])
+
+
+def test_of_scores_below_the_floor_there_are_bounds():
+    rng = np.random.default_rng(0)
+    lines, totals = histograms(rng, 100, 500, 2000, 900, 0.1)
+    expected, found = np.empty((40, 4)), np.empty((40, 4))
+    _all(lines, 100, totals, 50, 1.0, expected)
+    floor = float(np.sort(expected[:, 0])[20])
+    _plain(lines, 100, totals, 50, 1.0, floor, found)
+    kept = expected[:, 0] >= floor
+    np.testing.assert_array_equal(found[kept], expected[kept])
+    assert (found[~kept, 1] == -1).all()
+    assert (found[~kept, 0] >= expected[~kept, 0]).all()
+    np.testing.assert_allclose(found[~kept, 0], expected[~kept, 0], rtol=1e-5)
+
+
+@kernel
+def _running_sums(source, n, target, total):
+    total[0] = running_sums(source, n, target)
+
+
+@pytest.mark.parametrize("n", [0, 8, 256])
+def test_running_sums(n):
+    source = np.random.default_rng(n).integers(-(2**40), 2**40, 256)
+    target, total = np.zeros(256, np.int64), np.zeros(1, np.int64)
+    _running_sums(source, n, target, total)
+    np.testing.assert_array_equal(target[:n], np.cumsum(source[:n]))
+    assert total[0] == source[:n].sum()
+    assert not target[n:].any()

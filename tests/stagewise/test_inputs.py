@@ -1,0 +1,330 @@
+"""What forward stagewise modelling takes, from whom, and what it says about the rest."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor
+from gpuens.losses import ArrayLoss, CustomLoss
+from tests.support import fake_cupy
+
+NAN, INF = float("nan"), float("inf")
+X, C = load_wine(return_X_y=True)
+X = StandardScaler().fit_transform(X)
+XR, Y = load_diabetes(return_X_y=True)
+TREE = DecisionTreeRegressor(max_depth=2)
+BOTH = [(StagewiseClassifier, X, C), (StagewiseRegressor, XR, Y)]
+both = pytest.mark.parametrize("cls, X, y", BOTH, ids=["classifier", "regressor"])
+bases = pytest.mark.parametrize("base", [TREE, Ridge(), [TREE, Ridge()]], ids=str)
+
+
+def raises(error: type[Exception], *parts: str) -> Any:
+    """An error whose message has all the parts, in order."""
+    return pytest.raises(error, match="(?s)" + ".*".join(map(re.escape, parts)))
+
+
+class TestInputs:
+    @pytest.mark.parametrize("labels", [
+        np.array(["a", "b", "c"]), np.array(["a", "b", "c"], object), np.array([-5, 2, 700]),
+        np.array([0.0, 1.0, 5.0]), np.array([3, 7, 9], np.uint8),
+    ], ids=lambda labels: labels.dtype.str)  # fmt: skip
+    def test_labels(self, labels):
+        model = StagewiseClassifier(TREE, n_estimators=5).fit(X, labels[C])
+        plain = StagewiseClassifier(TREE, n_estimators=5).fit(X, C)
+        np.testing.assert_array_equal(model.classes_, labels)
+        np.testing.assert_array_equal(model.predict(X), labels[plain.predict(X)], strict=True)
+        assert model.score(X, labels[C]) == plain.score(X, C) > 0.9
+
+    def test_booleans(self):
+        model = StagewiseClassifier(TREE, n_estimators=5).fit(X, C == 1)
+        assert model.predict(X).dtype == bool and model.score(X, C == 1) > 0.9
+
+    @pytest.mark.parametrize(
+        "make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"]
+    )
+    @bases
+    @both
+    def test_frames(self, cls, X, y, base, make):
+        frame = make({f"f{j}": X[:, j] for j in range(X.shape[1])})
+        model = cls(base, n_estimators=3).fit(frame, y)
+        plain = cls(base, n_estimators=3).fit(X, y)
+        np.testing.assert_allclose(model.predict(frame), plain.predict(X), rtol=1e-9)
+        assert model.feature_names_in_.tolist() == [f"f{j}" for j in range(X.shape[1])]
+
+    @bases
+    @both
+    def test_tensors(self, cls, X, y, base):
+        torch = pytest.importorskip("torch")
+        model = cls(base, n_estimators=3).fit(torch.from_numpy(X), torch.from_numpy(y))
+        plain = cls(base, n_estimators=3).fit(X, y)
+        found = model.predict(torch.from_numpy(X))
+        assert isinstance(found, torch.Tensor)
+        np.testing.assert_array_equal(found.numpy(), plain.predict(X))
+        assert model.score(torch.from_numpy(X), torch.from_numpy(y)) == plain.score(X, y)
+
+    @pytest.mark.parametrize("container", [scipy.sparse.csr_array, scipy.sparse.csc_matrix])
+    def test_sparse(self, container):
+        zeros = np.where(np.abs(XR) < 0.03, 0, XR)
+        settings = {"estimator": Ridge(), "n_estimators": 4, "subsample": 0.8}
+        dense = StagewiseRegressor(**settings).fit(zeros, Y)
+        sparse = StagewiseRegressor(**settings).fit(container(zeros), Y)
+        np.testing.assert_allclose(
+            sparse.predict(container(zeros)), dense.predict(zeros), rtol=1e-3
+        )
+
+    def test_missing_values(self):
+        holes = np.where(np.random.default_rng(0).random(XR.shape) < 0.1, NAN, XR)
+        model = StagewiseRegressor(n_estimators=60).fit(holes, Y)
+        assert model.score(holes, Y) > 0.5
+        with raises(ValueError, "Input X contains NaN"):
+            StagewiseRegressor(Ridge()).fit(holes, Y)
+        only_trees = StagewiseRegressor([TREE, Ridge(1e9)], n_estimators=1).fit(XR, Y)
+        with raises(ValueError, "Input X contains NaN"):
+            only_trees.predict(holes)
+
+    @pytest.mark.parametrize("base", [
+        KernelRidge(alpha=0.1), make_pipeline(StandardScaler(), Ridge()), KNeighborsRegressor(9),
+        GaussianProcessRegressor(RBF(0.1), alpha=10.0, optimizer=None),
+    ], ids=lambda base: type(base).__name__)  # fmt: skip
+    def test_any_regressor(self, base):
+        model = StagewiseRegressor(base, n_estimators=5).fit(XR, Y)
+        assert (np.diff(model.train_score_) < 0).all()
+
+    def test_pipelines_pass_weights_on(self):
+        weight = np.random.default_rng(0).exponential(size=len(Y))
+        piped = StagewiseRegressor(make_pipeline(StandardScaler(), Ridge()), n_estimators=3)
+        piped.fit(XR, Y, weight)
+        plain = StagewiseRegressor(Ridge(), n_estimators=3)
+        scaled = StandardScaler().fit_transform(XR)
+        np.testing.assert_allclose(piped.predict(XR), plain.fit(scaled, Y, weight).predict(scaled))
+
+    def test_inside_of_a_search(self):
+        grid = {"n_estimators": [2, 20], "estimator__max_depth": [1, 2]}
+        search = GridSearchCV(StagewiseClassifier(TREE), grid, cv=3).fit(X, C)
+        assert search.best_score_ > 0.85
+
+
+COUNT = [0, -1, 1.5, "3", NAN, True, None]
+PARAMETERS: dict[str, tuple[str, list[Any]]] = {
+    "n_estimators": ("an integer >= 1", COUNT),
+    "learning_rate": ("a finite number > 0", [0, -1.0, NAN, INF, "1", None, True]),
+    "line_search": ("True or False", [1, None, "no"]),
+    "selection": ("'best' or 'cyclic'", ["worst", None, 1]),
+    "subsample": ("a number in (0, 1]", [0, 1.5, NAN, "1", None, True]),
+    "early_stopping": ("True or False", [1, None, "auto"]),
+    "validation_fraction": ("None, a number in (0, 1) or a number of rows", [0, 1.0, -2, "0.1"]),
+    "n_iter_no_change": ("an integer >= 1", COUNT),
+    "tol": ("a finite number >= 0", [-1, NAN, INF, "0", None, True]),
+    "warm_start": ("True or False", [1, None, "no"]),
+    "verbose": ("a bool or an integer >= 0", [-1, 0.5, "yes", None]),
+    "n_jobs": ("None or an integer other than 0", [0, 1.5, "all"]),
+    "random_state": ("random_state must be", ["seed", -1, 2**32]),
+    "device": ("'auto', 'cpu', 'cuda'", ["gpu", None, 0]),
+}
+
+
+class TestBadInput:
+    @both
+    @pytest.mark.parametrize(
+        "name, wants, value",
+        [(name, wants, value) for name, (wants, vs) in PARAMETERS.items() for value in vs],
+    )
+    def test_parameters(self, cls, X, y, name, wants, value):
+        with raises(ValueError, name if name != "random_state" else "", wants, repr(value)):
+            cls(**{name: value}).fit(X, y)
+
+    def test_schedules(self):
+        with raises(
+            ValueError, "learning_rate must have a rate for each", "n_estimators=3", "got 2"
+        ):
+            StagewiseRegressor(n_estimators=3, learning_rate=[0.1, 0.1]).fit(XR, Y)
+        with raises(ValueError, "learning_rate(1) must be a finite number > 0, got -0.1"):
+            StagewiseRegressor(Ridge(), learning_rate=lambda t: 0.1 - 0.2 * t).fit(XR, Y)
+
+    @both
+    @pytest.mark.parametrize("value", ["hinge", None, 1])
+    def test_losses(self, cls, X, y, value):
+        with raises(ValueError, "loss must be", repr(value)):
+            cls(loss=value).fit(X, y)
+
+    def test_losses_that_do_not_fit(self):
+        with raises(ValueError, "only suitable for two classes, y has 3 classes"):
+            StagewiseClassifier(loss="exponential").fit(X, C)
+        with raises(ValueError, "'poisson' requires non-negative y", "y is -1.0 in row 4"):
+            StagewiseRegressor(loss="poisson").fit(XR, np.where(np.arange(len(Y)) == 4, -1, Y))
+        with raises(ValueError, "quantile must be a number in (0, 1)", "got 1.5"):
+            StagewiseRegressor(loss="quantile", quantile=1.5).fit(XR, Y)
+        with raises(ValueError, "has no value, by which rounds are compared", "ArrayLoss("):
+            StagewiseRegressor(loss=lambda y, score: (score - y, 1 + 0 * y)).fit(XR, Y)
+
+    def test_gradients_that_are_not_finite(self):
+        nan = ArrayLoss(lambda y, score: (score + NAN, 1 + 0 * y), lambda y, score: y, start=0.0)
+        with raises(ValueError, "The gradient of loss=", "is nan in row 0", "round 1"):
+            StagewiseRegressor(Ridge(), loss=nan).fit(XR, Y)
+        custom = CustomLoss(lambda y, f: f, lambda y, f: f, lambda y, f: -1.0, start=0.0)
+        with raises(ValueError, "The hessian of loss=", "is -1.0 in row 0", "round 1"):
+            StagewiseRegressor(Ridge(), loss=custom).fit(XR, Y)
+
+    @both
+    @pytest.mark.parametrize("value", [3, [3], [print], "log"])
+    def test_callbacks(self, cls, X, y, value):
+        with raises(TypeError, "callbacks must be"):
+            cls(callbacks=value).fit(X, y)
+
+    @both
+    @pytest.mark.parametrize("base", [3, "tree", Ridge, StandardScaler(), [Ridge(), 3]], ids=str)
+    def test_no_estimator(self, cls, X, y, base):
+        with raises(TypeError, "estimator must be None, an object with the methods fit, predict"):
+            cls(base).fit(X, y)
+
+    @both
+    def test_the_wrong_kind_of_estimator(self, cls, X, y):
+        with raises(TypeError, "must be a regressor", "GaussianNB()", "negative gradients"):
+            cls(GaussianNB()).fit(X, y)
+        with raises(ValueError, "estimator is an empty list"):
+            cls([]).fit(X, y)
+
+    @pytest.mark.parametrize("base", [
+        KNeighborsRegressor(), [Ridge(), KNeighborsRegressor()],
+        make_pipeline(StandardScaler(), KNeighborsRegressor()),
+    ], ids=str)  # fmt: skip
+    def test_weights_for_learners_that_take_none(self, base):
+        with raises(ValueError, "sample_weight was given", "KNeighborsRegressor()", "takes none"):
+            StagewiseRegressor(base).fit(XR, Y, np.ones(len(Y)))
+
+    @bases
+    @both
+    def test_tables(self, cls, X, y, base):
+        model = cls(base, n_estimators=2)
+        for wrong, *parts in [
+            (X[0], "Expected 2D array, got 1D array instead"),
+            (X[:0], "Found array with 0 sample(s)"),
+            (X[:, :0], "Found array with 0 feature(s)"),
+            (X[:-1], f"y has {len(y)} values, X has {len(y) - 1} rows"),
+        ]:
+            with raises(ValueError, *parts):
+                model.fit(wrong, y)
+        model.fit(X, y)
+        with raises(ValueError, "X has 3 features", f"is expecting {X.shape[1]} features"):
+            model.predict(X[:, :3])
+
+    @both
+    def test_infinite_values(self, cls, X, y):
+        with raises(ValueError, "Input X contains infinity"):
+            cls(Ridge()).fit(np.where(np.arange(X.shape[1]) == 1, INF, X), y)
+
+    @both
+    def test_columns_of_objects(self, cls, X, y):
+        table = X.astype(object)
+        table[3, 1] = "text"
+        with raises(ValueError, "X has dtype object and holds values that are no numbers"):
+            cls().fit(table, y)
+
+    @both
+    def test_targets(self, cls, X, y):
+        for wrong, *parts in [
+            (None, "requires y to be passed"),
+            (np.where(np.arange(len(y)) == 5, NAN, y), "y contains NaN"),
+            (np.where(np.arange(len(y)) == 5, INF, y), "y contains infinity"),
+            (np.stack([y, y], axis=1), "y should be a 1d array"),
+            (y[1:], f"y has {len(y) - 1} values, X has {len(y)} rows"),
+        ]:
+            with raises(ValueError, *parts):
+                cls(TREE).fit(X, wrong)
+        if cls is StagewiseClassifier:
+            with raises(ValueError, "Unknown label type: continuous"):
+                cls(TREE).fit(X, y + 0.5)
+            with raises(ValueError, "y holds 1 class", "must be at least 2"):
+                cls(TREE).fit(X, 0 * y)
+        else:
+            with raises(ValueError, "y must hold numbers"):
+                cls(TREE).fit(X, np.array(["a"] * len(y)))
+
+    @both
+    def test_weights(self, cls, X, y):
+        for wrong, part in [
+            (np.ones(3), "sample_weight must hold one weight for each of the"),
+            (-np.ones(len(X)), "Negative values in data passed to `sample_weight`"),
+            (np.zeros(len(X)), "sample_weight is zero for every row"),
+            (np.full(len(X), NAN), "Input sample_weight contains NaN"),
+            (["a"] * len(X), "sample_weight must hold numbers"),
+        ]:
+            with raises(ValueError, part):
+                cls().fit(X, y, sample_weight=wrong)
+
+    @both
+    def test_rows_to_hold_out(self, cls, X, y):
+        wants = f"validation_fraction={len(X)} of {len(X)} rows cannot be held out"
+        with raises(ValueError, wants):
+            cls(early_stopping=True, validation_fraction=len(X)).fit(X, y)
+
+    def test_warm_starts(self):
+        model = StagewiseClassifier(TREE, n_estimators=3, warm_start=True).fit(X, C)
+        with raises(ValueError, "n_estimators=2 must be larger or equal to the 3 rounds"):
+            model.set_params(n_estimators=2).fit(X, C)
+        with raises(ValueError, "goes on from a model of the classes [0, 1, 2]", "holds [0, 1]"):
+            model.set_params(n_estimators=4).fit(X, C // 2)
+        several = StagewiseRegressor(TREE, n_estimators=1, warm_start=True).fit(XR, Y)
+        with raises(ValueError, "has 1 base learners a round", "ask for 2", "warm_start=False"):
+            several.set_params(loss="quantile", quantile=[0.1, 0.9]).fit(XR, Y)
+
+    @both
+    def test_arrays_on_two_gpus(self, cls, X, y, monkeypatch):
+        cupy = fake_cupy.install(monkeypatch)
+        table, target = fake_cupy.on_gpu(cupy, X, 0), fake_cupy.on_gpu(cupy, y, 1)
+        with raises(ValueError, "All arrays must be on one GPU", "X on cuda:0, y on cuda:1"):
+            cls(Ridge()).fit(table, target)
+
+    @pytest.mark.parametrize("value, part", [
+        (lambda n: np.full(n, NAN), "predicts NaN or infinity"),
+        (lambda n: np.ones(n - 1), "must predict one number for each of the 442 rows"),
+        (lambda n: np.ones((n, 2)), "got an array of shape (442, 2)"),
+    ])  # fmt: skip
+    def test_predictions_that_are_no_numbers(self, value, part):
+        class Broken(RegressorMixin, BaseEstimator):
+            def fit(self, X, y):
+                return self
+
+            def predict(self, X):
+                return value(len(X))
+
+        with raises(ValueError, "The base learner Broken()", part):
+            StagewiseRegressor(Broken()).fit(XR, Y)
+
+    @both
+    def test_training_that_fails_leaves_the_model_as_it_was(self, cls, X, y):
+        model = cls(TREE, n_estimators=3).fit(X, y)
+        before = model.predict(X)
+        with raises(ValueError, "y has"):
+            model.fit(X[:, 1:], y[2:])
+        np.testing.assert_array_equal(model.predict(X), before)
+        assert model.n_features_in_ == X.shape[1]
+
+    @both
+    def test_not_fitted(self, cls, X, y):
+        with pytest.raises(NotFittedError):
+            cls().predict(X)
+        with pytest.raises(NotFittedError):
+            list(cls().staged_predict(X))
+        with pytest.raises(NotFittedError):
+            len(cls())

@@ -1,0 +1,190 @@
+"""CuPy's place taken by arrays in the memory of the host that claim to be on a GPU.
+
+``fake_cupy`` has NumPy's own arrays; these here are read as CuPy's are, by their protocols, so that
+Numba's typing and its reading of arguments run as before a launch on hardware. What would start a
+kernel keeps the words that it would be started with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.cuda import api, dispatcher
+from numba.cuda.cudadrv import devices
+
+from gpuens.kernels.runtime.cuda import target
+
+STREAM = 4711
+
+
+class ndarray:  # noqa: N801
+    """As much of CuPy's array as the launchers ask for."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = np.asarray(array)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return wrapped(getattr(self.array, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        return ndarray(self.array[key])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """As strict as CuPy's, and more so: no other type."""
+        own, value = self.array[key], plain(value)
+        if isinstance(value, np.ndarray) and (own.dtype, own.shape) != (value.dtype, value.shape):
+            raise TypeError(f"{value.dtype}{value.shape} for {own.dtype}{own.shape}")
+        self.array[key] = value
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> np.ndarray:
+        if out is None:
+            return self.array.copy()
+        assert not blocking and stream.ptr == STREAM
+        stream.work.append(lambda: np.copyto(out, self.array))
+        return out
+
+    def __dlpack__(self, *, stream: int | None = None, **asked: Any) -> Any:
+        current = sys.modules["cupy"].cuda.get_current_stream().ptr
+        assert stream in (-1, current), "the reader would have to wait for another stream"
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        packed = self.array.flags.c_contiguous
+        return {
+            "shape": self.array.shape,
+            "typestr": self.array.dtype.str,
+            "strides": None if packed else self.array.strides,
+            "data": (self.array.ctypes.data if self.array.size else 0, False),
+            "stream": STREAM,
+            "version": 3,
+        }
+
+
+ndarray.__module__ = "cupy"
+
+
+def plain(value: Any) -> Any:
+    return value.array if isinstance(value, ndarray) else value
+
+
+def wrapped(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return ndarray(value)
+    if callable(value):
+        return lambda *args, **more: wrapped(value(*map(plain, args), **more))
+    return value
+
+
+def concatenate(arrays: Any, out: ndarray) -> ndarray:
+    np.concatenate([array.array for array in arrays], out=out.array)
+    return out
+
+
+class Launch(NamedTuple):
+    """A kernel that would have been started."""
+
+    kernel: Any
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    types: tuple[types.Type, ...]
+    words: list[Any]
+    arguments: tuple[Any, ...]
+    stream: int
+
+
+def install(monkeypatch: Any) -> list[Launch]:
+    """Take CuPy's and the driver's place; returns the launches to come."""
+    cupy = ModuleType("cupy")
+    for name in ("empty", "zeros", "ones", "arange"):
+        setattr(cupy, name, wrapped(getattr(np, name)))
+    cupy.ndarray = ndarray
+    cupy.asarray = lambda array: array if isinstance(array, ndarray) else ndarray(array.copy())
+    cupy.asnumpy = lambda array: array.get()
+    strided = wrapped(np.lib.stride_tricks.as_strided)
+    cupy.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=strided))
+    cupy.concatenate = concatenate
+    streams = [Stream(STREAM)]
+    cupy.cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDevice=lambda: 0),
+        get_current_stream=lambda: streams[-1],
+        Stream=lambda non_blocking: Stream(STREAM + len(streams), streams),
+    )
+    cupyx = ModuleType("cupyx")
+    cupyx.empty_pinned = np.empty
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cupyx", cupyx)
+    monkeypatch.setattr(target, "_arrays", lambda: cupy)
+    monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
+    monkeypatch.setattr(
+        target, "_wrapped_stream", lambda device, pointer: SimpleNamespace(handle=pointer)
+    )
+    context = SimpleNamespace(
+        device=SimpleNamespace(id=0), create_external_stream=lambda pointer: pointer
+    )
+    monkeypatch.setattr(devices._runtime, "ensure_context", contextlib.nullcontext)
+    monkeypatch.setattr(devices, "get_context", lambda: context)
+    monkeypatch.setattr(api, "current_context", lambda: context)
+    return _record(monkeypatch)
+
+
+class Stream:
+    """One of CuPy's streams: copies to the host are done when somebody waits for them."""
+
+    def __init__(self, pointer: int, current: list[Stream] | None = None) -> None:
+        self.ptr, self._current, self.events = pointer, current, []
+        self.work: list[Any] = []
+
+    def __enter__(self) -> Stream:
+        self._current.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._current.pop()
+
+    def synchronize(self) -> None:
+        self.events.append("synchronize")
+        while self.work:
+            self.work.pop(0)()
+
+    def record(self) -> Any:
+        return SimpleNamespace(synchronize=self.synchronize)
+
+    def begin_capture(self) -> None:
+        self.events.append("begin")
+
+    def end_capture(self) -> Any:
+        self.events.append("end")
+        return SimpleNamespace(launch=lambda stream: stream.events.append(self))
+
+
+def _record(monkeypatch: Any) -> list[Launch]:
+    launches: list[Launch] = []
+    reader = SimpleNamespace(extensions=[])
+
+    def start(kernel: Any, blocks: Any, threads: int, stream: Any, args: tuple[Any, ...]) -> None:
+        kinds = tuple(map(kernel.typeof_pyval, args))
+        words: list[Any] = []
+        for kind, value in zip(kinds, args, strict=True):
+            dispatcher._Kernel._prepare_args(reader, kind, value, stream, [], words)
+        grid, block = dispatcher.normalize_kernel_dimensions(blocks, threads)
+        launches.append(Launch(kernel, grid, block, kinds, words, args, stream.handle))
+
+    def configured(kernel: Any, configuration: Any) -> Any:
+        return lambda *args: start(kernel, *configuration, args)
+
+    monkeypatch.setattr(dispatcher.CUDADispatcher, "__getitem__", configured)
+    return launches
