@@ -18,11 +18,10 @@ from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.log_sum_exp import log_sum_exp
 from ..kernels.prediction.probabilities import probabilities
-from ..numerics import newton
+from ..numerics import lbfgs, newton
 from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner, slices, weighted_sum
-from . import lbfgs
-from .lbfgs import Minimum, dot
+from ..numerics.lbfgs import Minimum, dot
 from .linear_features import Features, forward, log_odds_of, read_columns, standardise
 from .ridge import check_penalty
 

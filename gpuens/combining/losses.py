@@ -15,7 +15,7 @@ from ..devices.placement import Device, to_numpy
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..numerics.fixed_point import inner, slices, weighted_sum
-from .lbfgs import dot
+from ..numerics.lbfgs import dot
 from .simplex import convex_minimum, quadratic_minimum
 
 SMALLEST = float(np.finfo(np.float64).eps)

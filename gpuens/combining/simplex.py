@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..numerics.cholesky import Cholesky
-from .lbfgs import dot
+from ..numerics.lbfgs import dot
 
 RIDGE = 1e-11
 """Part of the mean of the diagonal that is added to it: among equal models, equal weights."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..combining.lbfgs import Function, Minimum, search
 from .cholesky import Cholesky
+from .lbfgs import Function, Minimum, search
 
 DAMPING = 1e-10
 """Part of the mean of the Hessian's diagonal that is added to it if it is singular, then ten

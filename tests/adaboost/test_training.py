@@ -8,7 +8,6 @@ import signal
 from fractions import Fraction
 from typing import Any
 
-import gpuens.adaboost.rounds as rounds_module
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.naive_bayes import GaussianNB
 
+import gpuens.adaboost.rounds as rounds_module
 from gpuens import (
     AdaBoostClassifier,
     AdaBoostRegressor,

@@ -17,11 +17,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gpuens.combining import lbfgs
-from gpuens.combining.lbfgs import dot
 from gpuens.combining.logistic import LogisticRegression
 from gpuens.combining.ridge import RidgeRegression
-from gpuens.numerics import newton
+from gpuens.numerics import lbfgs, newton
+from gpuens.numerics.lbfgs import dot
 from tests.support import fake_cupy
 
 XR, Y = load_diabetes(return_X_y=True)

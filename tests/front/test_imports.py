@@ -10,66 +10,39 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-LAYERS = (
-    (
-        *("binning", "boosting_categories", "cart_table", "criteria", "sampling", "bootstrap"),
-        *("forest", "tree_structure", "node_numbers"),
-        *("loss_base", "loss_location", "loss_positive", "loss_classes", "loss_functions"),
-        *("loss_custom", "loss_arrays", "losses"),
-    ),
-    ("pruning", "tree_drawing", "tree_export", "tree_labels", "tree_view"),
-    (
-        *("callbacks", "metrics", "growth", "tree_growth", "tree_parameters", "bagging_samples"),
-        *("bagging_members", "isolation_parameters", "isolation_scores", "isolation_trees"),
-        *("leaf_targets", "line_search", "constraints", "rounds"),
-    ),
-    ("boosting", "adaboost_members", "adaboost_rounds", "training_memory"),
-    (
-        *("base", "cart_estimator", "tree_estimator", "trees", "forests", "quantile_forest"),
-        *("forest_out_of_bag", "forest_progress", "fitted_forest", "forest_estimator"),
-        *("isolation_forest", "bagging_base", "bagging_forest", "bagging", "combination"),
-        *("boosting_estimator", "boosting_regressor", "boosting_classifier", "gradient_boosting"),
-        *("adaboost_trees", "adaboost_base", "adaboost", "three_learner"),
-        "adaboost_regressor",
-        *("greedy_selection", "model_weights", "linear_ridge", "linear_logistic"),
-        *("members", "training_set", "voting_parameters", "voting_base", "voting"),
-        *("stagewise_steps", "stagewise_learners", "stagewise_rounds", "stagewise_parameters"),
-        *("stagewise_base", "stagewise_regressor", "stagewise_classifier"),
-        *("stacking_columns", "stacking_parameters", "stacking_base", "stacking"),
-        *("model_records", "model_encoding", "model_decoding", "saving"),
-    ),
-    (
-        *("diversity_input", "diversity_members", "diversity_pairwise", "diversity_of_ensemble"),
-        *("diversity_average", "diversity_regression", "bias_variance_input", "bias_variance"),
-        *("inspection_columns", "inspection_features"),
-        *("inspection_scoring", "inspection_importances", "inspection_permutation"),
-        *("inspection_drop_column", "inspection_interaction", "partial_dependence_grid"),
-        *("partial_dependence_recursion", "partial_dependence_trees", "partial_dependence_brute"),
-        *("partial_dependence", "inspection", "interop", "plotting", "distribution", "diversity"),
-        *("datasets", "dask", "demo", "memory_plans", "warming_up"),
-        *("plotting_axes", "plotting_panels", "plotting_calibration", "plotting_curves"),
-        *("plotting_dependence", "plotting_diversity", "plotting_importances", "plotting_regions"),
-        *("plotting_sample_weights", "plotting_tree", "gallery"),
-    ),
+GPUENS = (
+    "devices",
+    "config inputs forest numerics",
+    "estimators members",
+    "callbacks datasets losses trees",
+    "custom_metrics bagging forests adaboost combining",
+    "boosting diversity",
+    "stagewise inspection saving memory_plans warming_up",
+    "bias_variance plotting",
+    "gallery demo",
 )
-"""The modules of gpuens, from the bottom. A module that is not listed is a helper below all."""
+"""The rooms of ``gpuens``, a floor a line, from the bottom: each imports from lower floors only."""
+KERNELS = (
+    "scalars",
+    "runtime",
+    "binning statistics",
+    "growth",
+    "cart leaves prediction",
+    "catalogue",
+)
+"""The rooms of ``kernels``."""
 
 IMPLEMENTATIONS = ("reference", "cpu", "cuda")
-MADE_OF_OPERATIONS = {f"kernels/reference/{name}.py" for name in ("grow", "newton_steps")}
-"""Implementations that are driven from the host and call other operations."""
 LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""
-
-CUDA_DOOR = {f"kernels/cuda/{name}.py" for name in ("target", "launching", "simulator")}
+CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "launching", "simulator")}
 """What kernels see of CUDA is the target's; it starts them by the second, or runs them in the
 third."""
 ASKS_ABOUT_DEVICES = {
-    *(
-        "kernels/runtime/dispatch.py",
-        "gpuens/inputs/arrays.py",
-        "gpuens/devices/placement.py",
-        "gpuens/devices/gpu_problems.py",
-    )
+    "kernels/runtime/dispatch.py",
+    "gpuens/inputs/arrays.py",
+    "gpuens/devices/placement.py",
+    "gpuens/devices/gpu_problems.py",
 }
 DEVICE_WORDS = ("cuda", "cupy", "torch", "is_numpy_array")
 
@@ -80,10 +53,7 @@ def modules(folder: str) -> list[str]:
     return sorted(path for path in paths if not path.startswith("gpuens/kernels/"))
 
 
-KERNELS, GPUENS = modules("kernels"), modules("gpuens")
-OPERATIONS = {
-    Path(p).stem for p in KERNELS if (ROOT / "kernels/reference" / Path(p).name).is_file()
-}
+PATHS = modules("kernels") + modules("gpuens")
 
 
 def tree_of(path: str) -> ast.Module:
@@ -105,39 +75,51 @@ def imports(path: str) -> Iterator[tuple[str, ...]]:
         yield from (parts[1:] if parts[:2] == ("gpuens", "kernels") else parts for parts in found)
 
 
-def own_imports(path: str) -> set[tuple[str, ...]]:
-    """The modules of this project that a module imports, without the names taken from them."""
+def room(parts: tuple[str, ...]) -> str:
+    """The folder, or the module at the front door, that holds a module."""
+    return parts[1].removesuffix(".py")
 
-    def is_module(parts: tuple[str, ...]) -> bool:
-        found = ROOT.joinpath(*parts)
-        return found.is_dir() or found.with_suffix(".py").is_file()
 
-    return {
-        next(parts[:n] for n in range(len(parts), 0, -1) if is_module(parts[:n]))
-        for parts in imports(path)
-        if parts[0] in ("kernels", "gpuens")
-    }
+def implementation(parts: tuple[str, ...]) -> str | None:
+    """The implementation that a module of ``kernels`` belongs to; None where it is shared."""
+    return next((part for part in parts[2:3] if part in IMPLEMENTATIONS), None)
+
+
+def floor(parts: tuple[str, ...]) -> int:
+    """The floor of a module; below all others for what ``__init__`` itself holds."""
+    floors = GPUENS if parts[0] == "gpuens" else KERNELS
+    name = room(parts)
+    found = [n for n, names in enumerate(floors) if name in names.split()]
+    assert found or name[:2] == "__" or name[0].isupper(), f"{name} is on no floor"
+    return found[0] if found else -1
 
 
 def may_import(path: str, target: tuple[str, ...]) -> bool:
-    """The rule of ``kernels``: scalars, then what is shared, then implementations and contracts,
-    which meet in the dispatch only."""
-    folder, stem = Path(path).parts[1], Path(path).stem
-    package, module = target[1] if len(target) > 1 else "", target[-1]
-    if target[0] != "kernels" or folder == "scalars":
-        return target[:2] == ("kernels", "scalars")
-    if path in LEFT_TO_THE_HOST and target == ("kernels", "cpu", stem):
+    """The rule: rooms of lower floors only, in ``kernels`` also no other implementation but the
+    reference, and nothing of ``gpuens``."""
+    parts = Path(path).parts
+    if target[0] not in ("gpuens", "kernels"):
         return True
-    if package in IMPLEMENTATIONS:
-        return folder in IMPLEMENTATIONS and package in (folder, "reference")
-    if module in OPERATIONS:
-        return folder in IMPLEMENTATIONS and (module == stem or path in MADE_OF_OPERATIONS)
-    return module != "dispatch" or stem in OPERATIONS and folder not in IMPLEMENTATIONS
+    if target[0] != parts[0]:
+        return parts[0] == "gpuens"
+    if len(target) < 2 or target[:2] == ("gpuens", "kernels"):
+        return True
+    if room(parts) != room(target) and floor(parts) <= floor(target):
+        return False
+    if parts[0] == "gpuens" or room(parts) == "catalogue":
+        return True
+    own, other = implementation(parts), implementation(target)
+    if own is None:
+        return other is None
+    if target[1:3] == ("runtime", "dispatch"):
+        return False
+    return other in (own, "reference", None) or path in LEFT_TO_THE_HOST
 
 
-@pytest.mark.parametrize("path", KERNELS)
-def test_kernels_import_downward(path):
-    assert [target for target in own_imports(path) if not may_import(path, target)] == []
+@pytest.mark.parametrize("path", PATHS)
+def test_imports_run_downward(path):
+    wrong = [target for target in imports(path) if not may_import(path, target)]
+    assert wrong == [], "see GPUENS and KERNELS for what is below what"
 
 
 @pytest.mark.parametrize(
@@ -149,33 +131,24 @@ def test_kernels_import_downward(path):
         ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
         ("kernels/growth/cpu/split.py", "kernels.growth.cuda.split", False),
         ("kernels/growth/cpu/split.py", "kernels.growth.split", True),
-        ("kernels/growth/cpu/split.py", "kernels.growth.histogram", False),
+        ("kernels/growth/cpu/split.py", "kernels.leaves.leaf_sums", False),
         ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
         ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),
         ("kernels/growth/split.py", "kernels.runtime.dispatch", True),
         ("kernels/growth/split.py", "kernels.growth.cpu.split", False),
         ("kernels/runtime/dtypes.py", "kernels.growth.split", False),
         ("kernels/growth/split.py", "gpuens.forest.forest", False),
+        ("gpuens/trees/growth.py", "gpuens.kernels.growth.grow", True),
+        ("gpuens/trees/growth.py", "gpuens.inputs.binning", True),
+        ("gpuens/trees/growth.py", "gpuens.losses.base", False),
+        ("gpuens/inputs/binning.py", "gpuens.trees.growth", False),
     ],
 )
 def test_the_rule_itself(path, target, allowed):
     assert may_import(path, tuple(target.split("."))) is allowed
 
 
-def layer(module: str) -> int:
-    return next((n for n, names in enumerate(LAYERS, 1) if module in names), 0)
-
-
-@pytest.mark.parametrize("path", [path for path in GPUENS if path != "gpuens/__init__.py"])
-def test_gpuens_imports_downward(path):
-    own = Path(path).with_suffix("").parts[1]
-    for target in own_imports(path):
-        if target[0] == "gpuens" and len(target) > 1:
-            other = target[1]
-            assert layer(other) <= layer(own), f"{path} imports {other}: see LAYERS"
-
-
-@pytest.mark.parametrize("path", KERNELS + GPUENS)
+@pytest.mark.parametrize("path", PATHS)
 def test_only_the_door_imports_numba_cuda(path):
     if path not in CUDA_DOOR:
         assert [parts for parts in imports(path) if parts[:2] == ("numba", "cuda")] == []
@@ -201,9 +174,9 @@ def names_a_device(node: ast.AST) -> bool:
     return any(isinstance(w, str) and any(d in w.lower() for d in DEVICE_WORDS) for w in words)
 
 
-@pytest.mark.parametrize("path", sorted({*KERNELS, *GPUENS} - ASKS_ABOUT_DEVICES))
+@pytest.mark.parametrize("path", sorted({*PATHS} - ASKS_ABOUT_DEVICES))
 def test_no_branches_on_the_device(path):
-    if not path.startswith("kernels/cuda/"):
+    if "/cuda/" not in path:
         assert device_branches(tree_of(path)) == []
 
 
