@@ -1,10 +1,11 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
-#   make demo         train on real data and draw the learning curve
+#   make demo         train on real data beside scikit-learn and draw the learning curve
 #   make test         all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
 #   make conformance  scikit-learn's own tests on these estimators, as a table
+#   make docs         the documentation site, in docs/_build/html
 #   make lint         format, lint and types
-#   make bench        the measurements of the README
+#   make bench        all measurements of benchmarks/RESULTS.md
 #   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in nine minutes;
 #                     ARGS="--part fit --resume" hands options on
 #   make clean        remove .venv and everything built
@@ -27,17 +28,23 @@ endif
 # The extra that fits the driver; nothing of CUDA is installed for `gpu-check` without one.
 CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/,cuda\1/p')
 
-.PHONY: demo test conformance lint bench gpu-check clean
+.PHONY: demo test conformance docs lint bench gpu-check clean
 .DELETE_ON_ERROR:
 
 demo: $(call ready,viz)
 	$(PY) -m gpuens.demo
 
 bench: $(call ready,bench)
-	$(PY) -m benchmarks
+	$(PY) -m benchmarks all
 
 gpu-check: $(call ready,xgboost-cuda)
 	$(PY) -m benchmarks gpu_check $(ARGS)
+
+# -n: names that refer to nothing are errors, as all warnings are. Pages are written in parallel,
+# examples of the gallery run one after the other.
+docs: $(call ready,docs)
+	$(PY) -m sphinx -b html -n -W --keep-going -j auto docs docs/_build/html
+	@echo "The site: docs/_build/html/index.html"
 
 lint: $(call ready,dev)
 	$(PY) -m ruff format --check .
@@ -70,7 +77,7 @@ conformance: $(call ready,test)
 	@$(PY) -m tests.conformance
 
 clean:
-	rm -rf $(VENV) $(LOGS) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(LOGS) build dist docs/_build docs/gallery/output docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The wheel of XGBoost with CUDA takes the place of the one without, where there is a driver.
