@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
-from .estimators.output_files import replacing
+from .estimators.all_or_nothing import replacing
 from .forest.forest import Forest
 
 Evaluations = dict[str, dict[str, list[float]]]

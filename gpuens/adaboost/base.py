@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import ProgressBar
 from ..devices.placement import Device, to_numpy
-from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.all_or_nothing import kept_on_failure
+from ..estimators.base import Savable
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.savable import Savable
 from ..forest.forest import Forest
 from ..forest.structure import tree_importances
 from ..inputs.arrays import to_input_library

@@ -15,7 +15,7 @@ from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
 from ..members.fitting import input_tags, read_features
-from ..numerics.bootstrap import weighted_counts
+from ..numerics.sampling import weighted_counts
 from .weights import RowWeights
 
 SEED_BITS = np.uint64(0x7FFFFFFF)

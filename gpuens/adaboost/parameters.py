@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from ..estimators.parameters import check_callbacks, threads_of
-from ..estimators.value_checks import is_bool, is_count
+from ..estimators.parameters import check_callbacks, is_bool, is_count, threads_of
 from ..kernels.runtime.dtypes import MAX_BINS
 
 LOSSES = ("linear", "square", "exponential")

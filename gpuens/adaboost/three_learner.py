@@ -14,13 +14,13 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.all_or_nothing import kept_on_failure
+from ..estimators.base import Savable
 from ..estimators.parameters import seed_of
-from ..estimators.savable import Savable
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.fitting import device_for, input_tags
-from ..numerics.bootstrap import subset
+from ..numerics.sampling import subset
 from ..trees.trees import DecisionTreeClassifier
 from .members import class_numbers, labels_of, new_member, read_any
 from .parameters import check_base_estimator, check_not_regressor

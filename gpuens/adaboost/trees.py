@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device
-from ..estimators.monotone_constraints import monotone_constraints
-from ..estimators.parameters import seed_of, threads_of
+from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..kernels.cart.grow_cart import grow_cart

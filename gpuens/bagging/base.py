@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.all_or_nothing import kept_on_failure
+from ..estimators.base import Savable
 from ..estimators.parameters import seed_of
-from ..estimators.savable import Savable
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..members.fitting import (

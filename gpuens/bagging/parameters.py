@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.value_checks import is_bool, is_count
+from ..estimators.parameters import is_bool, is_count
 
 
 def _is_share(value: Any) -> bool:

@@ -13,7 +13,7 @@ from ..inputs.targets import read_labels, read_target
 from ..inspection.columns import Columns, columns_of, require_same_features
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
-from ..numerics.bootstrap import subset
+from ..numerics.sampling import subset
 
 PURPOSE_TEST_ROWS = np.uint64(1004)
 """Apart from the purposes of training, in ``kernels.scalars.rng``."""

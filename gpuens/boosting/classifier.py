@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
-from ..inputs.class_weights import class_factors
-from ..inputs.targets import read_labels
+from ..inputs.targets import class_factors, read_labels
 from ..losses import OF_CLASSES, Exponential, Loss
 from .estimator import BoostingEstimator
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.monotone_constraints import monotone_constraints
+from ..estimators.parameters import monotone_constraints
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.params import FeatureRules
 from ..kernels.runtime.compilation import kernel

@@ -13,12 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import ProgressBar
 from ..devices.placement import Device, resolve_device
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
-from ..estimators.early_stopping import EarlyStopping
-from ..estimators.evaluation_sets import EvalSet, eval_sets, validation_set
-from ..estimators.kept_on_failure import kept_on_failure
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.validation_split import split_rows
+from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..losses import Loss, loss_of

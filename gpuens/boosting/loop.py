@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..callbacks import Callback, Evaluations, TrainingState
-from ..estimators.early_stopping import EarlyStopping
+from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from ..numerics.weighted import Later
 from .builder import ForestBuilder

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.metrics import get_scorer_names
 
 from ..custom_metrics import ArrayMetric, CustomMetric
-from ..estimators.parameters import check_callbacks, threads_of
-from ..estimators.value_checks import is_bool
+from ..estimators.parameters import check_callbacks, is_bool, threads_of
 from ..kernels.growth.params import UNLIMITED, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from .learning_rates import schedule_of

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
-from ..estimators.multi_output import columns_of
-from ..inputs.targets import read_target
+from ..inputs.targets import columns_of, read_target
 from ..losses import OF_NUMBERS, OF_POSITIVE_NUMBERS, Loss
 from .estimator import BoostingEstimator
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from ..devices.placement import to_numpy
-from .holdout import holdout_rows, is_share
+from ..estimators.validation import holdout_rows, is_share
 
 PREFIT, HOLDOUT = "prefit", "holdout"
 HOLDOUT_SHARE = 0.2

@@ -18,12 +18,10 @@ from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.log_sum_exp import log_sum_exp
 from ..kernels.prediction.probabilities import probabilities
-from ..numerics import lbfgs, newton
 from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner, slices, weighted_sum
-from ..numerics.lbfgs import Minimum, dot
-from .linear_features import Features, forward, log_odds_of, read_columns, standardise
-from .ridge import check_penalty
+from ..numerics.minimise import Minimum, dot, lbfgs, newton
+from .linear import Features, check_penalty, forward, log_odds_of, read_columns, standardise
 
 MOST_FOR_NEWTON = 1000
 """Parameters above which the Hessian costs more than the steps that it saves."""
@@ -234,13 +232,13 @@ class _Loss:
         """The best parameters, all in one vector."""
         start = np.zeros(self.n_outputs * self.columns.shape[0])
         if start.size <= MOST_FOR_NEWTON:
-            return newton.minimise(self, self.hessian, start, tol, max_iter)
+            return newton(self, self.hessian, start, tol, max_iter)
         bound = self._bound(0.25 if self.n_outputs == 1 else 0.5)
 
         def precondition(gradient: np.ndarray) -> np.ndarray:
             return bound.solve(gradient.reshape(self.n_outputs, -1).T).T.ravel()
 
-        return lbfgs.minimise(self, start, precondition, tol, max_iter)
+        return lbfgs(self, start, precondition, tol, max_iter)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The value and the gradient."""

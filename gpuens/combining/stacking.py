@@ -16,14 +16,14 @@ from ..inputs.targets import read_labels
 from ..members.classes import codes_among, common_classes
 from ..members.fitting import read_outputs
 from .base import ScoresClasses, ScoresValues, labels_of
+from .linear import RidgeRegression
 from .logistic import LogisticRegression
-from .ridge import RidgeRegression
 from .stacking_base import STACKING, Stacking, final_has
 
 
 @documented(
     STACKING,
-    final="this package's ``gpuens.combining.ridge.RidgeRegression``",
+    final="this package's ``gpuens.combining.linear.RidgeRegression``",
     stratified="",
     method="",
     attributes="",

@@ -13,19 +13,25 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 
 from ..devices.placement import Device, to_numpy
-from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
-from ..members.classes import check_width
+from ..members.classes import check_classes, check_shares, check_width, codes_of
 from ..members.fitting import input_tags
 from ..members.homes import home_of
 from ..members.rows import Rows, fit_one, in_processes, require_fitted, takes_weights
 from ..members.training_set import TrainingSet
-from .base import Combination, routing_enabled
-from .folds import PREFIT, folds_of, holdout_fold, is_holdout, require_classes, rows_asked
-from .stacking_columns import columns_of, fit_and_ask, method_of
-from .stacking_parameters import check_stacking_parameters
+from .base import Combination, check_estimators, check_jobs, check_verbose, may_be, routing_enabled
+from .folds import (
+    PREFIT,
+    check_folds,
+    folds_of,
+    holdout_fold,
+    is_holdout,
+    require_classes,
+    rows_asked,
+)
 
 STACKING = """Parameters
     ----------
@@ -329,3 +335,136 @@ class Stacking(Combination):
     def _final_estimator(self, probabilities: Sequence[int] = ()) -> Any:
         """The parameter ``final_estimator``, or what None stands for if some of its features are
         probabilities."""
+
+
+def check_stacking_parameters(stack: Any, groups: Any) -> None:
+    """Check the parameters that do not depend on data; ``device`` where it is resolved.
+
+    Parameters
+    ----------
+    stack : StackingClassifier or StackingRegressor
+    groups : object
+        The argument of ``fit``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the parameter, what it got and what it wants.
+    """
+    check_estimators(stack, stack._member_kind)
+    check_folds(stack.cv)
+    check_jobs(stack.n_jobs)
+    check_verbose(stack.verbose)
+    if groups is not None and (is_holdout(stack.cv) or stack.cv == PREFIT):
+        raise ValueError(
+            f"groups are for splitters, but cv is {stack.cv!r}. Pass one, such as "
+            "cv=sklearn.model_selection.GroupKFold(5), or no groups."
+        )
+    method = stack._stack_method()
+    if not (isinstance(method, str) and method in ("auto", *METHODS)):
+        allowed = ", ".join(map(repr, ("auto", *METHODS)))
+        raise ValueError(f"stack_method must be one of {allowed}, got {method!r}.")
+    if not isinstance(stack.passthrough, (bool, np.bool_)):
+        raise ValueError(f"passthrough must be True or False, got {stack.passthrough!r}.")
+    final = stack._final_estimator()
+    if isinstance(final, type) or not callable(getattr(final, "fit", None)):
+        raise TypeError(
+            f"final_estimator must be None or an object with a method fit, got {final!r}."
+        )
+    if not may_be(final, stack._final_kind):
+        raise ValueError(
+            f"'final_estimator' parameter should be a {stack._final_kind}. Got {final}"
+        )
+
+
+METHODS = ("predict_proba", "decision_function", "predict")
+"""What "auto" looks for, in this order."""
+
+
+def method_of(name: str, estimator: Any, wanted: str) -> str:
+    """The method to ask a member with.
+
+    Raises
+    ------
+    ValueError
+        It has none of those wanted.
+    """
+    methods = METHODS if wanted == "auto" else (wanted,)
+    for method in methods:
+        if hasattr(estimator, method):
+            return method
+    raise ValueError(
+        f"Underlying estimator {name} does not implement the method {' or '.join(methods)}. Its "
+        f"class is {type(estimator).__name__}; choose another stack_method, or drop it."
+    )
+
+
+def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, labels: bool) -> Any:
+    """Ask a member.
+
+    Parameters
+    ----------
+    name : str
+    member : fitted estimator
+    method : {"predict_proba", "decision_function", "predict"}
+    rows : Rows
+    classes : ndarray, list of ndarrays (several labels) or None (regression)
+    labels : bool
+        Whether a classifier that does not tell its classes predicts labels, not numbers.
+
+    Returns
+    -------
+    float64, shape (n_rows, n_columns), at home
+        Probabilities of two classes are one column, those of the second.
+
+    Raises
+    ------
+    ValueError
+        The answer has a wrong shape, holds NaN or infinity, or the member knows other classes.
+    """
+    home = rows.home
+    answer = getattr(member, method)(rows.table(member))
+    if isinstance(classes, np.ndarray):
+        check_classes(name, member, classes)
+        if method == "predict" and hasattr(member, "classes_"):
+            answer = codes_of(answer, member, classes, home, labels)
+    columns = _as_columns(answer, home)
+    if columns.shape[0] != rows.n:
+        raise ValueError(
+            f"The member {name!r} gives {columns.shape[0]} rows for {rows.n} rows of X by {method}."
+        )
+    if method == "predict_proba" and isinstance(classes, np.ndarray):
+        check_shares(name, columns, rows.n, len(classes))
+        columns = columns[:, 1:] if len(classes) == 2 else columns
+    if not bool(abs(columns).max() < np.inf):
+        raise ValueError(
+            f"The member {name!r} predicts NaN or infinity by {method}. Drop it, or mend its data."
+        )
+    return columns
+
+
+def _as_columns(answer: Any, home: Device) -> Any:
+    if isinstance(answer, list) and answer and getattr(answer[0], "ndim", 0) == 2:
+        # Probabilities of several labels, one array each: all but the first column say it all.
+        return home.xp.concatenate([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
+    columns = home.asarray(answer, np.float64)
+    return columns.reshape(columns.shape[0], -1)
+
+
+def fit_and_ask(
+    name: str,
+    estimator: Any,
+    data: TrainingSet,
+    seen: np.ndarray,
+    asked: np.ndarray,
+    method: str,
+    classes: Any,
+) -> Any:
+    """Fit a clone of an estimator on some rows, and ask it about others.
+
+    Returns
+    -------
+    float64, shape (n_asked, n_columns), at home
+    """
+    member = fit_one(*data.part(seen).task(name, estimator))
+    return columns_of(name, member, method, data.rows.part(asked), classes, labels=False)

@@ -10,8 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from ..devices.placement import resolve_device
-from ..estimators.parameters import seed_of
-from ..estimators.value_checks import is_count, is_number
+from ..estimators.parameters import is_count, is_number, seed_of
 from .draws import Draws
 
 RULE_SEED = 2014

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..estimators.docstrings import documented
-from ..estimators.value_checks import is_number
+from ..estimators.parameters import is_number
 from .draws import LABELS, RULE, Draws
 from .tables import ARGUMENTS, check_counts, column, labels, make_table, pilot
 

@@ -1,7 +1,8 @@
-"""What all estimators that predict with a ``Forest`` share."""
+"""The method ``save`` of every estimator."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +16,22 @@ from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..kernels.runtime.cpu.team import using_threads
 from .parameters import threads_of
-from .savable import Savable
+
+
+class Savable:
+    """Gives an estimator its method ``save``."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model to a file that ``gpuens.load`` reads (see ``gpuens.saving.save``).
+
+        Parameters
+        ----------
+        path : str or path
+            Replaced if it exists, once the new file is complete.
+        """
+        import gpuens  # saving knows every class, training needs few
+
+        gpuens.save(self, path)
 
 
 class ForestEstimator(Savable, BaseEstimator):

@@ -12,12 +12,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 
 from ..devices.placement import Device, resolve_device
-from ..estimators.kept_on_failure import kept_on_failure
-from ..estimators.multi_output import class_numbers, targets_of
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
-from ..numerics.bootstrap import records_of_sample
+from ..inputs.targets import class_numbers, targets_of
+from ..kernels.statistics.records_of_sample import records_of_sample
 from ..trees.cart import CartClassifier, CartRegressor, TrainingData
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, grow_forest, tree_key

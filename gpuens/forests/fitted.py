@@ -17,7 +17,7 @@ from ..estimators.parameters import seed_of
 from ..forest.structure import decision_path, tree_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..numerics.bootstrap import bootstrap_counts
+from ..numerics.sampling import bootstrap_counts
 from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
 from .out_of_bag import permutation_importances, trees_of

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..callbacks import ProgressBar, TrainingState
 from ..devices.placement import CPU, Device, to_numpy
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
-from ..estimators.kept_on_failure import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.parameters import threads_of
-from ..estimators.value_checks import is_bool, is_count
+from ..estimators.parameters import is_bool, is_count, threads_of
 from ..members.samples import SamplingPlan
 
 AUTO_SAMPLES = 256

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, on_host
 from ..estimators.docstrings import FOREST, FOREST_NUMBER_ATTRIBUTES, NUMBER_CRITERIA, documented
-from ..estimators.value_checks import is_number
+from ..estimators.parameters import is_number
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features

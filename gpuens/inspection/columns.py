@@ -13,8 +13,15 @@ from scipy.sparse import issparse
 
 from ..devices.placement import CPU, Device, gpu_of, to_numpy
 from ..inputs.arrays import dense_table, require_readable, resolve_device
-from ..inputs.category_encoding import Column, DictionaryColumn, NumberColumn
-from ..inputs.frames import category_column, frame_to_numpy, is_frame, require_unique_columns
+from ..inputs.frames import (
+    Column,
+    DictionaryColumn,
+    NumberColumn,
+    category_column,
+    frame_to_numpy,
+    is_frame,
+    require_unique_columns,
+)
 from ..members.fitting import TAKE_GPU_ARRAYS
 
 

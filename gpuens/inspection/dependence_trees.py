@@ -14,7 +14,7 @@ from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.regressor import GradientBoostingRegressor
 from ..forest.forest import Forest
 from ..forests.quantile import QuantileForestRegressor
-from ..inputs.category_encoding import DictionaryColumn
+from ..inputs.frames import DictionaryColumn
 from ..trees.cart import CartEstimator
 from .dependence_grid import Axis
 from .dependence_recursion import weighted_recursion

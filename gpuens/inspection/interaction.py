@@ -16,7 +16,7 @@ from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
-from ..numerics.bootstrap import subset
+from ..numerics.sampling import subset
 from .columns import Columns, columns_of
 from .dependence import check_choices, check_estimator, recursion_of, require_features_of_fit
 from .dependence_brute import brute_force, response_of

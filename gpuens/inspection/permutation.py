@@ -15,7 +15,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import jobs_for
-from ..numerics.bootstrap import subset
+from ..numerics.sampling import subset
 from .columns import Columns, columns_of
 from .scoring import Scorer, Scores, importances_of, in_library_of
 

@@ -14,7 +14,7 @@ from ..devices.placement import CPU, Device
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
-from ..numerics.bootstrap import (
+from ..numerics.sampling import (
     draw_counts,
     draw_features,
     subset,

@@ -1,14 +1,212 @@
-"""Which rows take part in a tree."""
+"""The random rows and features that each model of an ensemble gets.
+
+A draw is a hash of (seed, purpose, model, number of the draw): every device, every order of the
+models and every partition of the work sees the same samples, and a sample can be drawn again
+when it is needed instead of being kept.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import CPU, Device
+from ..kernels.scalars import rng
+from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_ROWS, draw, subkey
+from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, draw, subkey
+from ..kernels.statistics.count_draws import count_draws
+
+S32 = np.uint64(32)
+LOW_32 = np.uint64(0xFFFFFFFF)
+UNIT_32 = 1.0 / 2**32
+NEVER = np.uint32(2**32 - 1)
+SPARSE = 16
+"""Rows for each row of a sample from which on it is drawn without a pass over all rows."""
+
+_draw, _subkey, _log = vectorise(rng.draw), vectorise(rng.subkey), vectorise(log)
+
+
+def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
+    """How often each row is in a sample with replacement.
+
+    Draw i hits row ``draw(key, i) * n >> 32``, with key
+    ``subkey(seed, PURPOSE_BOOTSTRAP, tree)``.
+
+    Parameters
+    ----------
+    n, n_draws : int
+        Rows, below 2**31, and draws.
+    seed, tree : int
+        Random key below 2**32, and the number of the model.
+
+    Returns
+    -------
+    int32, shape (n,), on the device
+        They sum up to ``n_draws``.
+    """
+    counts = device.xp.zeros(n, np.int32)
+    count_draws(counts, n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree))
+    return counts
+
+
+def bootstrap_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
+    """``draw_counts`` for at most as many draws as rows, in a byte a row.
+
+    A row then has more than 31 hits with a chance below ``1 / 32! < 4e-36``, for all rows of
+    the largest table and a million trees together below 1e-20.
+
+    Returns
+    -------
+    uint8, shape (n,), on the device
+    """
+    return draw_counts(n, n_draws, seed, tree, device).astype(np.uint8)
+
+
+def subset(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
+    """The rows of a sample without replacement.
+
+    They are the first ``n_draws`` different rows that the draws with replacement hit; where
+    that is more than half of the rows, the first ``n - n_draws`` are those left out. So a
+    small sample of a large table does not cost a pass over the table.
+
+    Parameters
+    ----------
+    n, n_draws : int
+        Rows, below 2**31, and how many of them.
+    seed, tree : int
+        As for ``draw_counts``.
+
+    Returns
+    -------
+    int64, shape (n_draws,), on the device
+        Ascending.
+    """
+    return _subset(n, n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree), device)
+
+
+def draw_features(n_features: int, n_draws: int, replace: bool, seed: int, tree: int) -> np.ndarray:
+    """The features that a model gets, drawn as rows are.
+
+    Returns
+    -------
+    int64, shape (n_draws,), NumPy
+        Ascending; with ``replace`` a feature can be there several times.
+    """
+    key = _key(seed, PURPOSE_FEATURES, tree)
+    if replace:
+        return np.sort(_hits(n_features, n_draws, key, np).astype(np.int64))
+    return _subset(n_features, n_draws, key, CPU)
+
+
+def weighted_counts(weight: np.ndarray, n_draws: int, seed: int, tree: int) -> np.ndarray:
+    """How often each row is in a sample with replacement where rows have unequal chances.
+
+    Weights become integers ``q`` with a total T below 2**32 (so a chance is exact to 2**-32).
+    Draw i hits the first row where the running sum of ``q`` exceeds ``draw(key, i) * T >> 32``:
+    equal weights give what ``draw_counts`` gives.
+
+    Parameters
+    ----------
+    weight : float64, shape (n,), NumPy
+        Finite and not negative, not all zero. Chances are proportional to it.
+    n_draws, seed, tree
+        As for ``draw_counts``.
+
+    Returns
+    -------
+    int64, shape (n,), NumPy
+    """
+    running = np.cumsum(_integers(weight))
+    bits = _bits(n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree), np)
+    hits = np.sort(bits.astype(np.uint64) * running[-1] >> S32)
+    return np.diff(np.searchsorted(hits, running, side="left"), prepend=0)
+
+
+def weighted_subset(weight: np.ndarray, n_draws: int, seed: int, tree: int) -> np.ndarray:
+    """The rows of a sample without replacement where rows have unequal chances.
+
+    As if rows were drawn one after the other with chances proportional to the weights of those
+    left: the rows with the smallest ``-log(u) / weight``, u uniform (Efraimidis and Spirakis
+    2006).
+
+    Parameters
+    ----------
+    weight : float64, shape (n,), NumPy
+        At least ``n_draws`` entries are positive.
+    n_draws, seed, tree
+        As for ``subset``.
+
+    Returns
+    -------
+    int64, shape (n_draws,), NumPy
+        Ascending.
+    """
+    bits = _bits(weight.size, _key(seed, PURPOSE_BOOTSTRAP, tree), np)
+    waiting = -_log((bits.astype(np.float64) + 0.5) * UNIT_32)
+    with np.errstate(divide="ignore", over="ignore"):
+        time = waiting / (weight / weight.max())
+    return np.sort(np.argsort(time, kind="stable")[:n_draws])
+
+
+def _key(seed: int, purpose: np.uint64, tree: int) -> int:
+    return int(_subkey(np.uint64(seed), purpose, np.uint64(tree)))
+
+
+def _bits(n_draws: int, key: int, xp: Any) -> Any:
+    """The draws as uint32, which wraps as the hash wants it and halves the memory."""
+    return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
+
+
+def _hits(n: int, n_draws: int, key: int, xp: Any) -> Any:
+    return _bits(n_draws, key, xp).astype(np.uint64) * np.uint64(n) >> S32
+
+
+def _subset(n: int, n_draws: int, key: int, device: Device) -> Any:
+    xp = device.xp
+    if 2 * n_draws <= n:
+        return _first_different(n, n_draws, key, xp)
+    kept = xp.ones(n, bool)
+    if n_draws < n:
+        kept[_first_different(n, n - n_draws, key, xp)] = False
+    return xp.flatnonzero(kept)
+
+
+def _first_different(n: int, k: int, key: int, xp: Any) -> Any:
+    """The first k different rows that the draws hit, ascending; k is at most n / 2."""
+    n_draws = int(-n * math.log1p(-k / n) + 6 * math.sqrt(k)) + 8  # nearly always enough
+    find = _first_hits_few if k * SPARSE < n else _first_hits_many
+    while True:
+        rows, number = find(n, _hits(n, n_draws, key, xp), xp)
+        if rows.size >= k:
+            return rows[number <= xp.partition(number, k - 1)[k - 1]]
+        n_draws *= 2
+
+
+def _first_hits_few(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
+    """The rows that are hit, ascending, and the number of the first draw that hits each."""
+    draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64))
+    rows = (draws >> S32).astype(np.int64)
+    first = xp.ones(hits.size, bool)
+    first[1:] = rows[1:] != rows[:-1]
+    return rows[first], (draws[first] & LOW_32).astype(np.uint32)
+
+
+def _first_hits_many(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
+    """The same by a table of all rows instead of sorting."""
+    first = xp.full(n, NEVER, dtype=xp.uint32)
+    xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
+    rows = xp.flatnonzero(first != NEVER)
+    return rows, first[rows]
+
+
+def _integers(weight: np.ndarray) -> np.ndarray:
+    """Weights times a power of two, rounded, with a sum just below 2**32 (uint64)."""
+    most = (2**32 - 1 - weight.size) / (weight / weight.max()).sum()
+    scale = 2.0 ** math.floor(math.log2(most))
+    return np.rint(weight / weight.max() * scale).astype(np.uint64)
 
 
 def draw_rows(n: int, fraction: float, weight: Any, seed: int, index: int, device: Device) -> Any:

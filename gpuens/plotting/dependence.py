@@ -20,7 +20,7 @@ from ..inspection.dependence import (
 from ..inspection.dependence_brute import response_of
 from ..inspection.dependence_trees import AdditiveTrees
 from ..inspection.features import categorical_positions, feature_names_of, positions_of
-from ..numerics.bootstrap import subset
+from ..numerics.sampling import subset
 from .axes import names_for, require_fitted, whole_number
 from .panels import Panel, draw_panels
 

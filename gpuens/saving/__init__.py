@@ -1,7 +1,7 @@
 """Save fitted models, and load them on any machine: no pickle, no code in the file.
 
-The file is a safetensors file whose metadata holds a JSON document (see ``model_file`` and
-``model_encoding``). A model that was trained on a GPU loads where there is none, and predicts the
+The file is a safetensors file whose metadata holds a JSON document (see ``file`` and
+``codec``). A model that was trained on a GPU loads where there is none, and predicts the
 same.
 """
 
@@ -15,8 +15,7 @@ import numba
 import numpy as np
 import sklearn
 
-from .decoding import Decoder
-from .encoding import Encoder
+from .codec import Decoder, Encoder
 from .file import ModelFileError, read_file, write_file
 from .records import DamagedError
 

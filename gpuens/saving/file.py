@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.output_files import replacing
+from ..estimators.all_or_nothing import replacing
 
 FORMAT = 1
 """Number of the format that is written; all up to it can be read."""

@@ -223,7 +223,7 @@ NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
 
 INNER_ESTIMATORS = {
     "LogisticRegression": "combining.logistic",
-    "RidgeRegression": "combining.ridge",
+    "RidgeRegression": "combining.linear",
 }
 """Estimators that only other ones make, with their modules."""
 

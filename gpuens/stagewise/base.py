@@ -16,12 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.learning_rates import schedule_of
 from ..callbacks import ProgressBar
-from ..combining.holdout import holdout_rows
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
-from ..estimators.early_stopping import EarlyStopping
-from ..estimators.kept_on_failure import kept_on_failure
+from ..estimators.all_or_nothing import kept_on_failure
+from ..estimators.base import Savable
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.savable import Savable
+from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.cpu.team import using_threads

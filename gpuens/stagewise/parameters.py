@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..boosting.learning_rates import schedule_of
-from ..combining.holdout import is_share
-from ..estimators.parameters import check_callbacks, threads_of
-from ..estimators.value_checks import is_bool, is_count, is_number
+from ..estimators.parameters import check_callbacks, is_bool, is_count, is_number, threads_of
+from ..estimators.validation import is_share
 from ..members.rows import takes_weights
 
 STAGEWISE = """Parameters

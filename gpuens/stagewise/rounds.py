@@ -13,7 +13,7 @@ import numpy as np
 from ..boosting.learning_rates import Schedule
 from ..boosting.loop import Evaluation, Watch
 from ..callbacks import Callback, Evaluations, TrainingState
-from ..estimators.early_stopping import EarlyStopping
+from ..estimators.validation import EarlyStopping
 from ..losses import Loss
 from ..numerics.weighted import Later
 from .learners import StagewiseLearners, StagewiseRows, directions_of

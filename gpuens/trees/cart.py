@@ -17,11 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, on_host, to_numpy
 from ..estimators.base import ForestEstimator
-from ..estimators.monotone_constraints import monotone_constraints
-from ..estimators.multi_output import columns_of, labels_of_numbers, shape_of, side_by_side
-from ..estimators.parameters import seed_of, threads_of
+from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..inputs.categories import read_features
-from ..inputs.targets import read_labels, read_sample_weight, read_target
+from ..inputs.targets import (
+    columns_of,
+    labels_of_numbers,
+    read_labels,
+    read_sample_weight,
+    read_target,
+    shape_of,
+    side_by_side,
+)
 from ..kernels.cart.problem import CartTable
 from .criteria import (
     CLASSIFICATION,

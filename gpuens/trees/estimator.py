@@ -12,8 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, resolve_device, to_numpy
-from ..estimators.kept_on_failure import kept_on_failure
-from ..estimators.multi_output import class_numbers, targets_of
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
 from ..forest.pruning import (
@@ -26,8 +25,8 @@ from ..forest.structure import decision_path, tree_importances
 from ..forest.view import TreeView
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
-from ..inputs.targets import read_sample_weight
-from ..numerics.bootstrap import records_of_sample
+from ..inputs.targets import class_numbers, read_sample_weight, targets_of
+from ..kernels.statistics.records_of_sample import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, grow_forest, tree_key
 from .parameters import cart_params, check_tree_parameters, n_features_to_look_at

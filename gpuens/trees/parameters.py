@@ -8,8 +8,7 @@ from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-from ..estimators.parameters import threads_of
-from ..estimators.value_checks import is_bool
+from ..estimators.parameters import is_bool, threads_of
 from ..kernels.cart.problem import CartParams
 from ..kernels.growth.params import UNLIMITED
 from ..kernels.runtime.dtypes import MAX_BINS

@@ -28,7 +28,7 @@ from gpuens import (
     ExtraTreeClassifier,
     ExtraTreeRegressor,
 )
-from gpuens.numerics.bootstrap import weighted_counts
+from gpuens.numerics.sampling import weighted_counts
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NAN = float("nan")

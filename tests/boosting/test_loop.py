@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_absolute
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, load
 from gpuens.callbacks import Checkpoint, EvaluationLog, ProgressBar
-from gpuens.estimators.early_stopping import EarlyStopping
+from gpuens.estimators.validation import EarlyStopping
 from gpuens.kernels.growth.cpu import grow
 from gpuens.kernels.runtime.cpu import team
 

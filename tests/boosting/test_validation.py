@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.estimators.validation_split import seed_of_split, split_rows
+from gpuens.estimators.validation import seed_of_split, split_rows
 
 REGRESSION = load_diabetes(return_X_y=True)
 TWO_CLASSES = load_breast_cancer(return_X_y=True)

@@ -17,10 +17,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
-from gpuens.combining.ridge import RidgeRegression
-from gpuens.numerics import lbfgs, newton
-from gpuens.numerics.lbfgs import dot
+from gpuens.numerics.minimise import dot, lbfgs, newton
 from tests.support import fake_cupy
 
 XR, Y = load_diabetes(return_X_y=True)
@@ -256,10 +255,10 @@ class TestMinimise:
         def function(x):
             return float((x - aim) @ matrix @ (x - aim) / 2), matrix @ (x - aim)
 
-        found = lbfgs.minimise(function, np.zeros(30), lambda g: g / np.diag(matrix), 1e-9, 500)
+        found = lbfgs(function, np.zeros(30), lambda g: g / np.diag(matrix), 1e-9, 500)
         assert found.converged and found.value < 1e-15
         np.testing.assert_allclose(found.x, aim, atol=1e-7)
-        exact = newton.minimise(function, lambda x: matrix, np.zeros(30), 1e-9, 500)
+        exact = newton(function, lambda x: matrix, np.zeros(30), 1e-9, 500)
         assert exact.converged and exact.n_iter <= 2 < found.n_iter
         np.testing.assert_allclose(exact.x, aim, atol=1e-7)
 
@@ -268,8 +267,8 @@ class TestMinimise:
             return float(x[0] != 0), np.ones(1)
 
         for found in (
-            lbfgs.minimise(function, np.zeros(1), lambda g: g, 1e-9, 9),
-            newton.minimise(function, lambda x: np.ones((1, 1)), np.zeros(1), 1e-9, 9),
+            lbfgs(function, np.zeros(1), lambda g: g, 1e-9, 9),
+            newton(function, lambda x: np.ones((1, 1)), np.zeros(1), 1e-9, 9),
         ):
             assert not found.converged and found.x.tolist() == [0]
 
@@ -278,7 +277,7 @@ class TestMinimise:
             return (x[0] - x[1] - 3) ** 2, 2 * (x[0] - x[1] - 3) * np.array([1.0, -1.0])
 
         hessian = 2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-        found = newton.minimise(function, lambda x: hessian, np.zeros(2), 1e-9, 50)
+        found = newton(function, lambda x: hessian, np.zeros(2), 1e-9, 50)
         assert found.converged and found.x[0] - found.x[1] == pytest.approx(3)
 
     def test_dot(self):

@@ -47,9 +47,9 @@ from gpuens import (
     StackingClassifier,
     StackingRegressor,
 )
-from gpuens.combining.holdout import holdout_rows
+from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression as Logistic
-from gpuens.combining.ridge import RidgeRegression
+from gpuens.estimators.validation import holdout_rows
 from tests.support import fake_cupy
 from tests.support.user_estimators import NearestMean, NearestMeanWithDecisions
 

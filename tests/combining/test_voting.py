@@ -30,8 +30,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuens
 from gpuens import RandomForestClassifier, RandomForestRegressor, VotingClassifier, VotingRegressor
-from gpuens.combining.holdout import holdout_rows
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
+from gpuens.estimators.validation import holdout_rows
 from tests.support import fake_cupy
 from tests.support.user_estimators import NearestMean, WeightedMean
 

@@ -13,8 +13,14 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.metrics import accuracy_score, log_loss, r2_score
 
-from gpuens.combining.losses import LogLoss, SquaredError, ZeroOne, mean_log
-from gpuens.combining.simplex import convex_minimum, quadratic_minimum
+from gpuens.combining.losses import (
+    LogLoss,
+    SquaredError,
+    ZeroOne,
+    convex_minimum,
+    mean_log,
+    quadratic_minimum,
+)
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.numerics.cholesky import Cholesky
 from gpuens.numerics.fixed_point import inner, slices, weighted_sum

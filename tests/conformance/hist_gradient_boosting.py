@@ -9,7 +9,7 @@ Three private names, through which tests look at what has another name here, are
 from __future__ import annotations
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.estimators.early_stopping import EarlyStopping
+from gpuens.estimators.validation import EarlyStopping
 from gpuens.forest.view import TreeView
 from gpuens.losses import Loss
 

@@ -8,8 +8,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from gpuens import StackingClassifier, VotingClassifier
+from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
-from gpuens.combining.ridge import RidgeRegression
 
 N = 40
 

@@ -12,8 +12,8 @@ from gpuens import (
     StackingClassifier,
     VotingClassifier,
 )
+from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
-from gpuens.combining.ridge import RidgeRegression
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.datasets import make_covtype_like, make_higgs_like
 

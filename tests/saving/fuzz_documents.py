@@ -39,7 +39,7 @@ def sources() -> list[tuple[str, dict[str, Any]]]:
 def trial(known: list[tuple[str, dict[str, Any]]]) -> Callable[[bytes], None]:
     """The function that libFuzzer calls: the first byte chooses the arrays, the others are the
     document."""
-    from gpuens.saving.decoding import Decoder, UntrustedError
+    from gpuens.saving.codec import Decoder, UntrustedError
     from gpuens.saving.records import DamagedError
 
     from .model_files import table
@@ -69,7 +69,7 @@ def trial(known: list[tuple[str, dict[str, Any]]]) -> Callable[[bytes], None]:
 def main() -> None:
     import atheris
 
-    with atheris.instrument_imports(include=["gpuens.saving.decoding", "gpuens.saving.records"]):
+    with atheris.instrument_imports(include=["gpuens.saving.codec", "gpuens.saving.records"]):
         known = sources()
         try_one = trial(known)
     with tempfile.TemporaryDirectory() as folder:

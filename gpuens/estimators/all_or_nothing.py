@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Failures that leave nothing half done: files and estimators stay as they were."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -33,3 +34,14 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def kept_on_failure(estimator: Any) -> Iterator[None]:
+    """Give an estimator its attributes back if an error or Ctrl-C leaves the block."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__ = before
+        raise

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuens.devices.placement import CPU, Device
 from gpuens.kernels.scalars.rng import PURPOSE_BOOTSTRAP, draw, subkey
-from gpuens.numerics.bootstrap import (
+from gpuens.numerics.sampling import (
     bootstrap_counts,
     draw_counts,
     draw_features,
@@ -105,7 +105,7 @@ class TestWithoutReplacement:
 
     def test_small_and_large_samples_find_their_rows_alike(self, monkeypatch):
         expected = subset(4000, 200, 1, 1, CPU)
-        monkeypatch.setattr("gpuens.numerics.bootstrap.SPARSE", 10**9)
+        monkeypatch.setattr("gpuens.numerics.sampling.SPARSE", 10**9)
         np.testing.assert_array_equal(subset(4000, 200, 1, 1, CPU), expected)
 
     def test_it_draws_on_where_too_few_rows_were_hit(self, monkeypatch):

@@ -1,0 +1,251 @@
+"""Rows to validate on: passed to ``fit`` or held out, and when they stop the training."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+
+from ..devices.placement import to_numpy
+
+
+@dataclass
+class EarlyStopping:
+    """Watches one metric on one data set.
+
+    Parameters
+    ----------
+    patience : int
+        Rounds without improvement before the training stops.
+    tol : float
+        What counts as improvement.
+    higher_is_better : bool
+    """
+
+    patience: int
+    tol: float
+    higher_is_better: bool
+    best: float = field(default=math.nan, init=False)
+    best_iteration: int = field(default=0, init=False)
+    _reference: float = field(default=math.nan, init=False)
+    _reference_iteration: int = field(default=-1, init=False)
+
+    def update(self, iteration: int, value: float) -> bool:
+        """Take note of a round's value (rounds in ascending order); whether to stop."""
+        score = value if self.higher_is_better else -value
+        first = self._reference_iteration < 0
+        if first or _improves(score, self.best):
+            self.best, self.best_iteration = score, iteration
+        if first or _improves(score, self._reference + self.tol):
+            self._reference, self._reference_iteration = score, iteration
+        return iteration - self._reference_iteration >= self.patience
+
+
+def _improves(score: float, best: float) -> bool:
+    """NaN is worse than any number."""
+    return score > best or (math.isnan(best) and not math.isnan(score))
+
+
+class EvalSet(NamedTuple):
+    """Further rows, as the user passed them.
+
+    ``data`` is what ``evals_result_`` calls them, ``names`` what error messages call the arrays.
+    """
+
+    X: Any
+    y: Any
+    weight: Any
+    data: str
+    names: tuple[str, str, str]
+
+    def arrays(self) -> dict[str, Any]:
+        """The arrays by name."""
+        return dict(zip(self.names, (self.X, self.y, self.weight), strict=True))
+
+
+def eval_sets(eval_set: Any, weights: Any) -> list[EvalSet]:
+    """Read the arguments ``eval_set`` and ``eval_sample_weight``.
+
+    Parameters
+    ----------
+    eval_set : (X, y), list of these, or None
+    weights : array for a single pair, list of arrays and None for a list, or None
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the argument, what it got and what it wants.
+    """
+    if eval_set is None:
+        eval_set = []
+    elif isinstance(eval_set, tuple):
+        eval_set, weights = [eval_set], None if weights is None else [weights]
+    if not isinstance(eval_set, list):
+        raise TypeError(
+            f"eval_set must be a pair (X, y) or a list of these, got {type(eval_set).__name__}."
+        )
+    for i, pair in enumerate(eval_set):
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            size = f" of length {len(pair)}" if isinstance(pair, tuple) else ""
+            raise ValueError(
+                f"eval_set[{i}] must be a pair (X, y), got {type(pair).__name__}{size}."
+            )
+    if weights is None:
+        weights = [None] * len(eval_set)
+    if not isinstance(weights, (list, tuple)) or len(weights) != len(eval_set):
+        size = f" of length {len(weights)}" if hasattr(weights, "__len__") else ""
+        raise ValueError(
+            f"eval_sample_weight must be a list with an array (or None) for each of the "
+            f"{len(eval_set)} evaluation sets, got {type(weights).__name__}{size}."
+        )
+    return [
+        EvalSet(X, y, weight, f"validation_{i}", _names(f"eval_set[{i}] "))
+        for i, ((X, y), weight) in enumerate(zip(eval_set, weights, strict=True))
+    ]
+
+
+def _names(prefix: str) -> tuple[str, str, str]:
+    return f"{prefix}X", f"{prefix}y", f"{prefix}sample_weight"
+
+
+def validation_set(
+    X_val: Any, y_val: Any, weight: Any, eval_set: Any, early_stopping: Any
+) -> list[EvalSet]:
+    """Read the arguments ``X_val``, ``y_val`` and ``sample_weight_val``.
+
+    Parameters
+    ----------
+    X_val, y_val, weight : array or None
+    eval_set : object
+        The other way to pass such rows; None where ``X_val`` is given.
+    early_stopping : bool or "auto"
+        Of the estimator.
+
+    Returns
+    -------
+    list of EvalSet
+        One, or none where nothing was passed.
+
+    Raises
+    ------
+    ValueError
+        One comes without the other, nothing would watch them, or ``eval_set`` is given too.
+    """
+    if X_val is None and y_val is None:
+        if weight is not None:
+            raise ValueError(
+                "sample_weight_val is provided, but X_val and y_val were not provided: pass the "
+                "rows that the weights belong to."
+            )
+        return []
+    for given, missing, array in (("X_val", "y_val", y_val), ("y_val", "X_val", X_val)):
+        if array is None:
+            raise ValueError(f"{given} is provided, but {missing} was not provided: pass both.")
+    if eval_set is not None:
+        raise ValueError(
+            "X_val and eval_set are two names for rows to validate on: pass all of them in "
+            "eval_set, as [(X_val, y_val), ...], or X_val and y_val alone."
+        )
+    if not early_stopping:
+        raise ValueError(
+            "X_val and y_val are passed to fit while at the same time early_stopping is False: "
+            "set early_stopping to True or 'auto', or pass eval_set=[(X_val, y_val)] to record "
+            "the metrics alone."
+        )
+    return [EvalSet(X_val, y_val, weight, "validation", ("X_val", "y_val", "sample_weight_val"))]
+
+
+def split_rows(
+    n: int, target: Any, weight: Any, fraction: float | int, n_classes: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to train on and to hold out, in the order of ``train_test_split``.
+
+    Classes are held out in proportion where there are rows enough for that. Rows of weight
+    zero are in neither part (``weight`` is empty where there are no weights). The rows are those
+    of HistGradientBoosting with ``random_state=seed``, and their order is that of a split that a
+    user makes with its ``seed_of_split``: rounding draws by row number, so only then is it the
+    same model.
+
+    Raises
+    ------
+    ValueError
+        Nothing would be left on one side.
+    """
+    rows = np.arange(n) if weight.size == 0 else np.flatnonzero(to_numpy(weight))
+    labels = to_numpy(target)[rows] if n_classes else None
+    try:
+        if labels is not None:
+            with suppress(ValueError):  # too few rows of a class, or fewer rows than classes
+                return _split(rows, fraction, seed, labels)
+        return _split(rows, fraction, seed, None)
+    except ValueError as error:
+        raise ValueError(
+            f"validation_fraction={fraction} of {rows.size} rows cannot be held out for early "
+            f"stopping ({error}). Change it, pass eval_set, or set early_stopping=False."
+        ) from error
+
+
+def _split(
+    rows: np.ndarray, fraction: float | int, seed: int, labels: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    train, held_out = train_test_split(
+        rows, test_size=fraction, random_state=seed_of_split(seed), stratify=labels
+    )
+    return train, held_out
+
+
+def seed_of_split(seed: int) -> int:
+    """What HistGradientBoosting seeds ``train_test_split`` with."""
+    return int(check_random_state(seed).randint(np.iinfo(np.uint32).max, dtype=np.uint64))
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value is a share of the rows: a number in (0, 1) that is no integer."""
+    return isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
+
+
+def holdout_rows(
+    n_rows: int, share: float | int, codes: np.ndarray | None, seed: int, name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and to hold out, both ascending: int64 ndarrays.
+
+    Parameters
+    ----------
+    n_rows : int
+    share : float or int
+        Of the rows to hold out, or their number.
+    codes : int64 ndarray, shape (n_rows,), or None
+        Class numbers: classes are held out in proportion where there are rows enough.
+    seed : int
+    name : str
+        What error messages call the share.
+
+    Raises
+    ------
+    ValueError
+        Nothing would be left on one side.
+    """
+    rows = np.arange(n_rows)
+    if codes is not None:
+        with suppress(ValueError):  # too few rows of a class, or fewer rows than classes
+            return _sorted_split(rows, share, seed, codes)
+    try:
+        return _sorted_split(rows, share, seed, None)
+    except ValueError as error:
+        raise ValueError(
+            f"{name}={share} of {n_rows} rows cannot be held out ({error}). Change it, or pass "
+            "more rows."
+        ) from error
+
+
+def _sorted_split(
+    rows: np.ndarray, share: float | int, seed: int, codes: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    train, held_out = train_test_split(rows, test_size=share, random_state=seed, stratify=codes)
+    return np.sort(train), np.sort(held_out)
