@@ -12,7 +12,7 @@ from .boosting.memory import boosting_plan
 from .devices.memory_plan import MemoryPlan
 from .devices.placement import Device, gpu_of, resolve_device, to_numpy
 from .trees.cart import CartEstimator
-from .trees.memory import cart_plan
+from .trees.growth import cart_plan
 
 
 def memory_plan(

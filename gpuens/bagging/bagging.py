@@ -17,7 +17,7 @@ from ..estimators.docstrings import documented
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
-from ..members.out_of_bag import out_of_bag_score
+from ..members.samples import out_of_bag_score
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import BAGGING, Bagging
 

@@ -25,9 +25,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.base import Savable
 from ..inputs.arrays import require_shape
 from ..members.fitting import input_tags
-from ..members.homes import home_of
-from ..members.rows import Rows, readable
-from ..members.training_set import Metadata
+from ..members.rows import Metadata, Rows, home_of, readable
 
 DROPPED = "drop"
 """Stands in the place of an estimator that takes no part."""

@@ -19,9 +19,15 @@ from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..members.classes import check_classes, check_shares, check_width, codes_of
 from ..members.fitting import input_tags
-from ..members.homes import home_of
-from ..members.rows import Rows, fit_one, in_processes, require_fitted, takes_weights
-from ..members.training_set import TrainingSet
+from ..members.rows import (
+    Rows,
+    TrainingSet,
+    fit_one,
+    home_of,
+    in_processes,
+    require_fitted,
+    takes_weights,
+)
 from .base import Combination, check_estimators, check_jobs, check_verbose, may_be, routing_enabled
 from .folds import (
     PREFIT,

@@ -16,9 +16,7 @@ from ..estimators.parameters import seed_of
 from ..estimators.validation import holdout_rows, is_share
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
-from ..members.homes import home_of
-from ..members.rows import Rows, readable, require_fitted
-from ..members.training_set import TrainingSet
+from ..members.rows import Rows, TrainingSet, home_of, readable, require_fitted
 from . import weights as model_weights
 from .base import Combination, check_estimators, check_jobs, check_verbose, is_dropped
 

@@ -39,7 +39,7 @@ import numpy as np
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.parameters import seed_of
 from ..inputs.targets import read_sample_weight
-from ..members.homes import home_of
+from ..members.rows import home_of
 from ..numerics.fixed_point import inner
 from ..numerics.sampling import subset
 from .losses import LogLoss, ModelLoss, SquaredError, ZeroOne

@@ -1,14 +1,274 @@
-"""Pictures of trees: where the nodes go, and how matplotlib draws them."""
+"""Pictures of trees: the text and the colour of each node, where nodes go, and matplotlib."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
+from colorsys import hls_to_rgb
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
-from .labels import CROPPED, CROPPED_COLOR
 from .view import TreeView
+
+LINE_LENGTH = 30
+"""Longer lists of values are broken."""
+SHOWN_CATEGORIES = 24
+"""Characters of a set of categories in a picture."""
+CROPPED = "(...)"
+CROPPED_COLOR = "#c0c0c0"
+LIGHTEST, DARKEST = 1.0, 0.66
+"""Lightness of an undecided and of a pure node: black text is legible on both."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A tree and what its numbers are called.
+
+    Parameters
+    ----------
+    view : TreeView
+    criterion : str
+    classes : list of sequences, one for each output, or None
+        The labels of a classifier; None for regression.
+    """
+
+    view: TreeView
+    criterion: str
+    classes: list[Any] | None
+
+    @property
+    def classifies(self) -> bool:
+        return self.classes is not None
+
+
+def read_tree(decision_tree: Any) -> Subject:
+    """Take the tree from a fitted estimator, or the view itself.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    sklearn.exceptions.NotFittedError
+    """
+    if isinstance(decision_tree, TreeView):
+        n_classes = decision_tree.n_classes
+        numbers = [np.arange(n) for n in n_classes] if n_classes.max() > 1 else None
+        return Subject(decision_tree, "impurity", numbers)
+    check_is_fitted(decision_tree)
+    view = getattr(decision_tree, "tree_", None)
+    if not isinstance(view, TreeView):
+        raise TypeError(
+            "decision_tree must be a fitted decision tree of gpuens or a TreeView, got "
+            f"{type(decision_tree).__name__}. Take one tree of an ensemble: "
+            "model.estimators_[0], or TreeView(model.forest_, 0, n_classes)."
+        )
+    criterion = getattr(decision_tree, "criterion", "impurity")
+    if not is_classifier(decision_tree):
+        return Subject(view, criterion, None)
+    classes = decision_tree.classes_
+    return Subject(view, criterion, list(classes) if view.n_outputs > 1 else [classes])
+
+
+def read_feature_names(names: Any, n_features: int, generic: str) -> list[str]:
+    """The names given, or generic ones."""
+    if names is None:
+        return [generic.format(feature) for feature in range(n_features)]
+    if isinstance(names, str) or len(names) != n_features:
+        raise ValueError(
+            f"feature_names must hold {n_features} names, one for each feature, got {names!r}."
+        )
+    return [str(name) for name in names]
+
+
+def read_class_names(names: Any, subject: Subject) -> list[list[str]] | None:
+    """Names of the classes of each output.
+
+    ``None`` stays ``None``; ``True`` names the classes by number, "y[0]".
+    """
+    n_classes = subject.view.n_classes.tolist()
+    if names is None or not subject.classifies:
+        return None
+    if names is True:
+        return [[f"y[{k}]" for k in range(n)] for n in n_classes]
+    by_output = [names] if len(n_classes) == 1 else list(names)
+    if isinstance(names, str) or [np.size(given) for given in by_output] != n_classes:
+        raise ValueError(
+            f"class_names must hold the names of {n_classes} classes "
+            f"(with several outputs, one sequence for each), got {names!r}."
+        )
+    return [[str(name) for name in given] for given in by_output]
+
+
+def category_set(categories: Sequence[int], longest: int | None = None) -> str:
+    """``{0-3, 7}``: categories in ascending order, three or more in a row as a range.
+
+    What would be longer than ``longest`` characters ends in "...".
+    """
+    numbers = np.asarray(categories, np.int64)
+    parts = []
+    for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
+        in_a_row = run.size > 2
+        parts += [f"{run[0]}-{run[-1]}"] if in_a_row else [str(category) for category in run]
+    text = ", ".join(parts)
+    if longest is not None and len(text) > longest:
+        text = text[:longest].rpartition(",")[0] + ", ..."
+    return f"{{{text}}}"
+
+
+def conditions(
+    view: TreeView, node: int, name: str, threshold: str, missing: bool, longest: int | None = None
+) -> tuple[str, str]:
+    """What a row must satisfy to go left and to go right.
+
+    Parameters
+    ----------
+    name, threshold : str
+        The feature's name, and the threshold as text.
+    missing : bool
+        Whether to say where missing values go.
+    longest : int or None
+        Characters of a set of categories.
+    """
+    if view.splits_by_categories[node]:
+        categories = category_set(view.categories_left(node).tolist(), longest)
+        left, right = f"{name} in {categories}", f"{name} not in {categories}"
+    elif np.isposinf(view.threshold[node]) and not view.missing_go_to_left[node]:
+        return f"{name} is not missing", f"{name} is missing"
+    else:
+        left, right = f"{name} <= {threshold}", f"{name} >  {threshold}"
+    if missing and view.missing_go_to_left[node]:
+        left += " or missing"
+    elif missing:
+        right += " or missing"
+    return left, right
+
+
+def rounded(number: float, precision: int) -> str:
+    """A number with at most so many decimals; significant digits where decimals leave nothing."""
+    if 0 < abs(number) < 0.5 * 10.0**-precision or 1e16 <= abs(number) < np.inf:
+        return f"{number:.{max(precision, 1)}g}"
+    return np.format_float_positional(round(float(number), precision), trim="0")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Settings of a node's text, with the names that scikit-learn gives them."""
+
+    subject: Subject
+    feature_names: list[str]
+    class_names: list[list[str]] | None
+    label: str
+    impurity: bool
+    node_ids: bool
+    proportion: bool
+    precision: int
+    show_missing: bool
+
+    def __post_init__(self) -> None:
+        if self.label not in ("all", "root", "none"):
+            raise ValueError(f"label must be 'all', 'root' or 'none', got {self.label!r}.")
+
+    def text(self, node: int) -> str:
+        """The lines of one node."""
+        view, precision = self.subject.view, self.precision
+        named = self.label == "all" or (self.label == "root" and node == 0)
+        lines = []
+        if self.node_ids:
+            lines.append(f"node #{node}" if named else f"#{node}")
+        if view.feature[node] >= 0:
+            lines.append(self._condition(node))
+        entries = []
+        if self.impurity and hasattr(view, "impurity"):
+            entries.append((self.subject.criterion, rounded(view.impurity[node], precision)))
+        entries += [("samples", self._samples(node)), ("value", self._value(node))]
+        if self.class_names is not None:
+            entries.append(("class", self._class(node)))
+        lines += [f"{name} = {entry}" if named else entry for name, entry in entries]
+        return "\n".join(lines)
+
+    def _condition(self, node: int) -> str:
+        view = self.subject.view
+        name, threshold = self.feature_names[view.feature[node]], view.threshold[node]
+        return conditions(
+            view, node, name, rounded(threshold, self.precision), self.show_missing,
+            SHOWN_CATEGORIES,
+        )[0]  # fmt: skip
+
+    def _samples(self, node: int) -> str:
+        n = self.subject.view.n_node_samples
+        return f"{100 * n[node] / n[0]:.1f}%" if self.proportion else str(n[node])
+
+    def _value(self, node: int) -> str:
+        """A number, or one list for each output; of a classifier, weights or shares."""
+        view = self.subject.view
+        value = view.value[node]
+        if not self.subject.classifies:
+            numbers = [rounded(number, self.precision) for number in value[:, 0]]
+            return numbers[0] if len(numbers) == 1 else _list(numbers)
+        if not self.proportion:
+            value = value * view.weighted_n_node_samples[node]
+        whole = not self.proportion and np.allclose(value, np.round(value), rtol=1e-9, atol=1e-6)
+        written = [
+            [f"{x:.0f}" if whole else rounded(x, self.precision) for x in value[output, :n]]
+            for output, n in enumerate(view.n_classes)
+        ]
+        return "\n".join(_list(numbers) for numbers in written)
+
+    def _class(self, node: int) -> str:
+        assert self.class_names is not None
+        return ", ".join(
+            names[k]
+            for names, k in zip(
+                self.class_names, largest_classes(self.subject.view, node), strict=True
+            )
+        )
+
+
+def largest_classes(view: TreeView, node: int) -> list[int]:
+    """The class that a node predicts, for each output."""
+    return view.value[node].argmax(axis=1).tolist()
+
+
+def _list(numbers: list[str]) -> str:
+    return textwrap.fill(f"[{', '.join(numbers)}]", LINE_LENGTH, break_long_words=False)
+
+
+def colors(subject: Subject) -> list[str]:
+    """A background for every node, ``#rrggbb``.
+
+    Of a classifier with one output the hue is that of the largest class, and the lead over the
+    second largest makes it darker; elsewhere the predicted value does, or with several
+    outputs a low impurity.
+    """
+    view = subject.view
+    hue = np.zeros(view.node_count, np.int64)
+    if view.n_outputs > 1:
+        strength = -view.impurity
+    elif subject.classifies and view.max_n_classes > 1:
+        shares = view.value[:, 0]
+        hue = shares.argmax(axis=1)
+        second, first = np.sort(shares, axis=1)[:, -2:].T
+        return _paint(hue / view.max_n_classes, (first - second) / np.maximum(1 - second, 1e-12))
+    else:
+        strength = view.value[:, 0, 0]
+    spread = np.ptp(strength)
+    strength = strength - strength.min()
+    return _paint(hue, strength / spread if spread > 0 else strength)
+
+
+def _paint(hue: np.ndarray, strength: np.ndarray) -> list[str]:
+    """Hue and strength from 0 to 1; hue 0 is orange."""
+    lightness = LIGHTEST + (DARKEST - LIGHTEST) * strength
+    painted = []
+    for h, light in zip((hue + 0.07) % 1.0, lightness, strict=True):
+        rgb = hls_to_rgb(h, light, 0.75)
+        painted.append("#" + "".join(f"{round(255 * part):02x}" for part in rgb))
+    return painted
+
 
 LARGEST_FONT = 12.0
 """Points; small trees in large figures do not grow beyond it."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import drawing as tree_drawing
-from .labels import (
+from .drawing import (
     CROPPED,
     CROPPED_COLOR,
     Labels,
     colors,
     conditions,
+    draw,
     largest_classes,
     read_class_names,
     read_feature_names,
     read_tree,
+    shown_nodes,
 )
 from .view import TreeView
 
@@ -168,9 +169,7 @@ def plot_tree(
         node_ids=node_ids, proportion=proportion, precision=precision, show_missing=show_missing,
     )  # fmt: skip
     fills = colors(labels.subject) if filled else None
-    return tree_drawing.draw(
-        labels.subject.view, labels.text, fills, max_depth, rounded, fontsize, ax
-    )
+    return draw(labels.subject.view, labels.text, fills, max_depth, rounded, fontsize, ax)
 
 
 def export_graphviz(
@@ -260,7 +259,7 @@ def _dot_lines(
     rotate: bool,
 ) -> list[str]:
     view = labels.subject.view
-    nodes, cropped = tree_drawing.shown_nodes(view, max_depth)
+    nodes, cropped = shown_nodes(view, max_depth)
     lines, leaves = [], []
     for node, is_cropped in zip(nodes.tolist(), cropped, strict=True):
         text = CROPPED if is_cropped else labels.text(node)

@@ -20,8 +20,7 @@ from ..inputs.targets import class_numbers, targets_of
 from ..kernels.statistics.records_of_sample import records_of_sample
 from ..trees.cart import CartClassifier, CartRegressor, TrainingData
 from ..trees.criteria import Problem
-from ..trees.growth import all_rows, grow_forest, tree_key
-from ..trees.memory import cart_plan
+from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
 from ..trees.parameters import cart_params, check_tree_parameters
 from .fitted import FittedForest
 from .out_of_bag import trees_of

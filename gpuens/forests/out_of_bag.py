@@ -10,7 +10,7 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..forest.forest import Forest
-from ..members.out_of_bag import left_out
+from ..members.samples import left_out
 from ..trees.cart import TrainingData
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..bagging.bagging import BaggingClassifier, BaggingRegressor
-from ..bagging.forest import joined_forest
+from ..bagging.base import joined_forest
 from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.regressor import GradientBoostingRegressor
 from ..forest.forest import Forest

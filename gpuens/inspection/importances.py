@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..bagging.bagging import BaggingClassifier, BaggingRegressor
-from ..bagging.forest import joined_forest
+from ..bagging.base import joined_forest
 from ..forest.forest import Forest
 from ..forest.structure import impurity_decrease
 

@@ -1,10 +1,11 @@
-"""Models of different kinds on one table: which form of the data each gets, fitting, asking."""
+"""The rows that members are fitted on: where they are, and the form that each member gets."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -12,13 +13,37 @@ import numpy as np
 from joblib import effective_n_jobs
 from scipy.sparse import issparse
 from sklearn import get_config
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..devices.placement import CPU, Device, on_host, to_numpy
+from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
 from ..inputs.frames import frame_to_numpy, is_frame
 from .fitting import TAKE_GPU_ARRAYS
+
+
+def home_of(device: str, X: Any, **others: Any) -> Device:
+    """The place of the predictions of models that decide for themselves where they work.
+
+    Parameters
+    ----------
+    device : str
+        "auto" follows the arrays and, unlike ``resolve_device``, leaves host data on the host: a
+        weighted average is not worth the way to a GPU. All else as there.
+    X, **others : array, data frame or None
+        What the user passed, by argument name.
+
+    Raises
+    ------
+    ValueError, RuntimeError
+        As for ``resolve_device``.
+    """
+    arrays = [X, *others.values()]
+    if device == "auto" and all(gpu_of(array) is None for array in arrays):
+        return CPU
+    return resolve_device(device, X, **others)
+
 
 OWN_PACKAGE = "gpuens"
 
@@ -217,3 +242,84 @@ def require_fitted(name: str, estimator: Any) -> None:
             msg=f"The member {name!r}, a %(name)s, is not fitted. Fit it, or do not say "
             "prefit. Clones are not fitted; sklearn.frozen.FrozenEstimator keeps what it holds.",
         )
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What the ``fit`` of each member gets beside X and y.
+
+    Parameters
+    ----------
+    weighted : set of str
+        The members that get the weights of the rows.
+    others : dict of str to dict
+        All else, by member.
+    """
+
+    weighted: set[str]
+    others: dict[str, dict[str, Any]]
+
+    def part(self, rows: np.ndarray, n_rows: int) -> Metadata:
+        """The same for some of the rows: of what holds an entry for each of all rows."""
+        others = {
+            name: {key: _part(value, rows, n_rows) for key, value in given.items()}
+            for name, given in self.others.items()
+        }
+        return Metadata(self.weighted, others)
+
+
+def _part(value: Any, rows: np.ndarray, n_rows: int) -> Any:
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__"):
+        return value
+    if getattr(value, "shape", (n_rows,)) == () or len(value) != n_rows:
+        return value
+    if type(value).__name__ == "Series":
+        value = value.to_numpy()
+    return take(value, rows, CPU)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Rows with targets and weights.
+
+    Parameters
+    ----------
+    rows : Rows
+    target : array, shape (n_rows,) or (n_rows, n_outputs), at home
+        Class numbers (int64) or values (float64).
+    weight : float64, shape (n_rows,), at home, or None
+    metadata : Metadata
+    """
+
+    rows: Rows
+    target: Any
+    weight: Any
+    metadata: Metadata
+
+    def part(self, rows: np.ndarray) -> TrainingSet:
+        """Some of the rows; itself if they are all in their order."""
+        n, home = self.rows.n, self.rows.home
+        if rows.size == n and bool((rows == np.arange(n)).all()):
+            return self
+        at_home = home.asarray(rows)
+        weight = None if self.weight is None else self.weight[at_home]
+        return TrainingSet(
+            self.rows.part(rows), self.target[at_home], weight, self.metadata.part(rows, n)
+        )
+
+    def task(self, name: str, estimator: Any, message: str = "") -> tuple[Any, ...]:
+        """The arguments of ``fit_one`` for a clone of an estimator."""
+        given = dict(self.metadata.others[name])
+        if name in self.metadata.weighted and self.weight is not None:
+            given["sample_weight"] = self.rows.vector(estimator, self.weight)
+        target = self.rows.vector(estimator, self.target)
+        return name, clone(estimator), self.rows.table(estimator), target, given, message
+
+    def fit(
+        self, members: Sequence[tuple[str, Any]], messages: Sequence[str], n_jobs: int | None
+    ) -> list[Any]:
+        """Clones of named estimators, fitted on all rows."""
+        tasks = [
+            self.task(*member, message) for member, message in zip(members, messages, strict=True)
+        ]
+        return in_processes(fit_one, tasks, n_jobs, self.rows.home)

@@ -27,8 +27,8 @@ from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
 from ..forest.forest import Forest
-from ..forests.isolation_scores import IsolationScores
-from ..forests.leaf_targets import TargetsInLeaves
+from ..forests.isolation_trees import IsolationScores
+from ..forests.quantile import TargetsInLeaves
 from .records import (
     LOSSES,
     NAME_OF_RECORD,

@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 
 from ..boosting.categories import CategoryBinner
 from ..forest.forest import NODE_ARRAYS, Forest
-from ..forests.isolation_scores import IsolationScores
-from ..forests.leaf_targets import TargetsInLeaves
+from ..forests.isolation_trees import IsolationScores
+from ..forests.quantile import TargetsInLeaves
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..kernels.runtime.dtypes import MAX_BINS

@@ -26,8 +26,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.cpu.team import using_threads
 from ..losses import ArrayLoss, Loss, loss_of
 from ..members.fitting import input_tags, read_features
-from ..members.homes import home_of
-from ..members.rows import OWN_PACKAGE, Rows
+from ..members.rows import OWN_PACKAGE, Rows, home_of
 from ..trees.trees import DecisionTreeRegressor
 from .learners import StagewiseLearners, StagewiseRows, directions_of
 from .parameters import check_kinds, check_stagewise_parameters, check_weighted

@@ -1,9 +1,18 @@
-"""Single trees: ``DecisionTree*`` and ``ExtraTree*``, for classes and for numbers."""
+"""Single trees: ``DecisionTree*`` and ``ExtraTree*``, for classification and for regression."""
 
 from __future__ import annotations
 
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device, resolve_device, to_numpy
+from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import (
     CLASS_ATTRIBUTES,
     CLASS_CRITERIA,
@@ -12,7 +21,244 @@ from ..estimators.docstrings import (
     TREE,
     documented,
 )
-from .estimator import TreeClassifier, TreeRegressor
+from ..estimators.parameters import seed_of
+from ..forest.forest import Forest
+from ..forest.pruning import (
+    cost_complexity_path,
+    held_out_loss,
+    prune_by_complexity,
+    reduced_error_prune,
+)
+from ..forest.structure import decision_path, tree_importances
+from ..forest.view import TreeView
+from ..inputs.arrays import to_input_library
+from ..inputs.categories import read_features
+from ..inputs.targets import class_numbers, read_sample_weight, targets_of
+from ..kernels.statistics.records_of_sample import records_of_sample
+from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
+from .growth import all_rows, grow_forest, tree_key
+from .parameters import cart_params, check_tree_parameters, n_features_to_look_at
+
+
+class TreeEstimator(CartEstimator):
+    """What all single trees share."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+            Rows of weight zero are as if they were not there.
+        check_input : bool, default=True
+            Has no effect; scikit-learn's trees have it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            Bad data or parameters; names the argument, what it got and what it wants.
+        """
+        check_tree_parameters(self)
+        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        with self._working_on(device), kept_on_failure(self):
+            data = self._read_training(X, y, sample_weight, device, 1)
+            records = all_rows(data.values.shape[0], device)
+            if data.used is not None:
+                records = records[data.used]
+            seeds = [tree_key(seed_of(self.random_state), 0)]
+            self._keep(self._grow(data, lambda tree: records, seeds, device))
+        return self
+
+    def _grow(
+        self, data: TrainingData, sample: Any, seeds: Sequence[int], device: Device
+    ) -> Forest:
+        n_features = data.table.n_bins.size
+        params = cart_params(
+            self,
+            data.problem,
+            data.values.shape[0],
+            n_features,
+            random=self.splitter == "random",
+        )
+        return grow_forest(data.table, data.problem, sample, seeds, params, device)
+
+    def _keep(self, forest: Forest) -> None:
+        """Become the tree of a forest of one."""
+        self.forest_ = prune_by_complexity(forest, self.ccp_alpha) if self.ccp_alpha else forest
+        self.max_features_ = self._max_features()
+
+    def _max_features(self) -> int:
+        return n_features_to_look_at(self.max_features, self.n_features_in_)
+
+    @property
+    def tree_(self) -> TreeView:
+        """The tree in scikit-learn's terms."""
+        check_is_fitted(self)
+        return TreeView(self.forest_, 0, self._tree_classes())
+
+    def _tree_classes(self) -> tuple[int, ...]:
+        return (1,) * self.n_outputs_
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each feature in the decrease of impurity, float64 of shape (n_features,)."""
+        check_is_fitted(self)
+        return tree_importances(self.forest_)[0]
+
+    def get_depth(self) -> int:
+        """Length of the longest path from the root to a leaf."""
+        return self.tree_.max_depth
+
+    def get_n_leaves(self) -> int:
+        """Number of leaves."""
+        return self.tree_.n_leaves
+
+    def apply(self, X: Any, check_input: bool = True) -> Any:
+        """The leaf that each row ends in, int64 of shape (n_rows,)."""
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            table = read_features(X, device, estimator=self, reset=False).values
+            leaf = self.forest_.apply(table, device)[:, 0].astype(np.int64)
+            return to_input_library(leaf, X)
+
+    def decision_path(self, X: Any, check_input: bool = True) -> Any:
+        """The nodes that each row passes.
+
+        Returns
+        -------
+        sparse matrix in CSR format, shape (n_rows, n_nodes)
+            1 where a row passes a node.
+        """
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            values = read_features(X, device, estimator=self, reset=False).values
+            return decision_path(self.forest_, values, device)[0]
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Where minimal cost-complexity pruning of the tree for (X, y) cuts branches.
+
+        Returns
+        -------
+        Bunch
+            ``ccp_alphas`` and ``impurities``, see ``gpuens.forest.pruning.cost_complexity_path``.
+        """
+        whole = clone(self).set_params(ccp_alpha=0.0).fit(X, y, sample_weight)
+        return cost_complexity_path(whole.forest_)
+
+    def prune(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> Any:
+        """Reduced-error pruning: cut branches from the bottom wherever the held-out rows do not
+        lose by it (Quinlan 1987).
+
+        Parameters
+        ----------
+        X_val : array or data frame, shape (n_rows, n_features)
+            Rows that the tree was not grown on.
+        y_val : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        device = resolve_device(self.device, X_val, y=y_val, sample_weight=sample_weight)
+        with self._working_on(device):
+            table = read_features(X_val, device, estimator=self, reset=False, name="X_val").values
+            n = table.shape[0]
+            weight = read_sample_weight(sample_weight, n, device, estimator=self)
+            weight = None if weight is None else to_numpy(weight)
+            loss = self._held_out_loss(table, y_val, weight, device)
+        self.forest_ = reduced_error_prune(self.forest_, loss)
+        return self
+
+    @abstractmethod
+    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
+        """The loss at every node, as ``gpuens.forest.pruning.held_out_loss`` gives it."""
+
+    def _fit_batch(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        samples: Sequence[Any],
+        features: Sequence[np.ndarray],
+        seeds: Sequence[int],
+    ) -> list[Any]:
+        """The members of a bag, grown as one batch where they see the same features (contract:
+        ``bagging_members``)."""
+        check_tree_parameters(self)
+        device = resolve_device(self.device, X, y=y)
+        members: list[Any] = [None] * len(seeds)
+        groups: dict[bytes, list[int]] = {}
+        for m, columns in enumerate(features):
+            groups.setdefault(columns.tobytes(), []).append(m)
+        with self._working_on(device):
+            for group in groups.values():
+                columns = features[group[0]]
+                whole = columns.size == X.shape[1] and bool((np.diff(columns) == 1).all())
+                reader = clone(self)
+                data = reader._read_training(
+                    X if whole else X[:, columns], y, sample_weight, device, 31
+                )
+                forest = reader._grow(
+                    data,
+                    lambda i, group=group, used=data.used: _records(samples[group[i]], used),
+                    [tree_key(seed_of(seeds[m]), 0) for m in group],
+                    device,
+                )
+                if forest.n_trees < len(group):  # Ctrl-C: a bag without some members is none
+                    raise KeyboardInterrupt
+                for i, m in enumerate(group):
+                    member = copy.copy(reader).set_params(random_state=seeds[m])
+                    member._keep(forest.slice(i, i + 1))
+                    members[m] = member
+        return members
+
+
+def _records(counts: Any, used: Any) -> Any:
+    if used is not None:
+        counts = counts * used
+    return records_of_sample(counts)
+
+
+class TreeClassifier(CartClassifier, TreeEstimator):
+    """A classification tree."""
+
+    def _tree_classes(self) -> tuple[int, ...]:
+        return self._n_classes
+
+    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
+        known = [self.classes_] if self.n_outputs_ == 1 else self.classes_
+        # A class that the tree does not know is wrong in every leaf.
+        target = class_numbers(y, known, table.shape[0], device, estimator=self, name="y_val")
+        return held_out_loss(
+            self.forest_, table, target, weight, loss="misclassification",
+            n_classes=self._n_classes, device=device,
+        )  # fmt: skip
+
+
+class TreeRegressor(CartRegressor, TreeEstimator):
+    """A regression tree."""
+
+    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
+        n = table.shape[0]
+        target = targets_of(y, self.n_outputs_, n, device, estimator=self, name="y_val")
+        if self.criterion == "poisson" and target.min() < 0:
+            raise ValueError(
+                "y_val has negative values, which Poisson regression does not know: the smallest "
+                f"is {target.min()}."
+            )
+        loss = "squared_error" if self.criterion == "friedman_mse" else self.criterion
+        return held_out_loss(self.forest_, table, target, weight, loss=loss, device=device)
 
 
 @documented(

@@ -17,9 +17,8 @@ from sklearn.tree import export_graphviz as sklearn_graphviz
 from sklearn.tree import export_text as sklearn_text
 
 from gpuens import GradientBoostingRegressor
-from gpuens.forest.drawing import arrange
+from gpuens.forest.drawing import arrange, category_set, rounded
 from gpuens.forest.export import export_graphviz, export_text, plot_tree
-from gpuens.forest.labels import category_set, rounded
 from gpuens.forest.view import TreeView
 from tests.support.sklearn_trees import ClassifierTree, breadth_first, like, random_tree, tree_of
 

@@ -18,9 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import IsolationForest
 from gpuens.forest.structure import node_depths
-from gpuens.forests import isolation_scores
-from gpuens.forests.isolation_scores import parts_of_few_cuts
-from gpuens.forests.isolation_trees import average_path_length
+from gpuens.forests import isolation_trees
+from gpuens.forests.isolation_trees import average_path_length, parts_of_few_cuts
 from gpuens.kernels.scalars.isolation import LENGTH_UNIT
 
 NAN = float("nan")
@@ -117,7 +116,7 @@ def test_trees_in_parts_score_the_same(n_features, max_samples, in_parts):
     assert (len(parts) > 1) == in_parts
     for part in parts if in_parts else []:
         cuts = np.bincount(part.feature[part.feature >= 0])
-        assert cuts.max() <= isolation_scores.MOST_CUTS
+        assert cuts.max() <= isolation_trees.MOST_CUTS
     few_rows = [model.score_samples(X[i : i + 100]) for i in range(0, 3000, 100)]
     np.testing.assert_array_equal(model.score_samples(X), np.concatenate(few_rows))
 
@@ -244,7 +243,7 @@ def test_features_that_are_missing_everywhere():
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csc_array])
 @pytest.mark.parametrize("settings", [{}, {"max_features": 2}], ids=str)
 def test_sparse(monkeypatch, make, settings):
-    monkeypatch.setattr(isolation_scores, "DENSE_BYTES", 1000)  # several blocks of rows
+    monkeypatch.setattr(isolation_trees, "DENSE_BYTES", 1000)  # several blocks of rows
     X = np.nan_to_num(table()) * (np.random.default_rng(2).random((400, 4)) < 0.3)
     dense, sparse = (
         IsolationForest(n_estimators=5, contamination=0.2, **settings).fit(x) for x in (X, make(X))

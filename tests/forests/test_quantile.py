@@ -17,8 +17,8 @@ from sklearn.metrics import mean_pinball_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import QuantileForestRegressor, RandomForestRegressor
-from gpuens.forests import leaf_targets
 from gpuens.forests import progress as forest_progress
+from gpuens.forests import quantile as quantile_forest
 from gpuens.trees import growth as tree_growth
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -181,7 +181,7 @@ def test_the_same_on_any_number_of_threads(monkeypatch):
         for n in (1, 2, 4)
     ]
     expected = models[0].predict(X, [0.1, 0.5, 0.9])
-    monkeypatch.setattr(leaf_targets, "BLOCK_ENTRIES", 100)  # several blocks of rows
+    monkeypatch.setattr(quantile_forest, "BLOCK_ENTRIES", 100)  # several blocks of rows
     for model in models:
         np.testing.assert_array_equal(model.predict(X, [0.1, 0.5, 0.9]), expected)
         for name in ("values", "begin", "segment", "entries"):

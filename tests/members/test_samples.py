@@ -10,7 +10,7 @@ import pytest
 from sklearn.metrics import accuracy_score
 
 from gpuens.devices.placement import CPU
-from gpuens.members.out_of_bag import OutOfBag, left_out, out_of_bag_score
+from gpuens.members.samples import OutOfBag, left_out, out_of_bag_score
 
 
 def added(n_rows, width, answers):
