@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -347,17 +346,3 @@ def labels_of(codes: Any, classes: np.ndarray, home: Device) -> Any:
     if classes.dtype.kind in "biuf":
         return home.asarray(classes)[codes]
     return classes[to_numpy(codes)]
-
-
-def check_jobs(n_jobs: Any) -> None:
-    """Raise a ValueError unless ``n_jobs`` is None or an integer other than 0."""
-    if n_jobs is None:
-        return
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, (bool, np.bool_)) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
-
-
-def check_verbose(verbose: Any) -> None:
-    """Raise a ValueError unless ``verbose`` is a bool or an integer >= 0."""
-    if not isinstance(verbose, (Integral, np.bool_)) or int(verbose) < 0:
-        raise ValueError(f"verbose must be a bool or an integer >= 0, got {verbose!r}.")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import check_cv
 
 from ..devices.placement import to_numpy
-from ..estimators.validation import holdout_rows, is_share
+from ..estimators.parameters import is_count, is_share
+from ..estimators.validation import holdout_rows
 
 PREFIT, HOLDOUT = "prefit", "holdout"
 HOLDOUT_SHARE = 0.2
@@ -30,7 +30,7 @@ def check_folds(cv: Any) -> None:
     """Raise a ValueError unless the parameter ``cv`` of a stack is something that it can be."""
     if cv is None or is_share(cv) or (isinstance(cv, str) and cv in (PREFIT, HOLDOUT)):
         return
-    if isinstance(cv, Integral) and not isinstance(cv, (bool, np.bool_)) and int(cv) >= 2:
+    if is_count(cv, 2):
         return
     if hasattr(cv, "split") and not isinstance(cv, (str, type)):
         return

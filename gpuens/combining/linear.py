@@ -8,7 +8,6 @@ features add whole arrays one after another.
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.parameters import NOT_NEGATIVE
 from ..inputs.arrays import read_table, resolve_device, to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.scalars.elementary import log
@@ -185,7 +185,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
         -------
         self
         """
-        check_penalty("alpha", self.alpha, zero=True)
+        NOT_NEGATIVE.check("alpha", self.alpha)
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
             columns = read_columns(X, device, estimator=self, reset=True)
@@ -245,10 +245,3 @@ def _solve(gram: np.ndarray, right: np.ndarray, alpha: float, scale: np.ndarray)
             f"alpha={alpha} leaves the coefficients undetermined: features are linear "
             "combinations of others. Use a larger alpha."
         ) from None
-
-
-def check_penalty(name: str, value: Any, *, zero: bool) -> None:
-    """Raise a ValueError unless a parameter is a finite number > 0 (or >= 0)."""
-    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not (number and float(value) < math.inf and (value > 0 or (zero and value == 0))):
-        raise ValueError(f"{name} must be a finite number {'>=' if zero else '>'} 0, got {value!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.parameters import COUNT, POSITIVE, check_rules
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.log_sum_exp import log_sum_exp
@@ -21,10 +21,11 @@ from ..kernels.prediction.probabilities import probabilities
 from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner, slices, weighted_sum
 from ..numerics.minimise import Minimum, dot, lbfgs, newton
-from .linear import Features, check_penalty, forward, log_odds_of, read_columns, standardise
+from .linear import Features, forward, log_odds_of, read_columns, standardise
 
 MOST_FOR_NEWTON = 1000
 """Parameters above which the Hessian costs more than the steps that it saves."""
+RULES = {"C": POSITIVE, "tol": POSITIVE, "max_iter": COUNT}
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):
@@ -103,7 +104,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        check_rules(self, RULES)
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
             columns = self._features(X, device, reset=True)
@@ -189,12 +190,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         if self.classes_.dtype.kind in "biuf":
             return device.asarray(self.classes_)[codes]
         return self.classes_[to_numpy(codes)]
-
-    def _check_parameters(self) -> None:
-        check_penalty("C", self.C, zero=False)
-        check_penalty("tol", self.tol, zero=False)
-        if not isinstance(self.max_iter, Integral) or self.max_iter < 1:
-            raise ValueError(f"max_iter must be an integer >= 1, got {self.max_iter!r}.")
 
 
 def _require_weight(labels: Labels, weight: Any) -> None:

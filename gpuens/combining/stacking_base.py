@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..members.classes import check_classes, check_shares, check_width, codes_of
@@ -28,7 +28,7 @@ from ..members.rows import (
     require_fitted,
     takes_weights,
 )
-from .base import Combination, check_estimators, check_jobs, check_verbose, may_be, routing_enabled
+from .base import Combination, check_estimators, may_be, routing_enabled
 from .folds import (
     PREFIT,
     check_folds,
@@ -87,6 +87,17 @@ STACKING = """Parameters
     <attributes>n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names."""
+
+
+METHODS = ("predict_proba", "decision_function", "predict")
+"""Methods that ``stack_method="auto"`` looks for, in this order."""
+
+RULES = {
+    "n_jobs": JOBS,
+    "passthrough": SWITCH,
+    "stack_method": one_of("auto", *METHODS),
+    "verbose": VERBOSE,
+}
 
 
 def final_has(method: str) -> Any:
@@ -359,19 +370,12 @@ def check_stacking_parameters(stack: Any, groups: Any) -> None:
     """
     check_estimators(stack, stack._member_kind)
     check_folds(stack.cv)
-    check_jobs(stack.n_jobs)
-    check_verbose(stack.verbose)
+    check_rules(stack, RULES)
     if groups is not None and (is_holdout(stack.cv) or stack.cv == PREFIT):
         raise ValueError(
             f"groups are for splitters, but cv is {stack.cv!r}. Pass one, such as "
             "cv=sklearn.model_selection.GroupKFold(5), or no groups."
         )
-    method = stack._stack_method()
-    if not (isinstance(method, str) and method in ("auto", *METHODS)):
-        allowed = ", ".join(map(repr, ("auto", *METHODS)))
-        raise ValueError(f"stack_method must be one of {allowed}, got {method!r}.")
-    if not isinstance(stack.passthrough, (bool, np.bool_)):
-        raise ValueError(f"passthrough must be True or False, got {stack.passthrough!r}.")
     final = stack._final_estimator()
     if isinstance(final, type) or not callable(getattr(final, "fit", None)):
         raise TypeError(
@@ -381,10 +385,6 @@ def check_stacking_parameters(stack: Any, groups: Any) -> None:
         raise ValueError(
             f"'final_estimator' parameter should be a {stack._final_kind}. Got {final}"
         )
-
-
-METHODS = ("predict_proba", "decision_function", "predict")
-"""What "auto" looks for, in this order."""
 
 
 def method_of(name: str, estimator: Any, wanted: str) -> str:

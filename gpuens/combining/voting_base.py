@@ -5,20 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
-from ..estimators.parameters import seed_of
-from ..estimators.validation import holdout_rows, is_share
+from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
+from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..members.rows import Rows, TrainingSet, home_of, readable, require_fitted
 from . import weights as model_weights
-from .base import Combination, check_estimators, check_jobs, check_verbose, is_dropped
+from .base import Combination, check_estimators, is_dropped
 
 VOTING = """Parameters
     ----------
@@ -73,6 +72,15 @@ LEARNERS: dict[str, Any] = {
     "accuracy": model_weights.accuracy_weights,
     "optimal": model_weights.optimal_weights,
     "greedy": model_weights.greedy_weights,
+}
+"""Functions that learn weights from rows that the members have not seen."""
+RULES = {
+    "flatten_transform": SWITCH,
+    "n_jobs": JOBS,
+    "prefit": SWITCH,
+    "validation_fraction": HELD_OUT,
+    "verbose": VERBOSE,
+    "voting": one_of("hard", "soft"),
 }
 
 
@@ -281,10 +289,6 @@ def check_eval_set(eval_set: Any, weights: Any) -> None:
         )
 
 
-LEARNED = ("accuracy", "optimal", "greedy")
-"""Weights that are learned from rows that the members have not seen."""
-
-
 def check_voting_parameters(vote: Any, kind: str) -> None:
     """Check the parameters that do not depend on data; ``device`` where it is resolved.
 
@@ -299,24 +303,8 @@ def check_voting_parameters(vote: Any, kind: str) -> None:
         Names the parameter, what it got and what it wants.
     """
     check_estimators(vote, kind)
-    parameters = vote.get_params(deep=False)
-    for name in ("prefit", "flatten_transform"):
-        value = parameters.get(name, True)
-        if not isinstance(value, (bool, np.bool_)):
-            raise ValueError(f"{name} must be True or False, got {value!r}.")
-    check_verbose(vote.verbose)
-    fraction = vote.validation_fraction
-    number = isinstance(fraction, Integral) and not isinstance(fraction, (bool, np.bool_))
-    if not (is_share(fraction) or (number and int(fraction) >= 1)):
-        raise ValueError(
-            "validation_fraction must be a number in (0, 1) or a number of rows >= 1, got "
-            f"{fraction!r}."
-        )
-    check_jobs(vote.n_jobs)
+    check_rules(vote, RULES)
     given_weights(vote)
-    voting = parameters.get("voting", "hard")
-    if not (isinstance(voting, str) and voting in ("hard", "soft")):
-        raise ValueError(f"voting must be 'hard' or 'soft', got {voting!r}.")
     if kind == "classifier":
         _check_methods(vote)
 
@@ -359,9 +347,9 @@ def given_weights(vote: Any) -> np.ndarray | None:
     kept = np.array([not is_dropped(entry) for _, entry in entries])
     if weights is None:
         return np.ones(int(kept.sum()))
-    if isinstance(weights, str) and weights not in LEARNED:
+    if isinstance(weights, str) and weights not in LEARNERS:
         raise ValueError(
-            f"weights must be None, a list of numbers, {', '.join(map(repr, LEARNED))} or a "
+            f"weights must be None, a list of numbers, {', '.join(map(repr, LEARNERS))} or a "
             f"function, got {weights!r}."
         )
     if learns_weights(weights):

@@ -31,13 +31,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import COUNT, NONE, SHARE, one_of, seed_of
 from ..inputs.targets import read_sample_weight
 from ..members.rows import home_of
 from ..numerics.fixed_point import inner
@@ -120,10 +119,10 @@ def greedy_weights(
     random_state : int, RandomState instance or None, default=None
         Seed of the bags. None is a fixed seed.
     """
-    for name, count in (("n_rounds", n_rounds), ("n_initial", n_initial), ("n_bags", n_bags)):
-        _check_count(name, count, none=name == "n_bags")
-    if not (isinstance(bag_share, Real) and 0 < bag_share <= 1):
-        raise ValueError(f"bag_share must be a number in (0, 1], got {bag_share!r}.")
+    COUNT.check("n_rounds", n_rounds)
+    COUNT.check("n_initial", n_initial)
+    (NONE | COUNT).check("n_bags", n_bags)
+    SHARE.check("bag_share", bag_share)
     seed = seed_of(random_state)
     read = _read(predictions, y, sample_weight, loss)
     if n_bags is None:
@@ -136,15 +135,6 @@ def greedy_weights(
             int(n_bags),
             float(bag_share),
             seed,
-        )
-
-
-def _check_count(name: str, value: Any, none: bool) -> None:
-    if none and value is None:
-        return
-    if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < 1:
-        raise ValueError(
-            f"{name} must be {'None or ' if none else ''}an integer >= 1, got {value!r}."
         )
 
 
@@ -205,8 +195,7 @@ class _Read:
 
 
 def _read(predictions: Any, y: Any, sample_weight: Any, loss: str) -> _Read:
-    if loss not in ("squared_error", "log_loss", "zero_one"):
-        raise ValueError(f"loss must be 'squared_error', 'log_loss' or 'zero_one', got {loss!r}.")
+    one_of("squared_error", "log_loss", "zero_one").check("loss", loss)
     device = home_of("auto", predictions, y=y, sample_weight=sample_weight)
     with device.active():
         predictions, y = device.asarray(predictions), device.asarray(y)

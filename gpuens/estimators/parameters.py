@@ -1,14 +1,18 @@
-"""Checks of parameters that estimators share, and what seeds and threads mean."""
+"""Rules for parameters of estimators, and the meaning of seeds, threads and constraints."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..config import available_threads
+
+_SEEDS = 2**32
 
 
 def is_bool(value: Any) -> bool:
@@ -17,7 +21,7 @@ def is_bool(value: Any) -> bool:
 
 
 def is_count(value: Any, least: int = 1) -> bool:
-    """Whether a value is a whole number, not below ``least``."""
+    """Whether a value is an integer >= ``least``."""
     return isinstance(value, Integral) and not is_bool(value) and int(value) >= least
 
 
@@ -26,7 +30,126 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not is_bool(value)
 
 
-_SEEDS = 2**32
+def is_share(value: Any) -> bool:
+    """Whether a value is a share of the rows: a number in (0, 1) that is not an integer."""
+    return is_number(value) and not isinstance(value, Integral) and 0 < float(value) < 1
+
+
+class Rule(NamedTuple):
+    """The values that a parameter may have.
+
+    options : tuple of str
+        The alternatives, as error messages list them.
+    allows : callable
+        Whether a value is one of them.
+    """
+
+    options: tuple[str, ...]
+    allows: Callable[[Any], bool]
+
+    def __or__(self, other: Rule) -> Rule:
+        """Allow what either rule allows."""
+        return Rule(
+            self.options + other.options, lambda value: self.allows(value) or other.allows(value)
+        )
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise a ValueError that names the parameter unless the value is allowed."""
+        if not self.allows(value):
+            *others, last = self.options
+            wanted = f"{', '.join(others)} or {last}" if others else last
+            raise ValueError(f"{name} must be {wanted}, got {value!r}.")
+
+
+def integer(least: int, most: int | None = None) -> Rule:
+    """Allow integers within bounds."""
+    if most is None:
+        return Rule((f"an integer >= {least}",), lambda value: is_count(value, least))
+    return Rule(
+        (f"an integer from {least} to {most}",),
+        lambda value: is_count(value, least) and int(value) <= most,
+    )
+
+
+def number(wanted: str, allows: Callable[[float], bool]) -> Rule:
+    """Allow real numbers that pass a test."""
+    return Rule((wanted,), lambda value: is_number(value) and allows(float(value)))
+
+
+def fraction(wanted: str, allows: Callable[[float], bool]) -> Rule:
+    """Allow real numbers other than integers that pass a test."""
+    return Rule(
+        (wanted,),
+        lambda value: is_number(value) and not isinstance(value, Integral) and allows(float(value)),
+    )
+
+
+def one_of(*words: str) -> Rule:
+    """Allow some strings."""
+    options = tuple(map(repr, words))
+    return Rule(options, lambda value: isinstance(value, str) and value in words)
+
+
+def _are_factors(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(factor, Real) and 0 <= float(factor) < math.inf for factor in value.values()
+    )
+
+
+NONE = Rule(("None",), lambda value: value is None)
+SWITCH = Rule(("True", "False"), is_bool)
+COUNT = integer(1)
+VERBOSE = Rule(("a bool", "an integer >= 0"), lambda value: is_bool(value) or is_count(value, 0))
+JOBS = NONE | Rule(
+    ("an integer other than 0",),
+    lambda value: isinstance(value, Integral) and not is_bool(value) and value != 0,
+)
+POSITIVE = number("a finite number > 0", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = number("a finite number >= 0", lambda value: 0 <= value < math.inf)
+SHARE = number("a number in (0, 1]", lambda value: 0 < value <= 1)
+FLOAT_SHARE = fraction("a float in (0, 1]", lambda value: 0 < value <= 1)
+HELD_OUT = Rule(
+    ("a number in (0, 1)", "a number of rows >= 1"),
+    lambda value: is_share(value) or is_count(value),
+)
+CALLABLE = Rule(("a callable",), callable)
+CLASS_FACTORS = Rule(("a dict from classes to finite numbers >= 0",), _are_factors)
+"""A dict of factors, for ``class_weight``."""
+CLASS_FACTORS_OF_OUTPUTS = CLASS_FACTORS | Rule(
+    ("a list of these for several outputs",),
+    lambda value: isinstance(value, list) and bool(value) and all(map(_are_factors, value)),
+)
+
+
+def check_rules(estimator: Any, rules: Mapping[str, Rule]) -> None:
+    """Check those parameters of an estimator that have a rule.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter, what it got and what it wants.
+    """
+    parameters = estimator.get_params(deep=False)
+    for name, rule in rules.items():
+        if name in parameters:
+            rule.check(name, parameters[name])
+
+
+def check_learner(estimator: Any, wanted: str = "None or an object") -> None:
+    """Check that a parameter ``estimator`` can be fitted, asked and cloned.
+
+    Raises
+    ------
+    TypeError
+        It is a class, or lacks one of the methods.
+    """
+    needed = ("fit", "predict", "get_params")
+    lacking = [name for name in needed if not callable(getattr(estimator, name, None))]
+    if lacking or isinstance(estimator, type):
+        raise TypeError(
+            f"estimator must be {wanted} with the methods fit, predict and get_params (a "
+            f"subclass of sklearn.base.BaseEstimator has the last one), got {estimator!r}."
+        )
 
 
 def check_callbacks(value: Any) -> None:
@@ -43,8 +166,7 @@ def check_callbacks(value: Any) -> None:
 
 
 def seed_of(random_state: Any) -> int:
-    """The random key of a fit; None is a fixed one, so that the same call gives the same
-    model."""
+    """Return the random key of a fit. None is a fixed key: the same call gives the same model."""
     if random_state is None:
         return 0
     if isinstance(random_state, Integral) and not is_bool(random_state):
@@ -62,11 +184,10 @@ def seed_of(random_state: Any) -> int:
 
 
 def threads_of(n_jobs: Any) -> int:
-    """How many threads ``n_jobs`` stands for: None all, -1 all, -2 all but one."""
+    """Return the number of threads that ``n_jobs`` means: None and -1 are all, -2 all but one."""
+    JOBS.check("n_jobs", n_jobs)
     if n_jobs is None:
         return available_threads()
-    if not isinstance(n_jobs, Integral) or is_bool(n_jobs) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None or an integer other than 0, got {n_jobs!r}.")
     if n_jobs < 0:
         return max(1, available_threads() + 1 + int(n_jobs))
     return int(n_jobs)
@@ -75,7 +196,7 @@ def threads_of(n_jobs: Any) -> int:
 def monotone_constraints(
     monotonic_cst: Any, categorical: np.ndarray, n_classes: tuple[int, ...], n_outputs: int
 ) -> np.ndarray:
-    """The constraint of each feature, int8.
+    """Read the parameter ``monotonic_cst``: return the constraint of each feature, int8.
 
     Parameters
     ----------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +16,14 @@ from ..devices.placement import to_numpy
 
 @dataclass
 class EarlyStopping:
-    """Watches one metric on one data set.
+    """Watch one metric on one data set, and report when to stop.
 
     Parameters
     ----------
     patience : int
         Rounds without improvement before the training stops.
     tol : float
-        What counts as improvement.
+        Least improvement that counts.
     higher_is_better : bool
     """
 
@@ -37,7 +36,7 @@ class EarlyStopping:
     _reference_iteration: int = field(default=-1, init=False)
 
     def update(self, iteration: int, value: float) -> bool:
-        """Take note of a round's value (rounds in ascending order); whether to stop."""
+        """Record the value of a round (rounds ascend), and return whether to stop."""
         score = value if self.higher_is_better else -value
         first = self._reference_iteration < 0
         if first or _improves(score, self.best):
@@ -48,14 +47,14 @@ class EarlyStopping:
 
 
 def _improves(score: float, best: float) -> bool:
-    """NaN is worse than any number."""
+    """Compare scores; NaN is worse than any number."""
     return score > best or (math.isnan(best) and not math.isnan(score))
 
 
 class EvalSet(NamedTuple):
     """Further rows, as the user passed them.
 
-    ``data`` is what ``evals_result_`` calls them, ``names`` what error messages call the arrays.
+    ``data`` is their key in ``evals_result_``; ``names`` are the arrays' in error messages.
     """
 
     X: Any
@@ -65,7 +64,7 @@ class EvalSet(NamedTuple):
     names: tuple[str, str, str]
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays by name."""
+        """Return the arrays by name."""
         return dict(zip(self.names, (self.X, self.y, self.weight), strict=True))
 
 
@@ -123,19 +122,19 @@ def validation_set(
     ----------
     X_val, y_val, weight : array or None
     eval_set : object
-        The other way to pass such rows; None where ``X_val`` is given.
+        The argument of ``fit``; must be None if ``X_val`` is given.
     early_stopping : bool or "auto"
         Of the estimator.
 
     Returns
     -------
     list of EvalSet
-        One, or none where nothing was passed.
+        One, or none if nothing was passed.
 
     Raises
     ------
     ValueError
-        One comes without the other, nothing would watch them, or ``eval_set`` is given too.
+        One is given without the other, without early stopping, or beside ``eval_set``.
     """
     if X_val is None and y_val is None:
         if weight is not None:
@@ -164,13 +163,13 @@ def validation_set(
 def split_rows(
     n: int, target: Any, weight: Any, fraction: float | int, n_classes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to train on and to hold out, in the order of ``train_test_split``.
+    """Draw the rows to train on and those to hold out, in the order of ``train_test_split``.
 
-    Classes are held out in proportion where there are rows enough for that. Rows of weight
-    zero are in neither part (``weight`` is empty where there are no weights). The rows are those
-    of HistGradientBoosting with ``random_state=seed``, and their order is that of a split that a
-    user makes with its ``seed_of_split``: rounding draws by row number, so only then is it the
-    same model.
+    Classes are held out in proportion if they have enough rows. Rows of weight zero are in
+    neither part (``weight`` is empty without weights). The rows are those of HistGradientBoosting
+    with ``random_state=seed``. Their order is that of ``train_test_split`` with
+    ``seed_of_split(seed)``: gradients are rounded by row number, so a user's own split only gives
+    the same model in this order.
 
     Raises
     ------
@@ -180,10 +179,7 @@ def split_rows(
     rows = np.arange(n) if weight.size == 0 else np.flatnonzero(to_numpy(weight))
     labels = to_numpy(target)[rows] if n_classes else None
     try:
-        if labels is not None:
-            with suppress(ValueError):  # too few rows of a class, or fewer rows than classes
-                return _split(rows, fraction, seed, labels)
-        return _split(rows, fraction, seed, None)
+        return _split(rows, fraction, seed_of_split(seed), labels)
     except ValueError as error:
         raise ValueError(
             f"validation_fraction={fraction} of {rows.size} rows cannot be held out for early "
@@ -191,29 +187,15 @@ def split_rows(
         ) from error
 
 
-def _split(
-    rows: np.ndarray, fraction: float | int, seed: int, labels: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    train, held_out = train_test_split(
-        rows, test_size=fraction, random_state=seed_of_split(seed), stratify=labels
-    )
-    return train, held_out
-
-
 def seed_of_split(seed: int) -> int:
-    """What HistGradientBoosting seeds ``train_test_split`` with."""
+    """Return the seed that HistGradientBoosting passes to ``train_test_split``."""
     return int(check_random_state(seed).randint(np.iinfo(np.uint32).max, dtype=np.uint64))
-
-
-def is_share(value: Any) -> bool:
-    """Whether a value is a share of the rows: a number in (0, 1) that is no integer."""
-    return isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
 
 
 def holdout_rows(
     n_rows: int, share: float | int, codes: np.ndarray | None, seed: int, name: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and to hold out, both ascending: int64 ndarrays.
+    """Draw the rows to train on and those to hold out, both ascending: int64 ndarrays.
 
     Parameters
     ----------
@@ -221,31 +203,31 @@ def holdout_rows(
     share : float or int
         Of the rows to hold out, or their number.
     codes : int64 ndarray, shape (n_rows,), or None
-        Class numbers: classes are held out in proportion where there are rows enough.
+        Class numbers: classes are held out in proportion if they have enough rows.
     seed : int
     name : str
-        What error messages call the share.
+        Of the share in error messages.
 
     Raises
     ------
     ValueError
         Nothing would be left on one side.
     """
-    rows = np.arange(n_rows)
-    if codes is not None:
-        with suppress(ValueError):  # too few rows of a class, or fewer rows than classes
-            return _sorted_split(rows, share, seed, codes)
     try:
-        return _sorted_split(rows, share, seed, None)
+        train, held_out = _split(np.arange(n_rows), share, seed, codes)
     except ValueError as error:
         raise ValueError(
             f"{name}={share} of {n_rows} rows cannot be held out ({error}). Change it, or pass "
             "more rows."
         ) from error
+    return np.sort(train), np.sort(held_out)
 
 
-def _sorted_split(
+def _split(
     rows: np.ndarray, share: float | int, seed: int, codes: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    train, held_out = train_test_split(rows, test_size=share, random_state=seed, stratify=codes)
-    return np.sort(train), np.sort(held_out)
+    """Split rows, in proportion to their classes if these have enough rows."""
+    if codes is not None:
+        with suppress(ValueError):
+            return tuple(train_test_split(rows, test_size=share, random_state=seed, stratify=codes))
+    return tuple(train_test_split(rows, test_size=share, random_state=seed))

@@ -9,8 +9,14 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..boosting.learning_rates import schedule_of
-from ..estimators.parameters import check_callbacks, is_bool, is_count, is_number, threads_of
-from ..estimators.validation import is_share
+from ..estimators.parameters import (
+    check_callbacks,
+    is_bool,
+    is_count,
+    is_number,
+    is_share,
+    threads_of,
+)
 from ..members.rows import takes_weights
 
 STAGEWISE = """Parameters

@@ -53,7 +53,7 @@ class TestParameters:
 
     def test_stack_method(self):
         for wrong in ("proba", None, 3):
-            with raises(ValueError, "stack_method must be one of 'auto', 'predict_proba'", "got"):
+            with raises(ValueError, "stack_method must be 'auto', 'predict_proba'", "got"):
                 StackingClassifier(CLASSIFIERS, stack_method=wrong).fit(X, C)
         with raises(ValueError, "Underlying estimator near does not implement the method",
                     "decision_function", "KNeighborsClassifier"):  # fmt: skip
