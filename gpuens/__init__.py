@@ -3,7 +3,53 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports below
+    from . import bias_variance as bias_variance
+    from . import callbacks as callbacks
+    from . import custom_metrics as custom_metrics
+    from . import datasets as datasets
+    from . import diversity as diversity
+    from . import inspection as inspection
+    from . import losses as losses
+    from . import plotting as plotting
+    from .adaboost.classifier import AdaBoostClassifier as AdaBoostClassifier
+    from .adaboost.regressor import AdaBoostRegressor as AdaBoostRegressor
+    from .adaboost.three_learner import (
+        ThreeLearnerBoostingClassifier as ThreeLearnerBoostingClassifier,
+    )
+    from .bagging.bagging import BaggingClassifier as BaggingClassifier
+    from .bagging.bagging import BaggingRegressor as BaggingRegressor
+    from .boosting.classifier import GradientBoostingClassifier as GradientBoostingClassifier
+    from .boosting.many_fits import GridSearchCV as GridSearchCV
+    from .boosting.many_fits import RandomizedSearchCV as RandomizedSearchCV
+    from .boosting.many_fits import fit_many as fit_many
+    from .boosting.regressor import GradientBoostingRegressor as GradientBoostingRegressor
+    from .combining.stacking import StackingClassifier as StackingClassifier
+    from .combining.stacking import StackingRegressor as StackingRegressor
+    from .combining.voting import VotingClassifier as VotingClassifier
+    from .combining.voting import VotingRegressor as VotingRegressor
+    from .config import show_config as show_config
+    from .forest.export import export_graphviz as export_graphviz
+    from .forest.export import export_text as export_text
+    from .forest.export import plot_tree as plot_tree
+    from .forests.forests import ExtraTreesClassifier as ExtraTreesClassifier
+    from .forests.forests import ExtraTreesRegressor as ExtraTreesRegressor
+    from .forests.forests import RandomForestClassifier as RandomForestClassifier
+    from .forests.forests import RandomForestRegressor as RandomForestRegressor
+    from .forests.isolation import IsolationForest as IsolationForest
+    from .forests.quantile import QuantileForestRegressor as QuantileForestRegressor
+    from .memory_plans import memory_plan as memory_plan
+    from .saving import load as load
+    from .saving import save as save
+    from .stagewise.classifier import StagewiseClassifier as StagewiseClassifier
+    from .stagewise.regressor import StagewiseRegressor as StagewiseRegressor
+    from .trees.trees import DecisionTreeClassifier as DecisionTreeClassifier
+    from .trees.trees import DecisionTreeRegressor as DecisionTreeRegressor
+    from .trees.trees import ExtraTreeClassifier as ExtraTreeClassifier
+    from .trees.trees import ExtraTreeRegressor as ExtraTreeRegressor
+    from .warming_up import warmup as warmup
 
 __version__ = "0.1.0"
 
@@ -45,16 +91,31 @@ _HOME = {
 }
 """The module of every public name; imported when the name is first used."""
 
+_ROOMS = (
+    "bias_variance",
+    "callbacks",
+    "custom_metrics",
+    "datasets",
+    "diversity",
+    "inspection",
+    "losses",
+    "plotting",
+)
+"""The public modules; imported when they are first used."""
+
 __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    elif name in _ROOMS:
+        value = import_module(f"{__name__}.{name}")
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

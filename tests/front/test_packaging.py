@@ -2,45 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 import sysconfig
-import tomllib
 import venv
 from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
+from zipfile import ZipFile
 
 import pytest
 
 import gpuens
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def packages_below(folder: Path, name: str) -> set[str]:
-    """Every folder with Python files, as the package that it would be."""
-    found = set()
-    for path, folders, files in os.walk(folder):  # does not follow the link to kernels/
-        folders[:] = [f for f in folders if f != "__pycache__"]
-        if any(file.endswith(".py") for file in files):
-            found.add(".".join((name, *Path(path).relative_to(folder).parts)))
+def modules() -> set[str]:
+    """The files that a wheel must hold."""
+    found = {"gpuens/py.typed"}
+    for folder, name in ((ROOT / "gpuens", "gpuens"), (ROOT / "kernels", "gpuens/kernels")):
+        for path, _, files in os.walk(folder):  # does not follow the link to kernels/
+            inside = Path(path).relative_to(folder)
+            found |= {Path(name, inside, f).as_posix() for f in files if f.endswith(".py")}
     return found
-
-
-def test_every_package_is_listed():
-    folders = packages_below(ROOT / "gpuens", "gpuens")
-    folders |= packages_below(ROOT / "kernels", "gpuens.kernels")
-    assert set(SETTINGS["tool"]["setuptools"]["packages"]) == folders
-
-
-def test_every_package_has_an_init_file():
-    places = SETTINGS["tool"]["setuptools"]["package-dir"]
-    for package in SETTINGS["tool"]["setuptools"]["packages"]:
-        inside = package.removeprefix("gpuens.kernels") if "kernels" in package else package
-        base = ROOT / places["gpuens.kernels"] if "kernels" in package else ROOT
-        assert (base.joinpath(*inside.strip(".").split(".")) / "__init__.py").is_file(), package
 
 
 def test_checkout_has_kernels_inside_gpuens():
@@ -54,6 +40,31 @@ def test_public_names_are_those_of_the_module():
     assert gpuens.show_config.__module__ == "gpuens.config"
     with pytest.raises(AttributeError, match="no attribute 'NoSuchEstimator'"):
         _ = gpuens.NoSuchEstimator
+
+
+def test_editors_see_the_lazy_names():
+    """The imports for type checkers and the table of homes name the same modules."""
+    tree = ast.parse((ROOT / "gpuens" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    homes, rooms = {}, set()
+    for node in block.body:
+        for alias in node.names:
+            assert alias.asname == alias.name
+            if node.module:
+                homes[alias.name] = node.module
+            else:
+                rooms.add(alias.name)
+    assert homes == gpuens._HOME
+    assert rooms == set(gpuens._ROOMS)
+
+
+@pytest.mark.parametrize("room", gpuens._ROOMS)
+def test_public_modules_are_attributes(room):
+    code = f"import gpuens; print(gpuens.{room}.__name__, {room!r} in dir(gpuens))"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.split() == [f"gpuens.{room}", "True"]
 
 
 def test_import_is_cheap():
@@ -70,19 +81,27 @@ def test_import_is_cheap():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel of a copy of the sources, so that nothing built earlier gets into it."""
-    source = tmp_path_factory.mktemp("source")
-    for folder in ("gpuens", "kernels"):
-        copytree(ROOT / folder, source / folder, True, ignore_patterns("__pycache__"))
+def source(tmp_path_factory):
+    """A copy of the sources, so that nothing built earlier gets into a wheel."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in ("gpuens", "kernels"):
+        copytree(ROOT / name, folder / name, True, ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "README.md", "LICENSE"):
-        copy(ROOT / file, source)
-    built = tmp_path_factory.mktemp("wheel")
+        copy(ROOT / file, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source, tmp_path_factory):
+    return built_wheel(source, tmp_path_factory.mktemp("wheel"))
+
+
+def built_wheel(source, folder):
     run(
         sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index",
-        "--quiet", "--wheel-dir", built, source, cwd=source,
+        "--quiet", "--wheel-dir", folder, source, cwd=folder,
     )  # fmt: skip
-    (found,) = built.glob("*.whl")
+    (found,) = folder.glob("*.whl")
     return found
 
 
@@ -98,10 +117,17 @@ def run(*command, cwd):
 @pytest.mark.slow
 def test_wheel_is_pure_python_and_carries_its_license(wheel):
     assert wheel.name == f"gpuens-{gpuens.__version__}-py3-none-any.whl"
-    listing = run(sys.executable, "-m", "zipfile", "--list", wheel, cwd=wheel.parent)
-    assert "licenses/LICENSE" in listing
-    assert "gpuens/kernels/dispatch.py" in listing
-    assert "tests/" not in listing
+    names = set(ZipFile(wheel).namelist())
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name for name in names if ".dist-info/" not in name} == modules()
+
+
+@pytest.mark.slow
+def test_wheel_of_the_source_distribution_is_the_same(source, wheel, tmp_path):
+    code = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    run(sys.executable, "-c", code, cwd=source)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    assert set(ZipFile(built_wheel(archive, tmp_path)).namelist()) == set(ZipFile(wheel).namelist())
 
 
 @pytest.mark.slow

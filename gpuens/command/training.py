@@ -1,0 +1,276 @@
+"""``python -m gpuens fit``: train, evaluate, save and draw."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import time
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+from sklearn.model_selection import train_test_split
+
+import gpuens
+
+from .tables import CommandError, features_of, read, require_columns
+
+MOST_INTEGER_CLASSES = 20
+"""A target of integers with at most this many values is taken for classes."""
+FEWEST_ROWS = 10
+FEWEST_FOR_STOPPING = 50
+SHOWN = 10
+"""Features in the table of importances."""
+ESTIMATORS = {
+    "boosting": "GradientBoosting",
+    "forest": "RandomForest",
+    "extra-trees": "ExtraTrees",
+    "tree": "DecisionTree",
+    "adaboost": "AdaBoost",
+}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "boosting": {"n_estimators": 1000, "early_stopping": True, "n_iter_no_change": 20},
+    "forest": {"n_estimators": 300},
+    "extra-trees": {"n_estimators": 300},
+    "tree": {},
+    "adaboost": {},
+}
+"""What differs from the estimators' own defaults."""
+
+
+def run(options: argparse.Namespace) -> None:
+    """Run the command."""
+    if not 0 <= options.test_size < 1:
+        raise CommandError(f"--test-size must be at least 0 and below 1, got {options.test_size}.")
+    frame = read(options.data)
+    print(f"{options.data}: {len(frame):,} rows, {frame.shape[1]} columns")
+    require_columns(frame, [options.target], "--target")
+    require_columns(frame, options.drop, "--drop")
+    frame = _with_target(frame, options.target)
+    y, is_classes = _target(frame[options.target], options)
+    weights = _weights(frame, options)
+    taken = [options.target, *options.drop, *([options.weights] if options.weights else [])]
+    X, left_out = features_of(frame.drop(columns=list(dict.fromkeys(taken))))
+    for sentence in left_out:
+        print(f"Note: {sentence}.")
+    parts = _split(X, y, weights, is_classes, options)
+    model = _train(parts[0], is_classes, options)
+    if parts[1] is not None:
+        _evaluate(model, parts[0], parts[1], is_classes)
+    _save(model, options)
+
+
+def _with_target(frame: Any, target: str) -> Any:
+    missing = int(frame[target].isna().sum())
+    if missing == len(frame):
+        raise CommandError(f"--target {target!r} has no values. Choose another column.")
+    if missing:
+        print(f"Note: rows without a target were left out: {missing:,}.")
+        frame = frame[frame[target].notna()]
+    if len(frame) < FEWEST_ROWS:
+        raise CommandError(
+            f"The table has {len(frame)} rows with a target; pass at least {FEWEST_ROWS}."
+        )
+    return frame
+
+
+def _target(column: Any, options: argparse.Namespace) -> tuple[np.ndarray, bool]:
+    """The target, and whether it holds classes."""
+    name, n = column.name, column.nunique()
+    values = column.to_numpy()
+    is_number = values.dtype.kind in "iuf"
+    looks_like_classes = not is_number or (values.dtype.kind in "iu" and n <= MOST_INTEGER_CLASSES)
+    is_classes = {"auto": looks_like_classes}.get(options.task, options.task == "classification")
+    if not is_classes and values.dtype.kind not in "iufb":
+        raise CommandError(
+            f"--target {name!r} holds {column.dtype}, which --task regression cannot learn. "
+            "Convert it to numbers, or pass --task classification."
+        )
+    if is_classes and n > max(MOST_INTEGER_CLASSES, len(column) // 2):
+        raise CommandError(
+            f"--target {name!r} has {n:,} different values in {len(column):,} rows, too many for "
+            "classes. Choose another column, or convert it to numbers and pass --task regression."
+        )
+    if is_classes and n < 2:
+        raise CommandError(
+            f"--target {name!r} has one value, {values[0]!r}. Choose another column."
+        )
+    kind = f"{n} classes: a classification" if is_classes else "numbers: a regression"
+    print(
+        f"Target {name!r} holds {kind}{'' if options.task != 'auto' else ' (change with --task)'}."
+    )
+    return (values if is_number or values.dtype.kind == "b" else values.astype(str)), is_classes
+
+
+def _weights(frame: Any, options: argparse.Namespace) -> np.ndarray | None:
+    if options.weights is None:
+        return None
+    require_columns(frame, [options.weights], "--weights")
+    values = frame[options.weights].to_numpy()
+    if values.dtype.kind not in "iuf":
+        raise CommandError(f"--weights {options.weights!r} must hold numbers.")
+    return values.astype(np.float64)
+
+
+def _split(
+    X: Any, y: np.ndarray, weights: np.ndarray | None, is_classes: bool, options: argparse.Namespace
+) -> tuple[Any, Any]:
+    """Rows to train on and to evaluate on (None without any), each as X, y and weights."""
+    rows = np.arange(len(y))
+    if options.test_size == 0:
+        return (X, y, weights), None
+    n_test = max(1, round(options.test_size * len(y)))
+    counts = np.unique(y, return_counts=True)[1]
+    stratify = y if is_classes and counts.min() >= 2 and n_test >= len(counts) else None
+    train, test = train_test_split(
+        rows, test_size=n_test, random_state=options.seed, stratify=stratify
+    )
+    if is_classes and len(np.unique(y[train])) < 2:
+        raise CommandError("The rows to train on have one class. Pass more rows of the others.")
+
+    def part(rows: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        return X.iloc[rows], y[rows], None if weights is None else weights[rows]
+
+    return part(train), part(test)
+
+
+def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
+    X, y, weights = part
+    name = ESTIMATORS[options.model] + ("Classifier" if is_classes else "Regressor")
+    model = getattr(gpuens, name)(**DEFAULTS[options.model])
+    categorical = [str(c) for c in X.columns if str(X[c].dtype) == "category"]
+    settings: dict[str, Any] = {"random_state": options.seed, "device": options.device}
+    if categorical:
+        settings["categorical_features"] = categorical
+    known = model.get_params(deep=False)
+    if categorical and "categorical_features" not in known:
+        raise CommandError(
+            f"--model {options.model} takes numbers only, but {categorical[0]!r} holds "
+            "categories. Choose --model boosting or forest, or pass --drop for such columns."
+        )
+    given = _parameters(options.parameters, known, name)
+    model.set_params(**{k: v for k, v in settings.items() if k in known} | given)
+    stops = "early_stopping" in known and "early_stopping" not in given
+    if stops and not _can_hold_out(y, is_classes):
+        model.set_params(early_stopping=False, n_estimators=given.get("n_estimators", 100))
+    text = f", {len(categorical)} of them categorical" if categorical else ""
+    print(f"Training {name} on {len(y):,} rows and {X.shape[1]} features{text} ...", flush=True)
+    print("(The first fit on a machine compiles kernels, which can take a minute.)", flush=True)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        model.fit(X, y, sample_weight=weights)
+    trees = f", {model.forest_.n_trees:,} trees" if hasattr(model, "forest_") else ""
+    print(f"Trained in {time.perf_counter() - start:.1f} s{trees}.")
+    return model
+
+
+def _can_hold_out(y: np.ndarray, is_classes: bool) -> bool:
+    """Whether there are enough rows to hold some out for early stopping."""
+    fewest = np.unique(y, return_counts=True)[1].min() if is_classes else len(y)
+    return len(y) >= FEWEST_FOR_STOPPING and fewest >= 2
+
+
+def _parameters(given: list[str], known: dict[str, Any], estimator: str) -> dict[str, Any]:
+    parameters = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise CommandError(f"--set must be NAME=VALUE, got {text!r}.")
+        if name not in known:
+            raise CommandError(
+                f"--set {name}: {estimator} has no such parameter, but these: "
+                f"{', '.join(sorted(known))}."
+            )
+        try:
+            parameters[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            parameters[name] = value
+    return parameters
+
+
+def _evaluate(model: Any, train: Any, test: Any, is_classes: bool) -> None:
+    """Print how good the model is on held-out rows, beside the best constant."""
+    y_train, weights = train[1], train[2]
+    rows = (
+        _class_scores(model, y_train, weights, test)
+        if is_classes
+        else (_number_scores(model, y_train, weights, test))
+    )
+    baseline = "most frequent class" if is_classes else "mean of the target"
+    print(f"\n{f'On {len(test[1]):,} held-out rows':<28}{'model':>12}{baseline:>22}")
+    for name, value, constant in rows:
+        print(f"  {name:<26}{value:>12.4g}{constant:>22.4g}")
+
+
+def _class_scores(
+    model: Any, y_train: np.ndarray, weights: Any, test: Any
+) -> list[tuple[str, float, float]]:
+    X, y, w = test
+    classes = model.classes_
+    shares = np.bincount(np.searchsorted(classes, y_train), weights, len(classes))
+    shares = shares / shares.sum()
+    constant = np.full(len(y), classes[shares.argmax()])
+    rows = [
+        ("accuracy", *(metrics.accuracy_score(y, p, sample_weight=w)
+                       for p in (model.predict(X), constant))),
+    ]  # fmt: skip
+    if not np.isin(y, classes).all():
+        return rows
+    probabilities = model.predict_proba(X)
+    prior = np.broadcast_to(shares, probabilities.shape)
+    losses = (
+        metrics.log_loss(y, p, labels=classes, sample_weight=w) for p in (probabilities, prior)
+    )
+    rows.append(("log loss", *losses))
+    if len(classes) == 2 and len(np.unique(y)) == 2:
+        auc = metrics.roc_auc_score(y == classes[1], probabilities[:, 1], sample_weight=w)
+        rows.append(("area under the ROC curve", auc, 0.5))
+    return rows
+
+
+def _number_scores(
+    model: Any, y_train: np.ndarray, weights: Any, test: Any
+) -> list[tuple[str, float, float]]:
+    X, y, w = test
+    both = model.predict(X), np.full(len(y), np.average(y_train, weights=weights))
+    scores = {
+        "root mean squared error": metrics.root_mean_squared_error,
+        "mean absolute error": metrics.mean_absolute_error,
+        "R²": metrics.r2_score,
+    }
+    return [(name, *(s(y, p, sample_weight=w) for p in both)) for name, s in scores.items()]
+
+
+def _save(model: Any, options: argparse.Namespace) -> None:
+    path = Path(options.output or Path(options.data).with_suffix(".gpuens"))
+    gpuens.save(model, path)
+    importances = model.feature_importances_
+    order = np.argsort(-importances, kind="stable")[:SHOWN]
+    print("\nMost important features")
+    for i in order[importances[order] > 0]:
+        bar = "█" * max(1, round(30 * importances[i] / importances[order[0]]))
+        print(f"  {str(model.feature_names_in_[i])[:24]:<26}{importances[i]:>7.3f}  {bar}")
+    print(f"\nSaved the model to {path}")
+    if find_spec("matplotlib") is None:
+        print("For a picture of the importances: pip install 'gpuens[viz]'")
+    else:
+        picture = path.with_name(f"{path.stem}-importances.png")
+        _draw(model, picture)
+        print(f"Saved a picture of the importances to {picture}")
+    print(f"Next: python -m gpuens predict {path} NEW_DATA.csv")
+
+
+def _draw(model: Any, path: Path) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from ..plotting import FeatureImportancesDisplay
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    FeatureImportancesDisplay.from_estimator(model, ax=figure.subplots())
+    figure.savefig(path, dpi=120)
