@@ -19,7 +19,8 @@ GPUENS = (
     "boosting diversity",
     "stagewise inspection saving memory_plans warming_up",
     "bias_variance plotting",
-    "gallery demo command __main__",
+    "gallery demo command",
+    "__init__ __main__",
 )
 """The rooms of ``gpuens``, a floor a line, from the bottom: each imports from lower floors only."""
 KERNELS = (
