@@ -22,9 +22,6 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .bagging.bagging import BaggingClassifier as BaggingClassifier
     from .bagging.bagging import BaggingRegressor as BaggingRegressor
     from .boosting.classifier import GradientBoostingClassifier as GradientBoostingClassifier
-    from .boosting.many_fits import GridSearchCV as GridSearchCV
-    from .boosting.many_fits import RandomizedSearchCV as RandomizedSearchCV
-    from .boosting.many_fits import fit_many as fit_many
     from .boosting.regressor import GradientBoostingRegressor as GradientBoostingRegressor
     from .combining.stacking import StackingClassifier as StackingClassifier
     from .combining.stacking import StackingRegressor as StackingRegressor
@@ -40,6 +37,9 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .forests.forests import RandomForestRegressor as RandomForestRegressor
     from .forests.isolation import IsolationForest as IsolationForest
     from .forests.quantile import QuantileForestRegressor as QuantileForestRegressor
+    from .many_fits import GridSearchCV as GridSearchCV
+    from .many_fits import RandomizedSearchCV as RandomizedSearchCV
+    from .many_fits import fit_many as fit_many
     from .memory_plans import memory_plan as memory_plan
     from .saving import load as load
     from .saving import save as save
@@ -66,12 +66,12 @@ _HOME = {
     "ExtraTreesRegressor": "forests.forests",
     "GradientBoostingClassifier": "boosting.classifier",
     "GradientBoostingRegressor": "boosting.regressor",
-    "GridSearchCV": "boosting.many_fits",
+    "GridSearchCV": "many_fits",
     "IsolationForest": "forests.isolation",
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",
     "RandomForestRegressor": "forests.forests",
-    "RandomizedSearchCV": "boosting.many_fits",
+    "RandomizedSearchCV": "many_fits",
     "StackingClassifier": "combining.stacking",
     "StackingRegressor": "combining.stacking",
     "StagewiseClassifier": "stagewise.classifier",
@@ -81,7 +81,7 @@ _HOME = {
     "VotingRegressor": "combining.voting",
     "export_graphviz": "forest.export",
     "export_text": "forest.export",
-    "fit_many": "boosting.many_fits",
+    "fit_many": "many_fits",
     "load": "saving",
     "memory_plan": "memory_plans",
     "plot_tree": "forest.export",

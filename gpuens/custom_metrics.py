@@ -11,7 +11,7 @@ import numpy as np
 
 from .kernels.scalars import losses as formulas
 from .kernels.scalars.primitives import formula
-from .losses.custom_functions import check_function, compiled
+from .losses.custom import check_function, compiled
 
 PAIR = ("y", "score")
 

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import class_factors, read_labels
-from ..losses import OF_CLASSES, Exponential, Loss
+from ..losses import Exponential, Loss
+from ..losses.names import OF_CLASSES
 from .estimator import BoostingEstimator
 
 

@@ -20,16 +20,14 @@ from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_row
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..losses import Loss, loss_of
-from .builder import ForestBuilder
 from .categories import fit_binner
-from .constraints import feature_rules
-from .growth import Grower, RoundSettings, TrainingRows
-from .learning_rates import schedule_of
 from .loop import BoostingResult, Evaluation, boost
 from .memory import boosting_plan
 from .metrics import metrics_for
-from .parameters import check_parameters, growth_params
+from .parameters import check_parameters, feature_rules, growth_params, schedule_of
+from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
+from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37

@@ -13,9 +13,8 @@ from ..callbacks import Callback, Evaluations, TrainingState
 from ..estimators.validation import EarlyStopping
 from ..forest.forest import Forest
 from ..numerics.weighted import Later
-from .builder import ForestBuilder
-from .growth import Grower, TrainingRows
-from .rounds import GrownRound
+from .round import Grower, TrainingRows
+from .trees import ForestBuilder, GrownRound
 
 FRAMES_BELOW_FIT = 5
 """Calls between ``fit`` and a warning in ``boost``, so that it shows the user's line."""

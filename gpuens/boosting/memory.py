@@ -17,8 +17,8 @@ from ..devices.placement import Device
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS
-from .growth import batch_size
 from .parameters import growth_params
+from .round import batch_size
 
 SCRATCH_NODE_BYTES = 72
 """Of a growing node, beside its record: what a round works on."""

@@ -12,9 +12,9 @@ from sklearn.metrics import get_scorer
 from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
 from ..losses import Loss
-from ..losses.arrays import rows_first
+from ..losses.custom import rows_first
 from ..numerics.weighted import Later
-from .growth import TrainingRows
+from .round import TrainingRows
 
 
 class Metric(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -10,14 +10,17 @@ import numpy as np
 from sklearn.metrics import get_scorer_names
 
 from ..custom_metrics import ArrayMetric, CustomMetric
-from ..estimators.parameters import check_callbacks, is_bool, threads_of
-from ..kernels.growth.params import UNLIMITED, GrowthParams
+from ..estimators.parameters import check_callbacks, is_bool, monotone_constraints, threads_of
+from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
-from .learning_rates import schedule_of
 from .sampling import SCHEMES
 
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
 """How many features may meet on a path by the name of a constraint."""
+
+
+Schedule = Callable[[int], float]
+"""The rate of a round; rounds are counted from 0."""
 
 
 class _Range:
@@ -185,3 +188,165 @@ def most_path_features(interaction_cst: Any) -> int:
             f"features, got {interaction_cst!r}."
         )
     return UNLIMITED
+
+
+def _is_rate(value: Any) -> bool:
+    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return number and 0 < float(value) < np.inf
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+
+
+def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
+    """Read the parameter.
+
+    Parameters
+    ----------
+    learning_rate : float, sequence of float, or callable
+    n_rounds : int
+        Rounds that a sequence must have a rate for.
+
+    Returns
+    -------
+    Schedule
+        Raises ValueError if a callable gives anything but a finite number > 0.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter, what it got and what it wants.
+    """
+    if _is_rate(learning_rate):
+        return lambda index: float(learning_rate)
+    if _is_sequence(learning_rate):
+        return _from_sequence(learning_rate, n_rounds)
+    if not callable(learning_rate) or isinstance(learning_rate, type):
+        raise ValueError(
+            "learning_rate must be a finite number > 0, a sequence of these, or a function "
+            f"(round from 0) -> rate, got {learning_rate!r}."
+        )
+
+    def rate(index: int) -> float:
+        value = learning_rate(index)
+        if not _is_rate(value):
+            raise ValueError(
+                f"learning_rate({index}) must be a finite number > 0, got {value!r}; the function "
+                "is called with the number of rounds that are done."
+            )
+        return float(value)
+
+    return rate
+
+
+def _from_sequence(rates: Any, n_rounds: int) -> Schedule:
+    for index, value in enumerate(rates):
+        if not _is_rate(value):
+            raise ValueError(f"learning_rate[{index}] must be a finite number > 0, got {value!r}.")
+    if len(rates) < n_rounds:
+        raise ValueError(
+            f"learning_rate must have a rate for each of the n_estimators={n_rounds} rounds, got "
+            f"{len(rates)}. Lengthen it, or lower n_estimators."
+        )
+    fixed = [float(value) for value in rates]
+    return lambda index: fixed[index]
+
+
+class _NoFeatureError(ValueError):
+    """What should name a feature is no position and no name."""
+
+
+def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) -> FeatureRules:
+    """Read ``monotonic_cst`` and ``interaction_cst`` of an estimator that has read X.
+
+    Parameters
+    ----------
+    estimator : object
+        Has the parameters, and ``feature_names_in_`` where X had names.
+    is_categorical : bool, shape (n_features,)
+    n_classes : int
+        0 for a regression.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the parameter, what it got and what it wants.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    names = None if names is None else list(map(str, names))
+    n_features = is_categorical.size
+    monotone = monotone_constraints(
+        _by_position(estimator.monotonic_cst, names, n_features),
+        is_categorical,
+        (n_classes,) if n_classes else (),
+        1,
+    )
+    try:
+        groups = _groups(estimator.interaction_cst, names, n_features)
+    except _NoFeatureError as error:
+        raise ValueError(
+            "Interaction constraints must consist of integer indices in [0, n_features - 1] = "
+            f"[0, {n_features - 1}], specifying the position of features, or of names: {error}"
+        ) from error
+    return FeatureRules(monotone, groups, is_categorical)
+
+
+def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:
+    """The constraints in the order of the features, if they are given by name."""
+    if not isinstance(monotonic_cst, Mapping):
+        return monotonic_cst
+    positions = [_position(name, "monotonic_cst", names, n_features) for name in monotonic_cst]
+    if any(not isinstance(name, str) for name in monotonic_cst):
+        raise ValueError(
+            f"monotonic_cst as a dict must have names of X's columns as keys, got "
+            f"{monotonic_cst!r}. Pass a list with -1, 0 or 1 for each feature instead."
+        )
+    constraints = np.zeros(n_features, object)
+    constraints[positions] = list(monotonic_cst.values())
+    return constraints.tolist()
+
+
+def _position(feature: Any, parameter: str, names: list[str] | None, n_features: int) -> int:
+    if isinstance(feature, Integral) and not isinstance(feature, (bool, np.bool_)):
+        if 0 <= int(feature) < n_features:
+            return int(feature)
+        raise _NoFeatureError(
+            f"{parameter} must name features from 0 to {n_features - 1}, for X has {n_features} "
+            f"features, got {feature!r}."
+        )
+    if isinstance(feature, str):
+        if names is None:
+            raise ValueError(
+                f"{parameter} names the feature {feature!r}, but X has no column names. Pass "
+                "positions, or a data frame."
+            )
+        if feature in names:
+            return names.index(feature)
+        raise ValueError(
+            f"{parameter} names a column that X does not have: {feature!r}. Its columns are "
+            f"{', '.join(map(repr, names[:20]))}{', ...' if len(names) > 20 else ''}."
+        )
+    raise _NoFeatureError(
+        f"{parameter} must name features by position or by name, got {feature!r}."
+    )
+
+
+def _groups(
+    interaction_cst: Any, names: list[str] | None, n_features: int
+) -> tuple[tuple[int, ...], ...]:
+    """Groups of positions, ascending; the features of no group are a group of their own."""
+    if interaction_cst is None or isinstance(interaction_cst, str):
+        return ()
+    groups = []
+    for group in interaction_cst:
+        if isinstance(group, (str, Mapping)) or not isinstance(group, Collection):
+            raise ValueError(
+                "Interaction constraints must be a sequence of tuples or lists: interaction_cst "
+                "must be None, 'pairwise', 'no_interactions' or a list of sets of features; one "
+                f"of its entries is {group!r}."
+            )
+        positions = {_position(f, "interaction_cst", names, n_features) for f in group}
+        groups.append(tuple(sorted(positions)))
+    rest = set(range(n_features)).difference(*groups)
+    return tuple(group for group in (*groups, tuple(sorted(rest))) if group)

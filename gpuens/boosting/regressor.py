@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import columns_of, read_target
-from ..losses import OF_NUMBERS, OF_POSITIVE_NUMBERS, Loss
+from ..losses import Loss
+from ..losses.names import OF_NUMBERS, OF_POSITIVE_NUMBERS
 from .estimator import BoostingEstimator
 
 

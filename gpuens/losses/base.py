@@ -20,7 +20,7 @@ from ..kernels.runtime.dtypes import NodeValues, Totals, Update
 from ..kernels.statistics.gradients import gradients
 from ..kernels.statistics.row_values import row_values
 from ..numerics.weighted import Later, mean_later
-from .leaf_values import LeafRows
+from .leaves import LeafRows
 
 Self = TypeVar("Self", bound="Loss")
 

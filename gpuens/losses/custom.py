@@ -1,20 +1,112 @@
-"""Losses from functions of single numbers."""
+"""Losses from a user's functions, of single numbers or of whole arrays."""
 
 from __future__ import annotations
 
 import functools
+import inspect
+import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numba import types
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
 
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
+from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
+from ..kernels.statistics.gradients import gradients
 from ..kernels.statistics.row_values import row_values
-from .custom_functions import check_function, compiled, named
-from .functions import PAIR, Function, FunctionLoss
+from ..numerics.minimise import minimise
+from ..numerics.weighted import Later, mean_later, ordered_sum
+from .base import Loss
+from .classes import OneAgainstTheRest
+
+LARGEST_CONSTANT = 1e30
+PAIR = ("y", "score")
+Function = Callable[..., Any]
+
+
+class FunctionLoss(OneAgainstTheRest):
+    """What losses of numbers or classes from a user's functions have in common."""
+
+    name: ClassVar[str] = "custom"
+    checks_rows: ClassVar[bool] = True
+    reads_raw: ClassVar[bool] = True
+    start: float | None
+    inverse_link: Function | None
+    of_classes: bool = False
+
+    def for_targets(self, n_targets: int) -> FunctionLoss:
+        return self._with(n_outputs=n_targets)
+
+    def for_classes(self, n_classes: int) -> Loss:
+        return self._with(n_outputs=1 if n_classes == 2 else n_classes, of_classes=True)
+
+    def targets(self, y: Any, k: int, device: Device) -> Any:
+        if self.of_classes:
+            return super().targets(y, k, device)
+        return y if y.ndim == 1 else y[k]
+
+    def _terms(self) -> int:
+        return 1 if self.of_classes else self.n_outputs
+
+    def check_start(self) -> None:
+        if self.start is None:
+            return
+        if not isinstance(self.start, numbers.Real) or not np.isfinite(float(self.start)):
+            raise ValueError(f"start must be None or a finite number, got {self.start!r}.")
+
+    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+        """The constants at which the gradients sum to zero, found one after another; zero for
+        more than two classes, whose constants may depend on each other."""
+        base = np.full(self.n_outputs, 0.0 if self.start is None else float(self.start))
+        if self.start is not None or (self.coupled_classes and self.n_outputs > 1):
+            return base
+        n = y.shape[-1]
+        g, h = (device.xp.empty(n, dtype=np.float32) for _ in range(2))
+        for k in range(self.n_outputs):
+
+            def slope(constant: float, k: int = k) -> tuple[float, float]:
+                base[k] = constant
+                raw = device.xp.zeros((self.n_outputs, n)) + device.asarray(base)[:, None]
+                target, shared = self.targets(y, k, device), self.shared(y, raw, device)
+                totals = self.gradients(k, target, raw[k], shared, weight, g, h)
+                if constant == 0.0:
+                    where = "the score 0, where the best constant is searched from"
+                    self.check_gradients(totals, g, h, target, raw[k], where)
+                total = ordered_sum(g.astype(np.float64), device)
+                return total, totals.sum_h if self.has_hessian else 0.0
+
+            base[k] = minimise(slope, LARGEST_CONSTANT)
+        return base
+
+    @property
+    def coupled_classes(self) -> bool:
+        """Whether the gradients of a class depend on the other classes' scores."""
+        return self.coupled and self.of_classes
+
+    def check_gradients(
+        self, totals: Totals, g: Any, h: Any, target: Any, raw: Any, where: str
+    ) -> None:
+        finite = (abs(g) < np.inf) & (h >= 0) & (h < np.inf)
+        if bool(finite.all()):
+            super().check_gradients(totals, g, h, target, raw, where)
+            return
+        row = int((~finite).argmax())
+        which, value = ("gradient", float(g[row]))
+        if np.isfinite(value):
+            which, value = ("hessian", float(h[row]))
+        raise ValueError(
+            f"The {which} of loss={self!r} is {value} in row {row} of the training rows, with "
+            f"y={float(target[row])} and score={float(raw[row])} (times the weight, in float32; "
+            f"{where}). Gradients must be finite and hessians finite and not negative: change "
+            "the function, or lower learning_rate."
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,3 +242,204 @@ def _link_of(inverse_link: Function) -> type:
         return np.float64(function(f))
 
     return formulas.custom(prediction, None)
+
+
+@dataclass(frozen=True, repr=False)
+class ArrayLoss(FunctionLoss):
+    """A loss from functions of whole arrays, as in XGBoost and LightGBM.
+
+    They are called with arrays of the library that the work is done in: NumPy on the CPU, CuPy
+    on a GPU. ``y`` has shape (n_rows,), or (n_rows, n_targets) where there are several targets;
+    classes are numbers from 0, in float64. ``score``, the raw prediction, has shape (n_rows,), or
+    (n_rows, n_outputs) where there are several targets or more than two classes. The model is
+    the same everywhere as far as the functions' results are.
+
+    Parameters
+    ----------
+    objective : function (y, score) -> (gradient, hessian)
+        Arrays of the shape of ``score``, of any library; without sample weights, which are
+        multiplied in afterwards. Hessians are not negative.
+    value : function (y, score) -> array of shape (n_rows,), default=None
+        The loss of every row, for the metric "loss".
+    inverse_link : function (score) -> predictions, default=None
+        None: the scores; for classes, logistic or softmax probabilities. For two classes it
+        gives the probability of the second one.
+    start : float, default=None
+        The raw prediction before the first tree. None: the best constant, and 0 for more than
+        two classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuens import GradientBoostingRegressor
+    >>> def squared(y, score):
+    ...     return score - y, np.ones_like(y)
+    >>> X = np.arange(100.0)[:, None]
+    >>> GradientBoostingRegressor(loss=squared).fit(X, X[:, 0]).score(X, X[:, 0]) > 0.99
+    True
+    """
+
+    objective: Function
+    value: Function | None = None
+    inverse_link: Function | None = None
+    start: float | None = None
+
+    coupled: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_function(self.objective, PAIR, "objective")
+        if self.value is not None:
+            check_function(self.value, PAIR, "value")
+        if self.inverse_link is not None:
+            check_function(self.inverse_link, PAIR[1:], "inverse_link")
+        self.check_start()
+
+    def __repr__(self) -> str:
+        return f"ArrayLoss({named(objective=self.objective, value=self.value)})"
+
+    def formula(self, k: int) -> Any:
+        return formulas.Given()
+
+    def shared(self, y: Any, raw: Any, device: Device) -> Any:
+        """Gradients and hessians of all outputs, float64 of shape (2, n_outputs, n_rows)."""
+        score = rows_first(raw)
+        results = self.objective(rows_first(y), score)
+        if not isinstance(results, (tuple, list)) or len(results) != 2:
+            raise ValueError(
+                f"objective of {self!r} must return (gradient, hessian), got "
+                f"{type(results).__name__}."
+            )
+        both = device.xp.empty((2, *raw.shape))
+        for into, result, what in zip(both, results, ("gradient", "hessian"), strict=True):
+            array = device.asarray(result, np.float64)
+            if array.shape != score.shape:
+                raise ValueError(
+                    f"objective of {self!r} must return a {what} of the shape of score, "
+                    f"{score.shape}, got {array.shape}."
+                )
+            into[...] = array.T
+        return both
+
+    def gradients(
+        self,
+        k: int,
+        target: Any,
+        raw: Any,
+        shared: Any,
+        weight: Any,
+        g: Any,
+        h: Any,
+        update: Update | None = None,
+    ) -> Totals:
+        """``shared`` holds them already, so that an update would come too late."""
+        return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
+
+    def mean_later(self, y: Any, raw: Any, weight: Any, device: Device) -> Later:
+        if self.value is None:
+            raise ValueError(
+                f"loss={self!r} has no value to compute the metric 'loss' from: pass "
+                "ArrayLoss(objective, value=...), or another metric as scoring."
+            )
+        values = device.asarray(self.value(rows_first(y), rows_first(raw)), np.float64)
+        if values.shape != raw.shape[1:]:
+            raise ValueError(
+                f"value of {self!r} must return one number a row, an array of shape "
+                f"{raw.shape[1:]}, got {values.shape}."
+            )
+        return mean_later(values, weight, device)
+
+    def predict(self, raw: Any, device: Device) -> Any:
+        if self.inverse_link is None:
+            return probabilities(raw) if self.of_classes else rows_first(raw)
+        result = device.asarray(self.inverse_link(rows_first(raw)), np.float64)
+        if self.of_classes and self.n_outputs == 1 and result.ndim == 1:
+            return device.xp.stack([1.0 - result, result], axis=1)
+        return result
+
+
+def rows_first(array: Any) -> Any:
+    """A copy of an array (n_outputs, n_rows) or (n_rows,) with rows first; one output is none."""
+    if array.ndim == 2:
+        array = array[0] if array.shape[0] == 1 else array.T
+    return array.copy()
+
+
+def check_function(function: Any, arguments: tuple[str, ...], name: str) -> None:
+    """Refuse what cannot be called with so many arguments.
+
+    Raises
+    ------
+    TypeError
+        Names the function, its signature and the one that is wanted.
+    """
+    wanted = f"{name}({', '.join(arguments)})"
+    if not callable(function):
+        raise TypeError(f"{name} must be a function {wanted}, got {function!r}.")
+    try:
+        signature = inspect.signature(_python(function))
+    except ValueError:  # a built-in function that does not tell
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{name} must be a function {wanted}, got {_name(function)}{signature}."
+        ) from error
+
+
+def compiled(function: Any, arguments: tuple[str, ...], name: str) -> Any:
+    """A scalar function as CPU kernels and CUDA kernels call it.
+
+    Parameters
+    ----------
+    function : function of numbers
+        As Numba compiles it; or one that Numba's ``njit`` made.
+    arguments : tuple of str
+        What it takes: float64 each.
+    name : str
+        What it is called in errors.
+
+    Raises
+    ------
+    TypeError
+        It takes other arguments, Numba cannot compile it, or its result is no number.
+    """
+    check_function(function, arguments, name)
+    if not (inspect.isfunction(function) or isinstance(function, Dispatcher)):
+        raise TypeError(
+            f"{name} must be a Python function, which Numba can compile, got {function!r}."
+        )
+    return _compiled(function, len(arguments), name)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(function: Any, n_arguments: int, name: str) -> Any:
+    dispatcher = function if isinstance(function, Dispatcher) else formula(function)
+    signature = (types.float64,) * n_arguments
+    try:
+        dispatcher.compile(signature)
+    except NumbaError as error:
+        reason = " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        raise TypeError(
+            f"{name}={_name(function)} cannot be compiled by Numba: write it as a function of "
+            "single numbers, without arrays or objects, or pass an array function. Numba says: "
+            f"{reason}"
+        ) from error
+    result = dispatcher.overloads[signature].signature.return_type
+    if not isinstance(result, (types.Integer, types.Float, types.Boolean)):
+        raise TypeError(f"{name}={_name(function)} must return a number, got {result}.")
+    return dispatcher
+
+
+def _python(function: Any) -> Callable[..., Any]:
+    return function.py_func if isinstance(function, Dispatcher) else function
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def named(**functions: Any) -> str:
+    """``a=f, b=g`` of functions, for representations; leaves out None."""
+    given = (f"{key}={_name(value)}" for key, value in functions.items() if value is not None)
+    return ", ".join(given)

@@ -18,8 +18,7 @@ from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import classes as loss_classes
-from ..losses import location as loss_location
-from ..losses import positive as loss_positive
+from ..losses import regression as loss_regression
 from ..losses.base import Loss
 from ..members.samples import SamplingPlan
 
@@ -240,7 +239,7 @@ def own_estimator(name: str) -> Any:
 
 LOSSES: dict[str, type[Loss]] = {
     name: value
-    for module in (loss_classes, loss_location, loss_positive)
+    for module in (loss_classes, loss_regression)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Loss) and value.__module__ == module.__name__
 }

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
-from ..boosting.learning_rates import schedule_of
+from ..boosting.parameters import schedule_of
 from ..callbacks import ProgressBar
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure

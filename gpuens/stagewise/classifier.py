@@ -14,7 +14,8 @@ from ..adaboost.members import labels_of
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import documented
 from ..inputs.targets import read_labels
-from ..losses import OF_CLASSES, Exponential, Loss
+from ..losses import Exponential, Loss
+from ..losses.names import OF_CLASSES
 from .base import Stagewise
 from .parameters import STAGEWISE
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from ..boosting.learning_rates import schedule_of
+from ..boosting.parameters import schedule_of
 from ..estimators.parameters import (
     check_callbacks,
     is_bool,

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boosting.learning_rates import Schedule
 from ..boosting.loop import Evaluation, Watch
+from ..boosting.parameters import Schedule
 from ..callbacks import Callback, Evaluations, TrainingState
 from ..estimators.validation import EarlyStopping
 from ..losses import Loss

@@ -15,8 +15,9 @@ from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.reference.rows import gradient_of_rows
 from ..kernels.statistics.row_values import row_values
-from ..losses import OF_POSITIVE_NUMBERS, ArrayLoss, Loss
+from ..losses import ArrayLoss, Loss
 from ..losses.base import RegressionLoss
+from ..losses.names import OF_POSITIVE_NUMBERS
 from ..numerics.minimise import minimise
 from ..numerics.weighted import ordered_sum
 

@@ -14,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import r2_score
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting.constraints import bound_values
+from gpuens.boosting.trees import bound_values
 from gpuens.kernels.growth.grow import GrownTrees
 from gpuens.kernels.runtime.dispatch import Implementation, using
 

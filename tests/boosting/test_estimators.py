@@ -472,7 +472,8 @@ class TestTools:
         program = """
 import multiprocessing, numpy as np
 from gpuens import GradientBoostingRegressor
-from gpuens.kernels.cpu import grow, team
+from gpuens.kernels.growth.cpu import grow
+from gpuens.kernels.runtime.cpu import team
 
 team.MIN_WORK_PER_THREAD = grow.MIN_CELLS_PER_THREAD = 1
 X = np.random.default_rng(0).normal(size=(500, 3))

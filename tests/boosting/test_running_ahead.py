@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import growth
-from gpuens.boosting.growth import Grower
+from gpuens.boosting import round as rounds
+from gpuens.boosting.round import Grower
 from gpuens.devices.placement import Device
 from gpuens.kernels.runtime.dtypes import Totals
 from gpuens.numerics import sampling
@@ -141,7 +141,7 @@ def test_rows_with_a_weight_are_looked_for_once(monkeypatch):
     """Where they are looked for, a GPU is waited for."""
     calls = []
     monkeypatch.setattr(
-        growth, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
+        rounds, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
     )
     for settings in ({}, {"sampling": "goss", "learning_rate": 0.5, "n_estimators": 2}):
         model = trained(0, settings, "weights", Watcher())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,10 @@ from ..kernels.statistics.add_leaf_values import add_leaf_values
 from ..kernels.statistics.quantise import quantise
 from ..kernels.statistics.scaling import scales_for
 from ..losses import Loss
-from ..losses.leaf_values import LeafRows
+from ..losses.leaves import LeafRows
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import whole_weights
-from .constraints import bound_values
-from .learning_rates import Schedule
-from .line_search import OutputTree, find_steps
-from .rounds import GrownRound, StartedBatch, StartedRound
+from .parameters import Schedule
 from .sampling import (
     Sample,
     Sampling,
@@ -39,6 +36,7 @@ from .sampling import (
     mvs_chances,
     scale_statistics,
 )
+from .trees import GrownRound, OutputTree, bound_values, find_steps
 
 BATCH_RECORDS = 2_000_000
 """Records that the trees of one batch may have together on the CPU: more would not be in its
@@ -86,6 +84,41 @@ class RoundSettings:
     seed: int
     line_search: bool = False
     rules: FeatureRules = NO_RULES
+
+
+class StartedBatch(NamedTuple):
+    """Trees that may still be growing, for some of the outputs."""
+
+    outputs: range
+    totals: Sequence[Totals]
+    trees: GrownTrees
+
+
+@dataclass
+class StartedRound:
+    """A round whose trees are growing.
+
+    ``unchecked`` are the totals of gradients that were not known yet; ``searching`` says whether
+    a line search will follow; ``where`` names the round in messages.
+    """
+
+    index: int
+    loss: Loss
+    shared: Any
+    sample: Sample
+    searching: bool
+    unchecked: list[Totals] = field(default_factory=list)
+    batch: StartedBatch = field(init=False)
+
+    @property
+    def where(self) -> str:
+        return f"round {self.index + 1}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the host waits for the gradients anyway, or must look at every one of them."""
+        weighs = self.sample.factor.size > 0
+        return weighs or self.searching or self.loss.exact_leaves or self.loss.checks_rows
 
 
 class Grower:

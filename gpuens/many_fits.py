@@ -19,8 +19,8 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing
 
-from ..devices.placement import same_place
-from ..estimators.parameters import threads_of
+from .devices.placement import same_place
+from .estimators.parameters import threads_of
 
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""

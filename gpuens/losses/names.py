@@ -1,0 +1,48 @@
+"""The names that the parameter ``loss`` may have, and reading it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Loss
+from .classes import Exponential, Focal, LogLoss
+from .custom import ArrayLoss
+from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+
+OF_POSITIVE_NUMBERS: tuple[type[Loss], ...] = (Poisson, Gamma, Tweedie)
+OF_NUMBERS = (SquaredError, AbsoluteError, Huber, Quantile, *OF_POSITIVE_NUMBERS)
+OF_CLASSES: tuple[type[Loss], ...] = (LogLoss, Exponential, Focal)
+
+
+def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> Loss:
+    """Read the parameter ``loss``.
+
+    Parameters
+    ----------
+    value : str, Loss or function (y, score) -> (gradient, hessian)
+    known : tuple of classes
+        What names stand for.
+    quantile : float or sequence of float
+        The parameter ``quantile``.
+
+    Raises
+    ------
+    ValueError
+        Names the parameter, what it got and what it wants.
+    """
+    if isinstance(value, Loss):
+        return value
+    if isinstance(value, str):
+        for cls in known:
+            if value == cls.name:
+                return Quantile(quantile) if cls is Quantile else cls()
+    elif callable(value) and not isinstance(value, type):
+        try:
+            return ArrayLoss(value)
+        except TypeError as error:
+            raise ValueError(
+                "loss must be a name, a loss of gpuens.losses, or a function of two arrays "
+                f"(y, score) -> (gradient, hessian), got {value!r}."
+            ) from error
+    names = " or ".join(repr(cls.name) for cls in known)
+    raise ValueError(f"loss must be {names}, a loss of gpuens.losses or a function, got {value!r}.")
