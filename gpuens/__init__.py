@@ -54,8 +54,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
 __version__ = "0.1.0"
 
 _HOME = {
-    "AdaBoostClassifier": "adaboost.classifier",
-    "AdaBoostRegressor": "adaboost.regressor",
+    "AdaBoostClassifier": "adaboost.estimators",
+    "AdaBoostRegressor": "adaboost.estimators",
     "BaggingClassifier": "bagging.bagging",
     "BaggingRegressor": "bagging.bagging",
     "DecisionTreeClassifier": "trees.trees",
@@ -74,8 +74,8 @@ _HOME = {
     "RandomizedSearchCV": "many_fits",
     "StackingClassifier": "combining.stacking",
     "StackingRegressor": "combining.stacking",
-    "StagewiseClassifier": "stagewise.classifier",
-    "StagewiseRegressor": "stagewise.regressor",
+    "StagewiseClassifier": "stagewise.estimators",
+    "StagewiseRegressor": "stagewise.estimators",
     "ThreeLearnerBoostingClassifier": "adaboost.three_learner",
     "VotingClassifier": "combining.voting",
     "VotingRegressor": "combining.voting",

@@ -1,36 +1,34 @@
-"""What ``AdaBoostClassifier`` and ``AdaBoostRegressor`` share."""
+"""The base class of AdaBoost, and checks of its parameters."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier, is_regressor
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..callbacks import ProgressBar
 from ..devices.placement import Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
-from ..estimators.parameters import seed_of, threads_of
+from ..estimators.parameters import check_callbacks, is_bool, is_count, seed_of, threads_of
 from ..forest.forest import Forest
 from ..forest.structure import tree_importances
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags
-from .members import member_seeds, read_any
-from .parameters import check_adaboost_parameters
-from .rounds import Rounds, boost
-from .rules import Rule
-from .trees import are_trees, trees_of
-from .weights import RowWeights
+from .learners import are_trees, member_seeds, read_any, trees_of
+from .rounds import Rounds, RowWeights, Rule, boost
 
 ADABOOST = """Parameters
     ----------
@@ -306,3 +304,113 @@ def score_of(metric: Any, y: Any, predicted: Any, sample_weight: Any) -> float:
     """A metric of scikit-learn on arrays of any library."""
     weight = None if sample_weight is None else to_numpy(sample_weight)
     return float(metric(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+
+
+LOSSES = ("linear", "square", "exponential")
+
+_ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "n_estimators": ("an integer >= 1", lambda value: is_count(value, 1)),
+    "learning_rate": (
+        "a finite number > 0",
+        lambda value: isinstance(value, Real) and not is_bool(value) and 0 < float(value) < np.inf,
+    ),
+    "loss": (
+        "'linear', 'square' or 'exponential'",
+        lambda value: isinstance(value, str) and value in LOSSES,
+    ),
+    "max_bins": (
+        f"None or an integer from 2 to {MAX_BINS}",
+        lambda value: value is None or (is_count(value, 2) and int(value) <= MAX_BINS),
+    ),
+    "warm_start": ("True or False", is_bool),
+    "verbose": ("a bool or an integer >= 0", lambda value: is_bool(value) or is_count(value, 0)),
+}
+
+
+def check_adaboost_parameters(estimator: Any) -> None:
+    """Check the parameters that do not depend on data; ``device`` where it is resolved.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the parameter, what it got and what it wants.
+    """
+    parameters = estimator.get_params(deep=False)
+    for name, (wanted, is_allowed) in _ALLOWED.items():
+        if name in parameters and not is_allowed(parameters[name]):
+            raise ValueError(f"{name} must be {wanted}, got {parameters[name]!r}.")
+    check_base_estimator(parameters["estimator"])
+    check_callbacks(parameters["callbacks"])
+    threads_of(parameters["n_jobs"])
+
+
+def check_base_estimator(base: Any) -> None:
+    """Check that something is an estimator, or None.
+
+    Raises
+    ------
+    TypeError
+        Says what it lacks.
+    """
+    if base is None:
+        return
+    needed = ("fit", "predict", "get_params")
+    lacking = [name for name in needed if not callable(getattr(base, name, None))]
+    if lacking or isinstance(base, type):
+        raise TypeError(
+            "estimator must be None or an object with the methods fit, predict and get_params (a "
+            f"subclass of sklearn.base.BaseEstimator has the last one), got {base!r}."
+        )
+
+
+def check_classifier(base: Any) -> None:
+    """Check that boosting by weights can work with a base estimator.
+
+    Raises
+    ------
+    TypeError
+        It is a regressor.
+    ValueError
+        Its ``fit`` takes no weights.
+    """
+    check_not_regressor(base, "AdaBoostRegressor")
+    if not has_fit_parameter(base, "sample_weight"):
+        raise ValueError(
+            f"{type(base).__name__} doesn't support sample_weight, by which AdaBoost tells its "
+            "learners what to look at. Use an estimator whose fit takes sample_weight, or "
+            "BaggingClassifier, which does without."
+        )
+
+
+def check_not_regressor(base: Any, instead: str) -> None:
+    """Check that a base estimator is not one for numbers.
+
+    Raises
+    ------
+    TypeError
+        It is a regressor; ``instead`` is what takes these.
+    """
+    if _says(is_regressor, base):
+        raise TypeError(
+            f"estimator must be a classifier, got {base!r}, which predicts numbers. Use {instead}."
+        )
+
+
+def check_regressor(base: Any) -> None:
+    """Check that a base estimator is not one for classes.
+
+    Raises
+    ------
+    TypeError
+        It is a classifier.
+    """
+    if _says(is_classifier, base):
+        raise TypeError(
+            f"estimator must be a regressor, got {base!r}, which predicts classes. Use "
+            "AdaBoostClassifier."
+        )
+
+
+def _says(question: Callable[[Any], bool], base: Any) -> bool:
+    """An answer from an estimator's tags, which a user's own class may lack."""
+    return hasattr(base, "__sklearn_tags__") and question(base)

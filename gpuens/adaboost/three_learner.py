@@ -22,8 +22,8 @@ from ..inputs.targets import read_labels
 from ..members.fitting import device_for, input_tags
 from ..numerics.sampling import subset
 from ..trees.trees import DecisionTreeClassifier
-from .members import class_numbers, labels_of, new_member, read_any
-from .parameters import check_base_estimator, check_not_regressor
+from .base import check_base_estimator, check_not_regressor
+from .learners import class_numbers, labels_of, new_member, read_any
 
 MOST_DRAWS = 100
 """Random sets for the first learner, one of which must hold both classes."""

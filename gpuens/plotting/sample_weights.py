@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..adaboost.base import AdaBoost
-from ..adaboost.trees import are_trees
-from ..adaboost.weights import RowWeights
+from ..adaboost.learners import are_trees
+from ..adaboost.rounds import RowWeights
 from ..devices.placement import Device, to_numpy
 from ..inputs.targets import read_labels, read_sample_weight, read_target
 from ..members.fitting import device_for

@@ -28,9 +28,8 @@ from ..losses import ArrayLoss, Loss, loss_of
 from ..members.fitting import input_tags, read_features
 from ..members.rows import OWN_PACKAGE, Rows, home_of
 from ..trees.trees import DecisionTreeRegressor
-from .learners import StagewiseLearners, StagewiseRows, directions_of
 from .parameters import check_kinds, check_stagewise_parameters, check_weighted
-from .rounds import StagewiseResult, run_rounds
+from .rounds import StagewiseLearners, StagewiseResult, StagewiseRows, directions_of, run_rounds
 
 Finish = Callable[[Any, Device], Any]
 

@@ -1,4 +1,4 @@
-"""The loop of forward stagewise modelling: rounds, early stopping, callbacks, Ctrl-C."""
+"""The rounds of forward stagewise modelling: base learners fitted to negative gradients."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ..adaboost.learners import new_member
 from ..boosting.loop import Evaluation, Watch
 from ..boosting.parameters import Schedule
 from ..callbacks import Callback, Evaluations, TrainingState
+from ..devices.placement import Device, to_numpy
 from ..estimators.validation import EarlyStopping
 from ..losses import Loss
-from ..numerics.weighted import Later
-from .learners import StagewiseLearners, StagewiseRows, directions_of
+from ..members.rows import Rows, fit_one
+from ..numerics.sampling import draw_rows
+from ..numerics.weighted import Later, whole_weights
+from .steps import find_steps, negative_gradients
 
 FRAMES_BELOW_FIT = 4
 """Calls between ``fit`` and a warning in ``run_rounds``, so that it shows the user's line."""
@@ -153,3 +157,156 @@ def run_rounds(
     if stopping is not None and stopped in ("early stopping", "finished"):
         done = max(stopping.best_iteration, 1)
     return StagewiseResult(members, steps, rates, watch.evals).first(done, stopped)
+
+
+@dataclass
+class StagewiseRows:
+    """The rows of a training or validation set.
+
+    table : Rows
+        In the forms that base learners need.
+    y : float64, shape (n_rows,), on the device
+    weight : float64, shape (n_rows,) or (0,), on the device
+        Empty where every weight is 1.
+    raw : float64, shape (n_outputs, n_rows), on the device
+        Raw predictions of the rounds so far; updated.
+    """
+
+    table: Rows
+    y: Any
+    weight: Any
+    raw: Any
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a round adds: ``steps[k] * members[k]`` to output k.
+
+    members : list of fitted estimators, one an output
+    steps : list of float
+    directions : float64, shape (n_outputs, n_rows)
+        What the members predict for the training rows.
+    """
+
+    members: list[Any]
+    steps: list[float]
+    directions: Any
+
+    def add_to(self, rows: StagewiseRows, rate: float, directions: Any) -> None:
+        """Update raw predictions; ``directions`` are the members' predictions for the rows."""
+        for k, step in enumerate(self.steps):
+            rows.raw[k] = rows.raw[k] + (rate * step) * directions[k]
+
+
+@dataclass(frozen=True)
+class StagewiseLearners:
+    """How the base learners of a round are made.
+
+    Parameters
+    ----------
+    kinds : list of estimators
+        Not fitted.
+    cyclic : bool
+        Whether the kinds take turns; else the one with the lowest loss is taken.
+    line_search : bool
+        Whether steps are found by line search; else they are 1.
+    subsample : float
+    seed : int
+    device : Device
+    """
+
+    kinds: list[Any]
+    cyclic: bool
+    line_search: bool
+    subsample: float
+    seed: int
+    device: Device
+
+    def fit(self, t: int, loss: Loss, rows: StagewiseRows) -> Stage:
+        """The members of round t, counted from 0.
+
+        Raises
+        ------
+        ValueError
+            Gradients or predictions that are not finite.
+        """
+        device = self.device
+        n = rows.raw.shape[1]
+        sample = draw_rows(n, self.subsample, rows.y[:0], self.seed, t, device)
+        loss = loss.in_round(rows.y, rows.raw, whole_weights(rows.weight, device), sample, device)
+        residuals = negative_gradients(loss, rows.y, rows.raw, f"round {t + 1}", device)
+        drawn = rows
+        if sample.size:
+            weight = rows.weight[sample] if rows.weight.size else rows.weight
+            table = rows.table.part(to_numpy(sample))
+            raw = device.xp.ascontiguousarray(rows.raw[:, sample])
+            drawn = StagewiseRows(table, rows.y[sample], weight, raw)
+            residuals = residuals[:, sample]
+        chosen = [t % len(self.kinds)] if self.cyclic else list(range(len(self.kinds)))
+        best, least = None, np.inf
+        for kind in chosen:
+            members = self._fit_members(t, kind, drawn, residuals)
+            directions = directions_of(members, rows.table, device, checked=True)
+            own = device.xp.ascontiguousarray(directions[:, sample]) if sample.size else directions
+            steps = [1.0] * len(members)
+            if self.line_search:
+                steps = find_steps(loss, drawn.y, drawn.raw, own, drawn.weight, device)
+            stage = Stage(members, steps, directions)
+            if len(chosen) == 1:
+                return stage
+            after = drawn.raw + device.asarray(np.array(steps))[:, None] * own
+            value = loss.mean(drawn.y, after, drawn.weight, device)
+            if best is None or value < least:
+                best, least = stage, value
+        assert best is not None
+        return best
+
+    def _fit_members(self, t: int, kind: int, drawn: StagewiseRows, residuals: Any) -> list[Any]:
+        """A member for each output, fitted to its negative gradients."""
+        base, table, members = self.kinds[kind], drawn.table, []
+        for k, residual in enumerate(residuals):
+            number = (t * len(residuals) + k) * len(self.kinds) + kind
+            member = new_member(base, self.seed, number)
+            parameters = {}
+            if drawn.weight.size:
+                parameters["sample_weight"] = table.vector(member, drawn.weight)
+            y = table.vector(member, residual)
+            members.append(fit_one("sample_weight", member, table.table(member), y, parameters))
+        return members
+
+
+def directions_of(members: list[Any], table: Rows, device: Device, checked: bool = False) -> Any:
+    """What members predict.
+
+    Parameters
+    ----------
+    members : list of fitted estimators
+    table : Rows
+    device : Device
+    checked : bool
+        Whether to refuse NaN and infinity.
+
+    Returns
+    -------
+    float64, shape (n_members, n_rows), on the device
+
+    Raises
+    ------
+    ValueError
+        A member predicts something else than one (finite) number a row.
+    """
+    result = device.xp.empty((len(members), table.n))
+    for k, member in enumerate(members):
+        predicted = device.asarray(member.predict(table.table(member)), np.float64)
+        if predicted.size != table.n:
+            raise ValueError(
+                f"The base learner {member!r} must predict one number for each of the {table.n} "
+                f"rows, got an array of shape {tuple(predicted.shape)}."
+            )
+        if checked and not bool((abs(predicted) < np.inf).all()):
+            raise ValueError(
+                f"The base learner {member!r} predicts NaN or infinity for rows that it was "
+                "fitted on: change its parameters, or use another one."
+            )
+        result[k] = predicted.reshape(table.n)
+    return result

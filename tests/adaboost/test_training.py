@@ -25,8 +25,8 @@ from gpuens import (
     DecisionTreeRegressor,
     load,
 )
-from gpuens.adaboost.median import weighted_median
-from gpuens.adaboost.weights import GRID, LEAST, RowWeights
+from gpuens.adaboost.estimators import weighted_median
+from gpuens.adaboost.rounds import GRID, LEAST, RowWeights
 from gpuens.callbacks import Checkpoint, ProgressBar
 from gpuens.devices.placement import CPU
 from gpuens.trees.criteria import _integer_weights
@@ -394,7 +394,7 @@ class TestRowWeights:
 class TestMedian:
     @pytest.mark.parametrize("cells", [2**22, 7])
     def test_by_trying_all(self, cells, monkeypatch):
-        monkeypatch.setattr("gpuens.adaboost.median.CELLS_AT_ONCE", cells)
+        monkeypatch.setattr("gpuens.adaboost.estimators.CELLS_AT_ONCE", cells)
         rng = np.random.default_rng(0)
         predicted = rng.integers(0, 6, (50, 7)).astype(float)
         weights = rng.integers(0, 8, 7).astype(float)
