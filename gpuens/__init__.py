@@ -14,8 +14,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from . import inspection as inspection
     from . import losses as losses
     from . import plotting as plotting
-    from .adaboost.classifier import AdaBoostClassifier as AdaBoostClassifier
-    from .adaboost.regressor import AdaBoostRegressor as AdaBoostRegressor
+    from .adaboost.estimators import AdaBoostClassifier as AdaBoostClassifier
+    from .adaboost.estimators import AdaBoostRegressor as AdaBoostRegressor
     from .adaboost.three_learner import (
         ThreeLearnerBoostingClassifier as ThreeLearnerBoostingClassifier,
     )
@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .memory_plans import memory_plan as memory_plan
     from .saving import load as load
     from .saving import save as save
-    from .stagewise.classifier import StagewiseClassifier as StagewiseClassifier
-    from .stagewise.regressor import StagewiseRegressor as StagewiseRegressor
+    from .stagewise.estimators import StagewiseClassifier as StagewiseClassifier
+    from .stagewise.estimators import StagewiseRegressor as StagewiseRegressor
     from .trees.trees import DecisionTreeClassifier as DecisionTreeClassifier
     from .trees.trees import DecisionTreeRegressor as DecisionTreeRegressor
     from .trees.trees import ExtraTreeClassifier as ExtraTreeClassifier
