@@ -8,12 +8,10 @@ same bits. ``fetch_…`` functions get the originals from OpenML.
 
 from .airline import airline_like_categories, airline_like_frame, make_airline_like
 from .breiman import make_ringnorm, make_threenorm, make_twonorm, make_waveform
-from .covtype import make_covtype_like
 from .friedman import make_friedman1, make_friedman2, make_friedman3
-from .higgs import make_higgs_like
+from .lookalikes import make_covtype_like, make_higgs_like
 from .openml import fetch_adult, fetch_airlines, fetch_covtype, fetch_higgs
-from .plane import make_moons, make_spirals
-from .spheres import make_hastie_10_2, make_nested_spheres
+from .shapes import make_hastie_10_2, make_moons, make_nested_spheres, make_spirals
 from .wide import make_wide_sparse
 
 __all__ = [

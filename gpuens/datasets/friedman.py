@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..estimators.docstrings import documented
-from .draws import LABELS, Draws, sqrt_float64
-from .functions import arctan, sin_pi
+from .draws import LABELS, Draws, arctan, sin_pi, sqrt_float64
 from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
 LOW = (0.0, 40 * math.pi, 0.0, 1.0)

@@ -26,28 +26,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from .average import Spread, correlation_of_models, variance_of_average
-from .inputs import read_correct
-from .members import member_predictions
-from .of_ensemble import (
+from .inputs import member_predictions, read_correct
+from .measures import (
+    agreement,
+    cohen_kappa,
     coincident_failure_diversity,
+    correlation,
     difficulty,
+    disagreement,
+    double_fault,
     entropy,
     generalised_diversity,
     interrater_agreement,
     kohavi_wolpert_variance,
-)
-from .pairwise import (
-    agreement,
-    cohen_kappa,
-    correlation,
-    disagreement,
-    double_fault,
     pair_mean,
     pairwise,
     q_statistic,
 )
-from .regression import Ambiguity, ambiguity_decomposition
+from .regression import (
+    Ambiguity,
+    Spread,
+    ambiguity_decomposition,
+    correlation_of_models,
+    variance_of_average,
+)
 
 __all__ = [
     "Ambiguity",

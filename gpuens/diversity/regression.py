@@ -1,9 +1,9 @@
-"""Diversity of regressors: the ambiguity decomposition."""
+"""Diversity of regressors: the ambiguity decomposition, and the variance of an average."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
@@ -107,3 +107,124 @@ def _shares(weights: Any, n_models: int) -> np.ndarray:
             f"got {weights!r}."
         )
     return array / array.sum()
+
+
+def variance_of_average(variance: Any, correlation: Any, n_models: Any) -> Any:
+    """Variance of the mean of M equally distributed models: ``rho s² + (1 - rho) / M s²``.
+
+    What is left however many models are averaged is ``rho s²``: a random forest lowers rho.
+
+    Parameters
+    ----------
+    variance : float or array
+        s², of one model; not negative.
+    correlation : float or array
+        rho, between two models: from ``-1 / (M - 1)``, below which no M models can be, to 1.
+    n_models : int or array of int
+        M, at least 1.
+
+    Returns
+    -------
+    float64 or array
+
+    Raises
+    ------
+    ValueError
+        A value outside of its range.
+
+    References
+    ----------
+    Hastie, Tibshirani and Friedman, "The Elements of Statistical Learning", 2009, equation 15.1.
+
+    Examples
+    --------
+    >>> from gpuens.diversity import variance_of_average
+    >>> variance_of_average(4.0, 0.25, 10)
+    1.3
+    """
+    s2, rho, m = (np.asarray(to_numpy(v)) for v in (variance, correlation, n_models))
+    if not bool(np.all(np.isfinite(s2) & (s2 >= 0))):
+        raise ValueError(f"variance must be finite and >= 0, got {variance!r}.")
+    if m.dtype.kind not in "iu" or not bool(np.all(m >= 1)):
+        raise ValueError(f"n_models must be an integer >= 1, got {n_models!r}.")
+    lowest = np.where(m > 1, -1.0 / np.maximum(m - 1, 1), -1.0)
+    if not bool(np.all((rho >= lowest - 1e-12) & (rho <= 1 + 1e-12))):
+        raise ValueError(
+            "correlation must be from -1 / (n_models - 1) to 1, as between any models, got "
+            f"{correlation!r}."
+        )
+    if all(np.ndim(to_numpy(v)) == 0 for v in (variance, correlation, n_models)):
+        return float(rho * s2 + (1.0 - rho) / m * s2)
+    return correlation * variance + (1.0 - correlation) / n_models * variance
+
+
+class Spread(NamedTuple):
+    """Variance of a model and correlation between two, the arguments of
+    ``variance_of_average``."""
+
+    variance: float
+    correlation: float
+    n_models: int
+
+
+def correlation_of_models(predictions: Any, y: Any = None, *, X: Any = None) -> Spread:
+    """Estimate the variance and the correlation of the models of an ensemble.
+
+    The variance is the mean of the models' variances, and the correlation the mean covariance of
+    two of them divided by it, so that ``variance_of_average(*found)`` is exactly the variance of
+    the mean of these models. The correlation is 1 where the variance is zero.
+
+    Parameters
+    ----------
+    predictions : array, or fitted ensemble
+        Of shape (n_rows, n_models): models vary and go together over the rows. Of shape
+        (n_sets, n_rows, n_models): of ensembles that were trained on different sets, where they
+        vary over the sets, averaged over the rows; this is the correlation that counts for the
+        error of bagging and random forests (Hastie et al. 2009, section 15.4.1).
+    y : array, shape (n_rows,), default=None
+        With the target, errors are looked at instead of predictions.
+    X : array or data frame, shape (n_rows, n_features), default=None
+        The rows that an ensemble of regressors shall predict.
+
+    Returns
+    -------
+    Spread
+
+    Raises
+    ------
+    ValueError
+        Predictions of another shape, of fewer than two models or rows (sets), or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuens.diversity import correlation_of_models, variance_of_average
+    >>> models = np.array([[1.0, 2.0, 0.0], [3.0, 3.0, 1.0], [2.0, 4.0, 5.0]])
+    >>> found = correlation_of_models(models)
+    >>> bool(abs(variance_of_average(*found) - models.mean(axis=1).var()) < 1e-12)
+    True
+    """
+    shape = tuple(getattr(predictions, "shape", ()))
+    of_sets = len(shape) == 3
+    if of_sets:
+        flat = array_namespace(predictions).reshape(predictions, (-1, shape[2]))
+        values = real_numbers(read_predictions(flat, X))
+        values = array_namespace(values).reshape(values, shape)
+    else:
+        values = real_numbers(read_predictions(predictions, X))[:, None, :]
+    if values.shape[0] < 2:
+        what = "set" if of_sets else "row"
+        raise ValueError(f"predictions are of one {what}, of which nothing can vary: pass more.")
+    xp = array_namespace(values)
+    if y is not None:
+        truth = real_target(y, values[0, :, :] if of_sets else values[:, 0, :])
+        values = values - (truth[None, :, None] if of_sets else truth[:, None, None])
+    n_models = int(values.shape[2])
+    apart = values - xp.mean(values, axis=0, keepdims=True)
+    variance = float(xp.mean(apart**2))
+    of_average = float(xp.mean(xp.mean(apart, axis=2) ** 2))
+    if variance == 0:
+        return Spread(0.0, 1.0, n_models)
+    # Of the mean of M: (variance + (M - 1) covariance) / M.
+    covariance = (n_models * of_average - variance) / (n_models - 1)
+    return Spread(variance, covariance / variance, n_models)

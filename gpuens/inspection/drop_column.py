@@ -15,8 +15,7 @@ from ..devices.placement import CPU, on_host
 from ..inputs.targets import read_sample_weight
 from ..members.fitting import jobs_for
 from .columns import Columns, columns_of, require_same_features
-from .permutation import rows_of_target, take_rows
-from .scoring import Scorer, Scores, importances_of, in_library_of
+from .permutation import Scorer, Scores, importances_of, in_library_of, rows_of_target, take_rows
 
 
 def drop_column_importance(

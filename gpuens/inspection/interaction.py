@@ -17,12 +17,17 @@ from ..inputs.arrays import to_input_library
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..numerics.sampling import subset
-from .columns import Columns, columns_of
-from .dependence import check_choices, check_estimator, recursion_of, require_features_of_fit
-from .dependence_brute import brute_force, response_of
+from .columns import Columns, columns_of, feature_names_of, positions_of
+from .dependence import (
+    brute_force,
+    check_choices,
+    check_estimator,
+    recursion_of,
+    require_features_of_fit,
+    response_of,
+)
 from .dependence_grid import Axis
-from .dependence_trees import AdditiveTrees
-from .features import feature_names_of, positions_of
+from .dependence_recursion import AdditiveTrees
 
 PURPOSE_ROWS_OF_H = np.uint64(1003)
 """Apart from the purposes of training, in ``kernels.scalars.rng``."""

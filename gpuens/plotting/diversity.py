@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from ..devices.placement import to_numpy
-from ..diversity.members import member_predictions
-from ..diversity.pairwise import cohen_kappa, pairwise
+from ..diversity.inputs import member_predictions
+from ..diversity.measures import cohen_kappa, pairwise
 from .axes import (
     COLORS,
     MARKERS,

@@ -13,8 +13,17 @@ from scipy.special import ndtri
 from gpuens import GradientBoostingClassifier, datasets
 from gpuens.datasets import make_airline_like, make_covtype_like, make_higgs_like, make_moons
 from gpuens.datasets import tables as datasets_tables
-from gpuens.datasets.draws import LABELS, RULE, Draws, normal_quantile, sqrt_float32, sqrt_float64
-from gpuens.datasets.functions import arctan, cos_pi, sin_pi
+from gpuens.datasets.draws import (
+    LABELS,
+    RULE,
+    Draws,
+    arctan,
+    cos_pi,
+    normal_quantile,
+    sin_pi,
+    sqrt_float32,
+    sqrt_float64,
+)
 from gpuens.kernels.scalars import rng
 
 MAKERS = [getattr(datasets, name) for name in datasets.__all__ if name.startswith("make_")]

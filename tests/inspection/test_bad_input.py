@@ -203,7 +203,7 @@ class TestPartialDependence:
             partial_dependence(FOREST, X, 0, sample_weight=np.zeros(60))
 
     def test_rows_that_do_not_fit_into_memory(self, monkeypatch):
-        monkeypatch.setattr("gpuens.inspection.dependence_brute.available_memory", lambda: 1000)
+        monkeypatch.setattr("gpuens.inspection.dependence.available_memory", lambda: 1000)
         with raises(MemoryError, "60 rows at 100 points take 46.9 KiB", "1e+03 B are free",
                     "grid_resolution"):  # fmt: skip
             partial_dependence(FOREST, X, 0, kind="individual", grid_resolution=100,
