@@ -14,16 +14,18 @@ from numba import from_dtype, types
 
 from .binning.cuda.bin_values import number_bins
 from .cart.cuda.cuts import best_cuts
-from .cart.cuda.partition import count_left, move_to_sides
-from .cart.cuda.sums import add_up_bins, add_up_nodes
+from .cart.cuda.rows import add_up_bins, add_up_nodes, count_left, move_to_sides
 from .growth import frontier as fr
 from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
 from .growth.cuda.histogram import MAX_WORDS, histogram_kernel
-from .growth.cuda.partition import move_apart
-from .growth.cuda.scatter_leaves import forget_leaves, scatter, scatter_closed
-from .growth.cuda.split import best_of_features, best_of_nodes
-from .growth.cuda.splits import best_of_nodes as best_of_new_nodes
-from .growth.cuda.splits import clear_histograms, search_kernel
+from .growth.cuda.partition import forget_leaves, move_apart, scatter, scatter_closed
+from .growth.cuda.split import (
+    best_of_features,
+    best_of_nodes,
+    clear_histograms,
+    search_kernel,
+    write_best_splits,
+)
 from .growth.cuda.tables import LIMITS, PARAMS
 from .leaves.cuda.leaf_quantiles import count_digits, find_shares, pick_digits, sum_weights
 from .leaves.cuda.leaf_sums import sum_in_global, sum_in_shared
@@ -184,7 +186,7 @@ def growth() -> Iterator[Entry]:
         name = "grow_search_by_rules" if with_rules else "grow_search"
         yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)
     arguments = (*results, array(i32), nodes, rules, integers, integers, reals, array(u32, 2))
-    yield Entry("grow_best_of_nodes", best_of_new_nodes, arguments, 88)
+    yield Entry("grow_best_of_nodes", write_best_splits, arguments, 88)
 
 
 def prediction(dtype: types.Type) -> Iterator[Entry]:

@@ -18,8 +18,7 @@ from gpuens.kernels.cart.grow_cart import grow_cart
 from gpuens.kernels.cart.problem import GINI, CartParams, CartTable, CartTarget
 from gpuens.kernels.growth.histogram import histogram
 from gpuens.kernels.growth.params import UNLIMITED
-from gpuens.kernels.growth.partition import partition
-from gpuens.kernels.growth.scatter_leaves import scatter_leaves
+from gpuens.kernels.growth.partition import partition, scatter_leaves
 from gpuens.kernels.growth.split import split
 from gpuens.kernels.leaves.leaf_sums import leaf_sums
 from gpuens.kernels.prediction.probabilities import probabilities

@@ -65,7 +65,7 @@ def grow_cart(
     missing values right.
 
     **The best candidate** has the largest ``score(left) + score(right)`` in float64 (see
-    ``cart`` for scores); the first of those that tie, in the order in which the features are
+    ``problem`` for scores); the first of those that tie, in the order in which the features are
     looked at. Its gain is ``score(left) + score(right) - score(node)``. Candidates that break
     ``min_samples_leaf``, the least weight, POISSON's condition or a monotone constraint are
     struck out. Constraint +1 on the split's feature: ``value(left) <= value(right)``, and both

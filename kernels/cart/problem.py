@@ -120,7 +120,7 @@ class CartParams(NamedTuple):
 
     criterion : int
     max_depth, max_leaves : int
-        ``UNLIMITED`` (of ``growth_params``) where there is no limit. With a limit on the leaves the
+        ``UNLIMITED`` where there is no limit. With a limit on the leaves the
         node with the largest gain is split first, the older one where gains tie.
     min_samples_split, min_samples_leaf : int
         Rows, each counted once.

@@ -2,9 +2,8 @@
 
 Every implementation keeps them, and one control of growth works on them: the CPU calls it inside
 its parallel region, CUDA in kernels of one block between those over the rows. It sees numbers of
-nodes, never rows. ``growth_order`` says which nodes are expanded next, ``growth_nodes`` what
-becomes of them and their children, ``growth_limits`` and ``growth_features`` what their splits
-must keep to, and ``growth_numbering`` which nodes the final trees have.
+nodes, never rows. ``control`` decides which nodes are expanded next, what becomes of them and their
+children, and which nodes the final trees have; ``limits`` holds what their splits must keep to.
 """
 
 from __future__ import annotations

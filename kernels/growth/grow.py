@@ -10,8 +10,8 @@ import numpy as np
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import CODE_WORDS, Codes, TreeRecords
+from .control import emit, finish
 from .frontier import Frontier
-from .numbering import emit, finish
 from .params import NO_RULES, FeatureRules, GrowthParams
 
 _finish = callable_from_python(finish)
@@ -61,7 +61,7 @@ def grow(
     """Grow trees on the integer statistics of their rows.
 
     All trees of the batch share one frontier: each round is one partition, one histogram and
-    one split over the nodes of all of them. See ``growth_order`` for the order of growth.
+    one split over the nodes of all of them. See ``control`` for the order of growth.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
 
 
 def emitted(frontier: Frontier, order: np.ndarray, offset: np.ndarray, leaf: Any) -> GrownTrees:
-    """The trees in the order that ``growth_numbering`` has found, with the given ``leaf``."""
+    """The trees in the order that ``control.finish`` has found, with the given ``leaf``."""
     n_nodes = int(offset[-1])
     trees = GrownTrees(
         offset=offset,

@@ -1,4 +1,5 @@
-"""What a split of a node must keep to, in quantised units (see ``quantise``).
+"""What a split of a node must keep to: limits in quantised units (see ``quantise``), and the
+features that the node may use.
 
 The functions take the tables of ``frontier``, the settings and the number of a node or feature.
 """
@@ -12,6 +13,8 @@ import numpy as np
 from ..runtime.compilation import inner
 from ..runtime.dtypes import NUMERIC
 from ..scalars.primitives import mul
+from ..scalars.rng import PURPOSE_FEATURES, draw, subkey
+from .params import UNLIMITED
 
 
 @inner
@@ -76,3 +79,127 @@ def kind_of(frontier, feature):
 def direction_of(frontier, feature):
     """The monotone constraint of a feature."""
     return frontier.rules[feature].monotone if frontier.rules.size > 0 else np.int64(0)
+
+
+@inner
+def allow_features(frontier, params, x, features, scratch, allowed):
+    """Mark the features that a node may use: drawn by tree, of those by level, of those that
+    may interact with the ones of its path by node. ``features`` (int64) and ``scratch``
+    (uint64) have an entry a feature."""
+    n = allowed.size
+    all_drawn = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode == 1.0
+    all_interact = frontier.members.size == 0 and params.max_path_features == UNLIMITED
+    if all_drawn and all_interact:
+        allowed[:] = 1
+        return
+    for f in range(n):
+        features[f] = f
+    node = frontier.nodes[x]
+    tree_key = frontier.trees[node.tree].key
+    n = draw_features(tree_key, params.colsample_bytree, features, n, scratch)
+    level_key = subkey(tree_key, PURPOSE_FEATURES, np.uint64(node.depth))
+    n = draw_features(level_key, params.colsample_bylevel, features, n, scratch)
+    if not all_interact:
+        _allow_interactions(frontier, params, x, scratch, allowed)
+        n = _keep_allowed(allowed, features, n)
+    node_key = subkey(node.key, PURPOSE_FEATURES, np.uint64(0))
+    n = draw_features(node_key, params.colsample_bynode, features, n, scratch)
+    allowed[:] = 0
+    for i in range(n):
+        allowed[features[i]] = 1
+
+
+@inner
+def _allow_interactions(frontier, params, x, on_path, allowed):
+    """Mark the features that may interact with all those of the node's path: the ones of every
+    group that holds them all, or all while the path has fewer features than it may have."""
+    on_path[:] = 0
+    n_used = 0
+    x = frontier.nodes[x].parent
+    while x >= 0:
+        node = frontier.nodes[x]
+        if on_path[node.feature] == 0:
+            on_path[node.feature] = 1
+            n_used += 1
+        x = node.parent
+    if frontier.members.size == 0:
+        for f in range(allowed.size):
+            allowed[f] = 1 if n_used < params.max_path_features else on_path[f]
+        return
+    allowed[:] = 0
+    first = 0
+    while first < frontier.members.size:
+        group = frontier.members[first].group
+        end = first
+        n_held = np.uint64(0)
+        while end < frontier.members.size and frontier.members[end].group == group:
+            n_held += on_path[frontier.members[end].feature]
+            end += 1
+        if n_held == np.uint64(n_used):
+            for i in range(first, end):
+                allowed[frontier.members[i].feature] = 1
+        first = end
+
+
+@inner
+def _keep_allowed(allowed, features, n):
+    """Keep those of the first n ``features`` that are allowed, in place; how many there are."""
+    kept = 0
+    for i in range(n):
+        if allowed[features[i]] == 1:
+            features[kept] = features[i]
+            kept += 1
+    return kept
+
+
+@inner
+def draw_features(key, fraction, features, n, scratch):
+    """Keep a random share of the first n ``features``, in place; how many are left.
+
+    Every feature gets a hash under the key; the smallest hashes stay, in their order.
+    """
+    keep = share_of(fraction, n)
+    if keep >= n:
+        return n
+    for i in range(n):
+        feature = np.uint64(features[i])
+        scratch[i] = (draw(key, feature) << np.uint64(32)) | feature
+    last = _smallest(scratch, n, keep)
+    kept = 0
+    for i in range(n):
+        feature = np.uint64(features[i])
+        if (draw(key, feature) << np.uint64(32)) | feature <= last:
+            features[kept] = features[i]
+            kept += 1
+    return kept
+
+
+@inner
+def share_of(fraction, n):
+    """How many of n features a fraction stands for, at least one."""
+    return max(1, min(n, int(math.floor(mul(fraction, float(n)) + 0.5))))
+
+
+@inner
+def _smallest(values, n, k):
+    """The k-th smallest (from 1) of n distinct values, which are reordered (quickselect)."""
+    low, high = 0, n - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]

@@ -10,18 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.kernels.cart.cuda import (
-    cuts as cart_cuts,
-)
-from gpuens.kernels.cart.cuda import (
-    grow_cart,
-)
-from gpuens.kernels.cart.cuda import (
-    partition as cart_partition,
-)
-from gpuens.kernels.cart.cuda import (
-    sums as cart_sums,
-)
+from gpuens.kernels.cart.cuda import cuts, grow_cart, rows
 from gpuens.kernels.cart.problem import (
     ENTROPY,
     GINI,
@@ -85,9 +74,9 @@ def test_random_splits(max_features):
 
 def test_small_pieces_grow_the_same_trees(monkeypatch):
     """Tiles of a few rows, memory for one item, orders of features of one node."""
-    monkeypatch.setattr(cart_sums, "TILE", 5)
-    monkeypatch.setattr(cart_partition, "TILE", 7)
-    monkeypatch.setattr(cart_cuts, "SCRATCH_BYTES", 1)
+    monkeypatch.setattr(rows, "SUMS_TILE", 5)
+    monkeypatch.setattr(rows, "PARTITION_TILE", 7)
+    monkeypatch.setattr(cuts, "SCRATCH_BYTES", 1)
     monkeypatch.setattr(grow_cart, "MOST_FEATURES", 1)
     check(mixed_problem(24, 3, n_trees=2, features=[0, 4]), max_depth=2, max_features=1, shuffle=1)
 
@@ -105,7 +94,7 @@ def test_the_first_feature_that_varies_counts():
 
 def test_partition_is_stable(rng):
     """Tiles that end within a block and after several of them."""
-    n = cart_partition.TILE + 70
+    n = rows.PARTITION_TILE + 70
     codes = rng.integers(0, 40, (2, n)).astype(np.uint8)
     table = SimpleNamespace(
         codes=codes, n_bins=np.array([39, 39], np.int32), categorical=np.array([0, 1], np.uint8)
@@ -120,13 +109,13 @@ def test_partition_is_stable(rng):
     nodes["feature"], nodes["bin"], nodes["missing_left"] = [0, 1], [17, 0], [1, 0]
     nodes["categories"][1] = 2**31 + 5, 1
 
-    n_left = cart_partition.partition(table, records, nodes)
+    n_left = rows.partition(table, records, nodes)
 
-    rows = np.arange(n)
+    row = np.arange(n)
     first = (codes[0] <= 17) | (codes[0] == 39)
     second = np.isin(codes[1], [0, 2, 31, 32])
     expected = []
-    for part, left in ((rows[:-20], first[:-20]), (rows[-20:], second[-20:])):
+    for part, left in ((row[:-20], first[:-20]), (row[-20:], second[-20:])):
         expected += [part[left], part[~left]]
     np.testing.assert_array_equal(rows_of(records), np.concatenate(expected))
     assert n_left.tolist() == [expected[0].size, expected[2].size]

@@ -13,9 +13,9 @@ import numpy as np
 
 from ...runtime.compilation import inner
 from ..problem import WEIGHT_MASK
+from .rows import sort_by_high_word
 from .scan import mark_categories
 from .scores import heavy_enough, keeps_order, take_if_better
-from .sorting import sort_by_high_word
 
 i64, u64 = np.int64, np.uint64
 MASK = i64(WEIGHT_MASK)
@@ -183,7 +183,7 @@ def _note(medians, side, j, o, packed, total):
 def scan_absolute(
     groups, medians, n_groups, n, has_missing, feature, limits, found, best_bits, is_set
 ):
-    """The absolute error's twin of ``cart_scan.scan``: first all cuts with missing values on
+    """The absolute error's twin of ``scan``: first all cuts with missing values on
     the right, then all with them on the left, the first of equals by place."""
     best_place = i64(-1)
     for missing_left in range(2 if has_missing else 1):

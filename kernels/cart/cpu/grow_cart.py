@@ -1,13 +1,13 @@
 """Growth of classification and regression trees (contract: ``kernels.cart.grow_cart``).
 
 A thread takes a tree and grows it alone, depth first, so that a node's rows are still in its cache
-when the children are looked at. A thread that finds no tree left says so, and the others then
-put every second node that they make on a shared stack.
+when the children are looked at. A thread that finds no tree left registers as idle, and the others
+then put every second node that they make on a shared stack.
 
     thread 0    root 0 -> its nodes ...            root 2 -> its nodes ... -+
     thread 1    root 1 -> its nodes ...  (idle) <- nodes of tree 2 ---------+
 
-Nodes are numbered breadth first at the end, so who grew them leaves no trace.
+Nodes are numbered breadth first at the end, so the trees do not depend on which thread grew them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,145 @@ from typing import Any
 import numpy as np
 
 from ...growth.params import UNLIMITED
-from ...runtime.compilation import inlined, kernel, kernel_without_allocation
-from ...runtime.cpu.team import atomic_add, get_threads, run
+from ...runtime.compilation import inlined, inner, kernel, kernel_without_allocation
+from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .nodes import find_split
-from .numbering import emitted
-from .queue import NUMBERS_AT_ONCE, pop, push, share, someone_waits, take_shared, two_numbers
 from .rows import Rows, part_rows
-from .tables import TREES, Settings, allocate_rooms, allocate_work, room_of
+from .tables import (
+    IDLE,
+    NODES,
+    SERVING,
+    SHARED,
+    TICKET,
+    TREES,
+    Settings,
+    Work,
+    allocate_rooms,
+    allocate_work,
+    room_of,
+)
 
 u64, i64 = np.uint64, np.int64
+
+SHARE_ROWS = 64
+"""Nodes with fewer rows are not worth handing over."""
+SPINS_BEFORE_YIELD = 200
+NUMBERS_AT_ONCE = 64
+"""Numbers of nodes that a thread takes at a time; even."""
+
+
+@inner
+def _lock(counts):
+    ticket = atomic_add(counts, TICKET, 1)
+    spins = 0
+    while atomic_load(counts, SERVING) != ticket:
+        spins += 1
+        pause()
+        if spins > SPINS_BEFORE_YIELD:
+            yield_thread()
+
+
+@inner
+def _unlock(counts):
+    atomic_add(counts, SERVING, 1)
+
+
+@inner
+def share(work, x):
+    """Put a node on the shared stack."""
+    counts = work.counts
+    _lock(counts)
+    work.shared[counts[SHARED]] = x
+    atomic_add(counts, SHARED, 1)
+    _unlock(counts)
+
+
+@inner
+def take_shared(work, n_threads):
+    """A node from the shared stack, -1 once all threads are out of work."""
+    counts = work.counts
+    x = i64(-1)
+    atomic_add(counts, IDLE, 1)
+    spins = 0
+    while True:
+        if atomic_load(counts, SHARED) > 0:
+            _lock(counts)
+            n = counts[SHARED]
+            if n > 0:
+                x = work.shared[n - 1]
+                atomic_add(counts, SHARED, -1)
+                atomic_add(counts, IDLE, -1)
+            _unlock(counts)
+            if x >= 0:
+                return x
+        elif atomic_load(counts, IDLE) == n_threads:
+            return x
+        spins += 1
+        pause()
+        if spins > SPINS_BEFORE_YIELD:
+            yield_thread()
+
+
+@inlined
+def someone_waits(work, node, n_threads):
+    """Whether a node is worth handing over to an idle thread."""
+    if n_threads == 1 or node.end - node.begin < SHARE_ROWS:
+        return False
+    return atomic_load(work.counts, IDLE) > atomic_load(work.counts, SHARED)
+
+
+@inner
+def two_numbers(work, numbers):
+    """The first of two numbers of nodes; a thread takes many at a time, since threads that
+    write into the same cache line wait for each other."""
+    if numbers[0] == numbers[1]:
+        numbers[0] = atomic_add(work.counts, NODES, NUMBERS_AT_ONCE)
+        numbers[1] = numbers[0] + NUMBERS_AT_ONCE
+    numbers[0] += 2
+    return numbers[0] - 2
+
+
+@inner
+def _comes_before(nodes, x, y):
+    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
+
+
+@inner
+def push(heap, size, nodes, x):
+    """Add a node that can be split to a heap of ``size`` nodes, the best first; the new size."""
+    if nodes[x].feature < 0:
+        return size
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if not _comes_before(nodes, x, heap[parent]):
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = x
+    return size + 1
+
+
+@inner
+def pop(heap, size, nodes):
+    """Remove the best entry, which stands at 0; the new size."""
+    size -= 1
+    x = heap[size]
+    i = i64(0)
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
+            child += 1
+        if not _comes_before(nodes, heap[child], x):
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = x
+    return size
 
 
 @inlined
@@ -189,3 +317,74 @@ def _add_up_trees(weight, records, begin, end, totals):
         for i in range(begin[t], end[t]):
             total += weight[records[i] & u64(0xFFFFFFFF)] * i64(records[i] >> u64(32))
         totals[t] = total
+
+
+def emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
+    """The trees whose nodes stand in ``work``."""
+    order = np.empty(int(work.counts[NODES]), np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
+    _number_nodes(work.nodes, n_trees, order, offset)
+    n = int(offset[-1])
+    grown = GrownCart(
+        offset=offset,
+        feature=np.empty(n, np.int32),
+        threshold=np.empty(n, np.float64),
+        missing_left=np.empty(n, np.uint8),
+        left=np.empty(n, np.int32),
+        right=np.empty(n, np.int32),
+        category_begin=np.full(n, -1, np.int32),
+        gain=np.empty(n, np.float64),
+        statistics=np.empty((n, work.statistics.shape[1]), np.int64),
+        begin=np.empty(n, np.int64),
+        end=np.empty(n, np.int64),
+        categories=np.empty(0, np.uint32),
+    )
+    _emit(work.nodes, work.statistics, order, grown.offset, grown)
+    by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
+    if not by_category.size:
+        return grown
+    n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
+    grown.category_begin[by_category] = np.cumsum(n_words) - n_words
+    used = np.arange(work.bits.shape[1]) < n_words[:, None]
+    return grown._replace(categories=work.bits[order[by_category]][used])
+
+
+@kernel
+def _number_nodes(nodes, n_trees, order, offset):
+    """Put the nodes of every tree into ``order`` breadth first."""
+    total = 0
+    for tree in range(n_trees):
+        offset[tree] = total
+        order[total] = tree
+        head = total
+        total += 1
+        while head < total:
+            child = nodes[order[head]].child
+            if child >= 0:
+                order[total] = child
+                order[total + 1] = child + 1
+                total += 2
+            head += 1
+    offset[n_trees] = total
+
+
+@kernel
+def _emit(nodes, statistics, order, offset, grown):
+    """Write the nodes in their final order."""
+    for tree in range(offset.size - 1):
+        child = 1
+        for i in range(offset[tree], offset[tree + 1]):
+            node = nodes[order[i]]
+            is_split = node.child >= 0
+            grown.feature[i] = node.feature if is_split else -1
+            grown.threshold[i] = node.threshold if is_split else 0.0
+            grown.missing_left[i] = node.missing_left if is_split else 0
+            grown.left[i] = child if is_split else -1
+            grown.right[i] = child + 1 if is_split else -1
+            grown.gain[i] = node.gain if is_split else 0.0
+            grown.begin[i] = node.begin
+            grown.end[i] = node.end
+            for s in range(statistics.shape[1]):
+                grown.statistics[i, s] = statistics[order[i], s]
+            if is_split:
+                child += 2

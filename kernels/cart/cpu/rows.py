@@ -1,4 +1,10 @@
-"""Statistics and partition of the rows of one node (contract: ``kernels.cart.grow_cart``)."""
+"""The rows of one node: collected, grouped by the codes of a feature, and parted
+(contract: ``kernels.cart.grow_cart``).
+
+Where codes are few, the statistics of all codes are added up in a table, and the codes that
+occurred are read off a table of flags, so nothing is sorted and only what was touched is cleared.
+Where codes are many (exact thresholds at small nodes), the rows are sorted by code instead.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +19,7 @@ from ..problem import COUNT_SHIFT
 from .scores import MASK
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
+
 LOW_32 = u64(0xFFFFFFFF)
 S32 = u64(32)
 ONE_ROW = i64(1) << i64(COUNT_SHIFT)
@@ -20,7 +27,7 @@ PREFETCH_DISTANCE = u64(16)
 
 
 class Rows(NamedTuple):
-    """What the threads read of the rows (see ``cart``).
+    """The arrays of rows that the threads read (see ``CartTarget``).
 
     values : int64, (n_outputs, n_rows); value_rank : uint32, the same shape
         The latter only for the absolute error: rank among the ``n_ranks`` distinct values.
@@ -174,3 +181,258 @@ def _move_by_category(column, records, n_bins, bits, missing_left, moved):
     for i in range(right):
         records[left + i] = moved[i]
     return i64(left)
+
+
+CODES_PER_ROW = 4
+"""Codes of a feature for each row of a node beyond which its rows are sorted."""
+
+
+@inlined
+def group_rows(
+    column, n_bins, records, begin, end, groups, is_regression, most_entries, always_sort
+):
+    """Fill the groups of values and the statistics of the missing ones; (number of groups,
+    number of rows with missing values)."""
+    n = end - begin
+    n_statistics = groups.total.size
+    few = n_bins <= CODES_PER_ROW * n or n_bins <= 255
+    if few and not always_sort and (n_bins + 1) * n_statistics <= most_entries:
+        groups.by_rows[0] = 0
+        _add_rows(column, n_bins, records, begin, n, groups, is_regression)
+        return _read_groups(n_bins, groups)
+    groups.by_rows[0] = 1
+    fill_keys(column, records, begin, n, groups.keys)
+    sort_by_high_word(groups.keys, groups.buffer, n, n_bins + 1, groups.counters)
+    return _read_runs(n, n_bins, groups, is_regression)
+
+
+@inlined
+def _add_rows(column, n_bins, records, begin, n, groups, is_regression):
+    """Add the rows up by code."""
+    items, weights, histogram, seen = groups.items, groups.weights, groups.histogram, groups.seen
+    n_statistics = u64(groups.total.size)
+    rows = records[begin : begin + n]
+    if is_regression:
+        _add_weights(column, rows, weights, histogram, seen, n_statistics)
+        for o in range(items.shape[0]):
+            _add_values(column, rows, items[o], histogram[1 + o :], n_statistics)
+        return
+    if n_bins == 2 and items.shape[0] == 1:
+        n_others = _add_second_code(column, rows, weights, items[0], histogram, seen, n_statistics)
+        if n_others < n:
+            seen[0] = 1
+            for s in range(n_statistics):
+                others = histogram[n_statistics + s] + histogram[2 * n_statistics + s]
+                histogram[s] = groups.total[s] - others
+        return
+    _add_classes(column, rows, weights, items[0], histogram, seen, n_statistics)
+    for o in range(1, items.shape[0]):
+        _add_classes(column, rows, weights, items[o], histogram, seen, n_statistics)
+
+
+# These loops are functions of their own, and count in uint64, for the sake of registers.
+
+
+@inner
+def _add_classes(column, rows, weights, items, histogram, seen, n_statistics):
+    last = u64(rows.size - 1)
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
+        seen[code] = 1
+        histogram[code * n_statistics + u64(items[i])] += weights[i]
+
+
+@inner
+def _add_second_code(column, rows, weights, items, histogram, seen, n_statistics):
+    """``_add_classes`` without the rows of code 0; the number of the others.
+
+    Adding row after row to the same few entries, each addition waits for the one before; and
+    of two codes the first is mostly the more frequent by far.
+    """
+    last = u64(rows.size - 1)
+    n_others = 0
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
+        if code != 0:
+            n_others += 1
+            seen[code] = 1
+            histogram[code * n_statistics + u64(items[i])] += weights[i]
+    return n_others
+
+
+@inner
+def _add_weights(column, rows, weights, histogram, seen, n_statistics):
+    last = u64(rows.size - 1)
+    for i in range(u64(rows.size)):
+        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
+        code = u64(column[rows[i] & LOW_32])
+        seen[code] = 1
+        histogram[code * n_statistics] += weights[i]
+
+
+@inner
+def _add_values(column, rows, values, histogram, n_statistics):
+    for i in range(u64(rows.size)):
+        histogram[u64(column[rows[i] & LOW_32]) * n_statistics] += values[i]
+
+
+@inlined
+def _read_groups(n_bins, groups):
+    """The codes that were seen, ascending; flags are cleared, missing values taken out."""
+    n_groups = i64(0)
+    for w in range((n_bins + 7) >> 3):
+        if groups.seen_words[w] != 0:
+            for code in range(8 * w, min(8 * w + 8, n_bins)):
+                groups.code[n_groups] = code  # overwritten by the next one if it was not seen
+                groups.order[n_groups] = n_groups
+                n_groups += i64(groups.seen[code])
+    n_missing = 0
+    groups.missing[:] = 0
+    if groups.seen[n_bins] != 0:
+        n_missing = 1
+        start = n_bins * groups.missing.size
+        for s in range(groups.missing.size):
+            groups.missing[s] = groups.histogram[start + s]
+            groups.histogram[start + s] = 0
+    for w in range((n_bins + 8) >> 3):
+        groups.seen_words[w] = 0
+    return n_groups, i64(n_missing)
+
+
+@inlined
+def clear_groups(groups, n_groups):
+    """Leave the table of statistics as it was before this feature."""
+    if groups.by_rows[0] == 0:
+        n_statistics = groups.total.size
+        for g in range(n_groups):
+            start = groups.code[g] * n_statistics
+            for s in range(n_statistics):
+                groups.histogram[start + s] = 0
+
+
+@inlined
+def fill_keys(column, records, begin, n, keys):
+    last = begin + n - 1
+    for i in range(n):
+        at = begin + i
+        prefetch(column, records[min(at + PREFETCH_DISTANCE, last)] & LOW_32)
+        keys[i] = (u64(column[records[at] & LOW_32]) << u64(32)) | u64(i)
+
+
+@inlined
+def _read_runs(n, n_bins, groups, is_regression):
+    """Groups of sorted keys; the keys of missing values come last."""
+    n_groups = 0
+    before = i64(-1)
+    n_values = n
+    for k in range(n):
+        code = i64(groups.keys[k] >> u64(32))
+        if code == n_bins:
+            n_values = k
+            break
+        if code != before:
+            groups.code[n_groups] = code
+            groups.first[n_groups] = k
+            groups.order[n_groups] = n_groups
+            n_groups += 1
+            before = code
+    groups.first[n_groups] = n_values
+    groups.missing[:] = 0
+    for k in range(n_values, n):
+        i = groups.keys[k] & LOW_32
+        if is_regression:
+            groups.missing[0] += groups.weights[i]
+            for o in range(groups.items.shape[0]):
+                groups.missing[1 + o] += groups.items[o, i]
+        else:
+            for o in range(groups.items.shape[0]):
+                groups.missing[groups.items[o, i]] += groups.weights[i]
+    return i64(n_groups), i64(n - n_values)
+
+
+FEW_KEYS = 40
+"""Keys that are sorted faster by insertion."""
+MANY_KEYS = 4096
+"""Keys from which on digits of eleven bits pay."""
+N_COUNTERS = 2048
+
+
+@inner
+def sort_by_high_word(keys, buffer, n, n_values, counters):
+    """Sort the first n of ``keys`` (high 32 bits: a value below ``n_values``; low 32: anything),
+    keeping the order of equal values. Radix sort, the lowest digit first."""
+    if n <= FEW_KEYS:
+        insertion_sort(keys, n)
+        return
+    digit_bits = u64(11 if n >= MANY_KEYS else 8)
+    n_digits = i64(1) << i64(digit_bits)
+    shift = u64(32)
+    moved = 0
+    while (n_values - 1) >> i64(shift - u64(32)) > 0:
+        source, target = (keys, buffer) if moved & 1 == 0 else (buffer, keys)
+        if _sort_by_digit(source, target, n, shift, n_digits, counters):
+            moved += 1
+        shift += digit_bits
+    if moved & 1:
+        for i in range(n):
+            keys[i] = buffer[i]
+
+
+@inner
+def insertion_sort(keys, n):
+    """Sort a few keys by their high words."""
+    for i in range(1, n):
+        key = keys[i]
+        value = key >> u64(32)
+        j = i - 1
+        while j >= 0 and keys[j] >> u64(32) > value:
+            keys[j + 1] = keys[j]
+            j -= 1
+        keys[j + 1] = key
+
+
+@inner
+def _sort_by_digit(source, target, n, shift, n_digits, counters):
+    """One pass; False, and nothing done, where all keys have the same digit."""
+    mask = u64(n_digits - 1)
+    counters[:n_digits] = 0
+    for i in range(n):
+        counters[(source[i] >> shift) & mask] += 1
+    if counters[(source[0] >> shift) & mask] == n:
+        return False
+    total = i64(0)
+    for d in range(n_digits):
+        count = counters[d]
+        counters[d] = total
+        total += count
+    for i in range(n):
+        key = source[i]
+        digit = (key >> shift) & mask
+        target[counters[digit]] = key
+        counters[digit] += 1
+    return True
+
+
+@inner
+def merge_argsort(values, order, buffer, n):
+    """Put the numbers 0 ... n - 1 into ``order`` so that ``values`` ascends along it, equal ones
+    in the order of their numbers. Bottom-up merge sort."""
+    for i in range(n):
+        order[i] = i
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or values[order[i]] <= values[order[j]]):
+                    buffer[k] = order[i]
+                    i += 1
+                else:
+                    buffer[k] = order[j]
+                    j += 1
+        for k in range(n):
+            order[k] = buffer[k]
+        width *= 2

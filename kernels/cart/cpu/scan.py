@@ -1,10 +1,23 @@
 """The candidates of one feature at one node (contract: ``kernels.cart.grow_cart``).
 
-The rows of the node come in groups of equal codes. A scan walks along the groups, and what it has
-passed is the left child:
+The rows of the node come in groups of equal codes. A scan walks along the groups, and those that it
+has passed are the left child:
 
     groups     c0  c1  c2 | c3  c4 | missing
     left       ----------->                        right = total - left
+
+Two special cases are faster. ``scan_classes`` keeps the sums of squares of a Gini score up to date:
+a group of weight h that moves to the left changes them by
+
+    left:  (l + h)**2 - l**2 = h (2 l + h)        right:  r**2 - (r - h)**2 = h (2 r - h)
+
+for each class, so a cut costs as much as its group, not as much as all classes. All of this is in
+integers, and equal to the sums of the contract where float64 holds those exactly.
+
+``scan_few`` serves nodes with a handful of rows, which are most nodes of a deep tree. There the
+rows are sorted by code, and the sums of a cut follow from those of the cut before, one row at a
+time; a feature that is constant, or that has two values, as most have in such a node, needs no
+sorting.
 """
 
 from __future__ import annotations
@@ -14,22 +27,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
+from ...scalars.impurity import square
+from ..problem import GINI, SQUARED_ERROR
+from .rows import insertion_sort, merge_argsort
 from .scores import (
     BLOCK,
     MASK,
     best_of_block,
+    heavy_enough,
     note_values,
     packed_weight,
     score_candidates,
     take_if_better,
 )
-from .sorting import merge_argsort
 
-i64 = np.int64
+u64, i64 = np.uint64, np.int64
 
 
 class Groups(NamedTuple):
-    """The rows of a node by code, and room to scan them (see ``cart_groups``).
+    """The rows of a node by code, and room to scan them (see ``group_rows``).
 
     The groups' statistics are those of ``histogram`` where ``by_rows[0]`` is 0; else they are
     added up from the node's rows, whose numbers are the low halves of ``keys``.
@@ -177,3 +193,199 @@ def order_by_ratio(groups, n_groups, s, is_regression, output_begin):
         share = sums[s] if is_regression else sums[s] & MASK
         groups.ratio[g] = float(share) / float(weight)
     merge_argsort(groups.ratio, groups.order, groups.order_buffer, n_groups)
+
+
+LOW_32 = np.uint64(0xFFFFFFFF)
+
+EXACT_WEIGHT = i64(2**26)
+"""Weights up to this one have squares, and sums of squares, that float64 holds exactly: it does
+not matter in which order the terms of a Gini score are added up."""
+
+
+@inlined
+def suits_running_sums(packed, params, n_outputs, n_statistics):
+    """Whether ``scan_classes`` knows how to look at a node; for two classes ``scan`` is faster."""
+    if params.criterion != GINI or n_outputs > 1 or n_statistics < 3 or params.bounded:
+        return False
+    return packed & MASK <= EXACT_WEIGHT
+
+
+@inlined
+def squares_moved(weight, on_left, total):
+    """What the squares on the left gain, and those on the right lose, as ``weight`` of a class
+    moves to the left."""
+    on_right = total - on_left
+    return weight * (2 * on_left + weight), weight * (2 * on_right - weight)
+
+
+@inner
+def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, best_bits, is_set):
+    """``scan`` for the Gini impurity of one output.
+
+    packed : int64
+        Rows and weight of the node.
+    """
+    left, missing, total = groups.left, groups.missing, groups.total
+    square_left, square_right, square_missing = i64(0), i64(0), i64(0)
+    with_total, with_left = i64(0), i64(0)  # products of the missing ones
+    packed_left, packed_missing = i64(0), i64(0)
+    for s in range(left.size):
+        left[s] = 0
+        in_class, gone = total[s] & MASK, missing[s] & MASK
+        square_right += in_class * in_class
+        square_missing += gone * gone
+        with_total += in_class * gone
+        packed_missing += missing[s]
+    n_cuts = n_groups if has_missing else n_groups - 1
+    for at in range(n_cuts):
+        g = groups.order[at]
+        if groups.by_rows[0] == 0:
+            start = groups.code[g] * left.size
+            for s in range(left.size):
+                moved = groups.histogram[start + s]
+                weight = moved & MASK
+                more, less = squares_moved(weight, left[s], total[s] & MASK)
+                square_left += more
+                square_right -= less
+                with_left += weight * (missing[s] & MASK)
+                left[s] += weight
+                packed_left += moved
+        else:
+            for k in range(groups.first[g], groups.first[g + 1]):
+                i = groups.keys[k] & LOW_32
+                s = groups.items[0, i]
+                weight = groups.weights[i] & MASK
+                more, less = squares_moved(weight, left[s], total[s] & MASK)
+                square_left += more
+                square_right -= less
+                with_left += weight * (missing[s] & MASK)
+                left[s] += weight
+                packed_left += groups.weights[i]
+        following = i64(-1)
+        if at + 1 < n_groups:
+            following = groups.code[groups.order[at + 1]]
+        for side in range(2 if has_missing and at + 1 < n_groups else 1):
+            low, square_low, square_high = packed_left, square_left, square_right
+            if side == 1:
+                low += packed_missing
+                square_low += 2 * with_left + square_missing
+                square_high += square_missing - 2 * (with_total - with_left)
+            high = packed - low
+            score = float(square_low) / float(low & MASK) + float(square_high) / float(high & MASK)
+            if not score > found[1].score or not heavy_enough(low, high, limits):
+                continue
+            missing_left = i64(side) if has_missing else i64(-1)
+            take_if_better(found, score, feature, groups.code[g], following, missing_left)
+            if is_set:
+                mark_categories(groups, at, best_bits)
+
+
+S32 = u64(32)
+
+FEW_ROWS = 32
+"""Rows up to which a node is one of few rows."""
+NONE, SOME, NOT_HERE = i64(0), i64(1), i64(2)
+"""What ``scan_few`` answers: the feature has no candidate, has some, is to be scanned in full."""
+
+
+@inlined
+def suits_few(n, packed, params, n_outputs):
+    """Whether ``scan_few`` knows how to look at a node of n rows."""
+    if n > FEW_ROWS or params.bounded or n_outputs > 1:
+        return False
+    if params.criterion == SQUARED_ERROR:
+        return True
+    return params.criterion == GINI and packed & MASK <= EXACT_WEIGHT
+
+
+@inlined
+def scan_few(column, n_bins, records, begin, n, groups, feature, packed, limits, found):
+    """Score the cuts of a numeric feature; ``NONE``, ``SOME`` or ``NOT_HERE``.
+
+    packed : int64
+        Rows and weight of the node.
+    """
+    keys = groups.keys
+    lowest = highest = i64(column[records[begin] & LOW_32])
+    for i in range(n):
+        code = i64(column[records[begin + i] & LOW_32])
+        keys[i] = (u64(code) << S32) | u64(i)
+        lowest, highest = min(lowest, code), max(highest, code)
+    if highest == n_bins:
+        return NOT_HERE if lowest < n_bins else NONE
+    if lowest == highest:
+        return NONE
+    if highest == lowest + 1:
+        _part_two_codes(keys, n, u64(highest))
+    else:
+        insertion_sort(keys, n)
+    if limits.is_regression:
+        total = groups.total[1]
+        _cut_sums(keys[:n], groups.weights, groups.items[0], total, packed, feature, limits, found)
+    else:
+        _cut_classes(
+            keys[:n], groups.weights, groups.items[0], groups.total, packed, feature, limits, found,
+            groups.left,
+        )  # fmt: skip
+    return SOME
+
+
+@inlined
+def _part_two_codes(keys, n, higher):
+    """Put the keys of the lower of two codes first."""
+    n_lower = 0
+    for i in range(n):
+        key = keys[i]
+        keys[i] = keys[n_lower]
+        keys[n_lower] = key
+        n_lower += i64(key >> S32 != higher)
+
+
+@inner
+def _cut_classes(keys, weights, items, total, packed, feature, limits, found, left):
+    """Gini scores: ``(sum of squares) / weight`` of both sides."""
+    square_left, square_right = i64(0), i64(0)
+    for s in range(left.size):
+        left[s] = 0
+        in_class = total[s] & MASK
+        square_right += in_class * in_class
+    packed_left = i64(0)
+    before = keys[0] >> S32
+    for k in range(u64(keys.size)):
+        key = keys[k]
+        code = key >> S32
+        if code != before:
+            packed_right = packed - packed_left
+            score = float(square_left) / float(packed_left & MASK)
+            score = score + float(square_right) / float(packed_right & MASK)
+            if heavy_enough(packed_left, packed_right, limits):
+                take_if_better(found, score, feature, i64(before), i64(code), i64(-1))
+            before = code
+        i = key & LOW_32
+        c = items[i]
+        weight = weights[i] & MASK
+        packed_left += weights[i]
+        more_left, less_right = squares_moved(weight, left[c], total[c] & MASK)
+        square_left += more_left
+        square_right -= less_right
+        left[c] += weight
+
+
+@inner
+def _cut_sums(keys, weights, items, total, packed, feature, limits, found):
+    """Scores of the squared error: ``sum**2 / weight`` of both sides."""
+    packed_left, left = i64(0), i64(0)
+    before = keys[0] >> S32
+    for k in range(u64(keys.size)):
+        key = keys[k]
+        code = key >> S32
+        if code != before:
+            packed_right = packed - packed_left
+            score = square(float(left)) / float(packed_left & MASK)
+            score = score + square(float(total - left)) / float(packed_right & MASK)
+            if heavy_enough(packed_left, packed_right, limits):
+                take_if_better(found, score, feature, i64(before), i64(code), i64(-1))
+            before = code
+        i = key & LOW_32
+        packed_left += weights[i]
+        left += items[i]

@@ -102,7 +102,7 @@ def pack_block(statistics, packed, n, is_regression, output_begin):
 
 @inner
 def score_block(statistics, packed, n, criterion, output_begin, term, out):
-    """Scores of n sets of rows (see ``cart``), -inf where POISSON does not allow one."""
+    """Scores of n sets of rows (see ``problem``), -inf where POISSON does not allow one."""
     for j in range(n):
         out[j] = 0.0
     if criterion == SQUARED_ERROR:

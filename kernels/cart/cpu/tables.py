@@ -12,10 +12,9 @@ from ...runtime.compilation import inlined
 from ...runtime.cpu.team import CACHE_LINE
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
-from .few import FEW_ROWS
-from .scan import Groups
+from .rows import N_COUNTERS
+from .scan import FEW_ROWS, Groups
 from .scores import BLOCK, FOUND, Block
-from .sorting import N_COUNTERS
 
 # Entries of ``Work.counts``, each on a cache line of its own.
 TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))

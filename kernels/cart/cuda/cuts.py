@@ -24,27 +24,25 @@ from ...runtime.cuda.target import (
 )
 from ...scalars.rng import PURPOSE_THRESHOLD, subkey
 from ..problem import SCRATCH_BYTES, CartParams, CartTable, CartTarget
-from .children import (
-    NO_SPLIT,
-    children_of,
-    left_is_larger,
-    packed_weight_of_bin,
-    score_of_cut,
-    value_of,
-)
-from .orders import (
+from .candidates import (
     BLOCK,
     MOST_BINS,
     NO_PLACE,
+    NO_SPLIT,
     OWN,
     add_up_places,
     arrange,
+    children_of,
     find_bins,
+    left_is_larger,
     only_cut,
     orders_of,
+    packed_weight_of_bin,
     rank_by_statistic,
+    score_of_cut,
+    value_of,
 )
-from .sums import histograms, n_slots
+from .rows import histograms, n_slots
 
 i32, u32, u64 = np.int32, np.uint32, np.uint64
 

@@ -16,10 +16,8 @@ from ...scalars import rng, routing
 from ...scalars.primitives import vectorise
 from ..cpu import grow_cart as host
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
-from ..reference.nodes import drive
-from ..reference.scores import score
-from . import partition as cart_partition
-from . import sums as cart_sums
+from ..reference.grow_cart import drive
+from ..reference.splits import score
 from .cuts import (
     CUT,
     FIRST_RIGHT,
@@ -33,6 +31,7 @@ from .cuts import (
     find_cuts,
     upload_bins,
 )
+from .rows import add_up, partition
 
 draw, subkey, midpoint = (
     vectorise(formula) for formula in (rng.draw, rng.subkey, routing.midpoint)
@@ -69,7 +68,7 @@ def _grow_on_host(table: CartTable, target: CartTarget, records: Any, *trees: An
 
 
 class Generation:
-    """The rows of a batch of trees (see ``cart_nodes.Rows``), for all nodes of a generation."""
+    """The rows of a batch of trees (see ``Rows``), for all nodes of a generation."""
 
     def __init__(
         self, table: CartTable, target: CartTarget, records: Any, params: CartParams
@@ -82,11 +81,11 @@ class Generation:
 
     def add_up(self, nodes: np.ndarray) -> np.ndarray:
         segments = nodes["begin"], nodes["end"]
-        nodes["statistics"], pure = cart_sums.add_up(self.target, self.records, *segments)
+        nodes["statistics"], pure = add_up(self.target, self.records, *segments)
         return pure
 
     def partition(self, nodes: np.ndarray) -> np.ndarray:
-        return cart_partition.partition(self.table, self.records, nodes)
+        return partition(self.table, self.records, nodes)
 
     def find_splits(self, nodes: np.ndarray) -> None:
         step = max(1, MOST_FEATURES // self.table.n_bins.size)

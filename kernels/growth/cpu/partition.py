@@ -25,6 +25,7 @@ from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import is_left_category
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
+
 PIECE = 8192
 """Rows that one thread takes at a time from a shared segment."""
 RUN = 1024
@@ -148,3 +149,23 @@ def partition(
     args = (begin, end, *routing, n_left, np.zeros(CACHE_LINE, np.int64))
     run(_worker, threads, codes.columns, records, np.empty_like(records), *args)
     return n_left
+
+
+@kernel
+def _scatter_worker(thread, n_threads, barrier, records, begin, end, tree, leaf, out):
+    for k in range(begin.size):
+        for i in range(begin[k], end[k]):
+            out[tree[k], records[i] & np.uint64(0xFFFFFFFF)] = leaf[k]
+
+
+def scatter_leaves(
+    records: Any,
+    begin: np.ndarray,
+    end: np.ndarray,
+    tree: np.ndarray,
+    leaf: np.ndarray,
+    shape: tuple[int, int],
+) -> Any:
+    out = np.full(shape, -1, np.int32)
+    run(_scatter_worker, 1, records, begin, end, tree, leaf, out)
+    return out

@@ -9,11 +9,10 @@ import numpy as np
 from ...runtime.cpu.team import CACHE_LINE
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS
 from ..frontier import Frontier
-from .bundles import Layout
-from .category_arrangement import N_LINES
-from .histogram import WORD_ENTRIES
+from .histogram import WORD_ENTRIES, Layout
 from .partition import PIECE, RUN
-from .split_plain import N_CANDIDATES
+from .quick_split import N_CANDIDATES
+from .split import N_LINES
 
 PIECES_PER_THREAD = 4
 

@@ -1,10 +1,9 @@
-"""What one block decides between the launches over rows, all of it on the device.
+"""The decisions that one block makes between the launches over rows, all of them on the device.
 
-The control of growth (``kernels.growth.order`` and its neighbours) is compiled for the device as it
-is. What concerns a tree or a node alone is shared among the threads of the first block, and so is
-the plan of the next launch: the tiles of rows that its blocks take in turn. What changes common
-tables is left to its first thread. Further blocks, without which Numba would warn, have nothing to
-do.
+The control of growth (``kernels.growth.control``) is compiled for the device as it is. Work on
+one tree or node is shared among the threads of the first block, and so is the plan of the next
+launch: the tiles of rows that its blocks take in turn. Changes to common tables are left to the
+block's first thread. Further blocks, without which Numba would warn, have nothing to do.
 """
 
 from __future__ import annotations
@@ -14,28 +13,88 @@ from typing import Any
 import numpy as np
 
 from ...runtime.compilation import callable_from_python
-from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
-from .. import (
-    features as growth_features,
-)
+from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated, kernel
+from .. import control as growth_control
 from .. import frontier as fr
-from .. import (
-    limits as growth_limits,
-)
-from .. import (
-    nodes as growth_nodes,
-)
-from .. import (
-    numbering as growth_numbering,
-)
-from .. import (
-    order as growth_order,
-)
+from .. import limits as growth_limits
 from .partition import TILE as PARTITION_TILE
-from .plan import BLOCK, count_tiles, fair_size, write_tiles
 from .tables import IS_DONE, N_LOOKED, N_TILES, frontier_of, params_of
 
 i64 = np.int64
+
+BLOCK = block_size(512)
+
+
+@device_function
+def write_tiles(nodes, of, n, by_slot, first_tile, size, tiles, t):
+    """Cut the rows of nodes into tiles of ``size`` rows.
+
+    ``of`` are the nodes, ``first_tile`` where the tiles of each begin. A tile belongs to the
+    slot of its node or to the node's entry in ``of``.
+    """
+    for k in range(n):
+        node = nodes[of[k]]
+        first = first_tile[k]
+        n_own = first_tile[k + 1] - first
+        piece = i64(t)
+        while piece < n_own:
+            tile = tiles[first + piece]
+            tile.of = node.slot if by_slot else k
+            tile.buffer = node.depth & 1
+            tile.begin = node.begin + piece * size
+            tile.end = min(node.begin + (piece + 1) * size, node.end)
+            piece += BLOCK
+
+
+@device_function
+def running_sums(sums, t):
+    """Replace the entries of a shared array, one a thread, by the sums up to them."""
+    cuda.syncthreads()
+    step = 1
+    while step < BLOCK:
+        before = i64(0)
+        if t >= step:
+            before = sums[t - step]
+        cuda.syncthreads()
+        sums[t] += before
+        cuda.syncthreads()
+        step *= 2
+
+
+@device_function
+def fair_size(nodes, of, n, least, n_shares, sums, t):
+    """Rows of a tile if every block is to have about as many."""
+    rows = i64(0)
+    for k in range(t, n, BLOCK):
+        rows += nodes[of[k]].end - nodes[of[k]].begin
+    sums[t] = rows
+    running_sums(sums, t)
+    total = sums[BLOCK - 1]
+    cuda.syncthreads()
+    return max(i64(least), total // n_shares + 1)
+
+
+@device_function
+def count_tiles(nodes, of, n, size, first_tile, sums, t):
+    """Fill ``first_tile``; the number of all tiles. A thread counts for neighbouring nodes."""
+    share = (n + BLOCK - 1) // BLOCK
+    begin = min(t * share, n)
+    end = min(begin + share, n)
+    own = i64(0)
+    for k in range(begin, end):
+        own += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+    sums[t] = own
+    running_sums(sums, t)
+    total = sums[t] - own
+    for k in range(begin, end):
+        first_tile[k] = total
+        total += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+    total = sums[BLOCK - 1]
+    if t == 0:
+        first_tile[n] = total
+    cuda.syncthreads()
+    return total
+
 
 WARP = 32
 
@@ -45,22 +104,22 @@ def control(function: Any) -> Any:
     return callable_from_python(function) if is_simulated() else function
 
 
-start = control(growth_nodes.start)
-simulate = control(growth_order.simulate)
-open_needed = control(growth_order.open_needed)
-commit = control(growth_nodes.commit)
-release = control(growth_nodes.release)
-take_gain = control(growth_nodes.take_gain)
-forget_choice = control(growth_numbering.forget_choice)
-number_nodes = control(growth_numbering.number_nodes)
-inherit_leaf = control(growth_numbering.inherit_leaf)
+start = control(growth_control.start)
+simulate = control(growth_control.simulate)
+open_needed = control(growth_control.open_needed)
+commit = control(growth_control.commit)
+release = control(growth_control.release)
+take_gain = control(growth_control.take_gain)
+forget_choice = control(growth_control.forget_choice)
+number_nodes = control(growth_control.number_nodes)
+inherit_leaf = control(growth_control.inherit_leaf)
 can_split = control(growth_limits.can_split)
 least_h = control(growth_limits.least_h)
 l2_of = control(growth_limits.l2_of)
 category_least_h = control(growth_limits.category_least_h)
 category_l2 = control(growth_limits.category_l2)
 category_smoothing = control(growth_limits.category_smoothing)
-allow_features = control(growth_features.allow_features)
+allow_features = control(growth_limits.allow_features)
 
 
 @device_function

@@ -2,14 +2,14 @@
 
 The host launches rounds ahead of the device and learns what has grown when somebody asks. A
 round has a fixed number of launches with fixed grids; how much there is to do stands in the
-tables (``growth_tables``), and a round behind the last one finds nothing::
+tables (``tables``), and a round behind the last one finds nothing::
 
     open_nodes            one block    children of partitioned nodes; plan of the histograms
     clear_histograms      all
     add_tiles             all          histograms of the smaller children
     draw_allowed          all          where features are sampled or may not interact
     best_of_features      all          the other children's histograms; best splits
-    best_of_nodes         all
+    write_best_splits     all
     choose_nodes          one block    which nodes to open; plan of the partition
     move_apart            all          partition
 """
@@ -43,12 +43,10 @@ from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, partition
-from .control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .control import BLOCK, choose_nodes, draw_allowed, number_leaves, open_nodes
 from .histogram import LEAST_TILE, add_histograms, most_blocks
-from .partition import move_tiles
-from .plan import BLOCK
-from .scatter_leaves import scatter_tiles
-from .splits import best_of_nodes, clear_histograms, search_kernel
+from .partition import move_tiles, scatter_tiles
+from .split import clear_histograms, search_kernel, write_best_splits
 from .tables import Arena, Tables
 
 ROWS_BLOCK = block_size(256)
@@ -268,7 +266,7 @@ class Workspace:
         launch(self.search, blocks, candidates.BLOCK, *args, *self.found)
         args = (*self.found, self.n_bins, x.nodes, x.rules, x.looked, x.counts, x.scores)
         blocks = blocks_for(x.looked.shape[0])
-        launch(best_of_nodes, blocks, candidates.BLOCK, *args, x.left_codes)
+        launch(write_best_splits, blocks, candidates.BLOCK, *args, x.left_codes)
         launch(choose_nodes, blocks_for(1), BLOCK, *of, x.params, *plan, x.scores, x.counts)
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)

@@ -1,17 +1,27 @@
-"""Best split (contract: ``kernels.growth.split``).
+"""Best split (contract: ``kernels.growth.split``), and the search of growth on the device.
 
-The op takes the limits of its nodes as arrays; growth on the device has a kernel of its own around
-the same functions (``growth_splits``).
+The op takes the limits of its nodes as arrays. Growth has kernels of its own around the same
+functions, which read the tables of the round and work on the histograms that growth keeps.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from ...runtime.cuda.blocks import NOWHERE
-from ...runtime.cuda.target import blocks_for, cuda, download, empty, kernel, launch, upload
+from ...runtime.cuda.target import (
+    blocks_for,
+    cuda,
+    device_function,
+    download,
+    empty,
+    kernel,
+    launch,
+    upload,
+)
 from ...runtime.dtypes import (
     ALONE,
     CODE_WORDS,
@@ -22,10 +32,21 @@ from ...runtime.dtypes import (
     NodeBounds,
     Splits,
 )
-from .candidates import BLOCK, LOW, NO_SPLIT, S32, best_feature, best_of_bins, packed
-from .category_arrangement import arrange, word_of_codes
+from .. import frontier as fr
+from .candidates import (
+    BLOCK,
+    LOW,
+    NO_SPLIT,
+    S32,
+    arrange,
+    best_feature,
+    best_of_bins,
+    packed,
+    word_of_codes,
+)
+from .tables import N_LOOKED
 
-i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
+u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
 
 N_FIELDS = 6
 
@@ -189,3 +210,211 @@ def split(
     kinds = (np.float64, np.int32, np.int32, np.uint8, np.int64, np.int64)
     splits = Splits(*(field.astype(kind) for field, kind in zip(fields, kinds, strict=True)))
     return splits._replace(left_codes=download(codes_out)) if width else splits
+
+
+ROW = i64(0xFFFFFFFF)
+
+
+@kernel
+def clear_histograms(nodes, pairs, state, histograms):
+    """Set the histograms to zero that are to be built."""
+    size = histograms.shape[1] * histograms.shape[2] * N_SLOTS
+    i = i64(cuda.grid(1))
+    while i < state[fr.N_PAIRS] * size:
+        p = i // size
+        rest = i - p * size
+        plane = rest // (histograms.shape[2] * N_SLOTS)
+        rest -= plane * histograms.shape[2] * N_SLOTS
+        feature = rest // N_SLOTS
+        histograms[nodes[pairs[p].build].slot, plane, feature, rest - feature * N_SLOTS] = 0
+        i += cuda.gridsize(1)
+
+
+@device_function
+def load_bins(histograms, slot, f, bins, t):
+    """The histogram of a slot by a feature."""
+    for b in range(t, N_SLOTS, BLOCK):
+        bins[b] = packed(histograms[slot, 0, f, b], histograms[slot, 1, f, b])
+
+
+@device_function
+def subtract_bins(histograms, slot, f, bins, t):
+    """Take ``bins`` off the histogram of a slot, there and in ``bins``."""
+    for b in range(t, N_SLOTS, BLOCK):
+        g = histograms[slot, 0, f, b] - i32(bins[b] >> S32)
+        h = histograms[slot, 1, f, b] - i32(bins[b] & LOW)
+        histograms[slot, 0, f, b] = g
+        histograms[slot, 1, f, b] = h
+        bins[b] = packed(g, h)
+
+
+@device_function
+def count_bins(column, source, node, bins, rows, t):
+    """Count a node's rows by code; its sums are added up as well if its histogram is not kept."""
+    for b in range(t, N_SLOTS, BLOCK):
+        rows[b] = 0
+        if node.slot < 0:
+            bins[b] = 0
+    cuda.syncthreads()
+    i = node.begin + t
+    while i < node.end:
+        record = i64(source[i])
+        code = column[record & ROW]
+        cuda.atomic.add(rows, code, i32(1))
+        if node.slot < 0:
+            sums = packed(record >> i64(48), (record >> i64(32)) & i64(0xFFFF))
+            cuda.atomic.add(bins, code, sums)
+        i += BLOCK
+    cuda.syncthreads()
+
+
+@functools.cache
+def search_kernel(with_rules: bool) -> Any:
+    """The kernel for tables with or without monotone constraints and categories."""
+    n_arranged = N_SLOTS if with_rules else 1
+
+    @kernel
+    def best_of_features(
+        columns,
+        records,
+        spare,
+        n_bins,
+        histograms,
+        nodes,
+        pairs,
+        rules,
+        state,
+        looked,
+        limits,
+        allowed,
+        min_samples_leaf,
+        score,
+        number,
+        left_sums,
+        left_codes,
+    ):
+        """One pair of nodes, or one node to recheck, and one feature a block at a time: the best
+        splits, in the last four arrays.
+
+        The histogram of a pair's second node is the parent's, whose slot it has, less the first
+        node's.
+        """
+        bins = cuda.shared.array(N_SLOTS, np.int64)
+        rows = cuda.shared.array(N_SLOTS, np.int32)
+        keys = cuda.shared.array(n_arranged, np.float64)
+        places = cuda.shared.array(n_arranged, np.int32)
+        arranged = cuda.shared.array(n_arranged, np.int64)
+        arranged_rows = cuda.shared.array(n_arranged, np.int32)
+        below = cuda.shared.array(BLOCK, np.int64)
+        rows_below = cuda.shared.array(BLOCK, np.int64)
+        scores = cuda.shared.array(BLOCK, np.float64)
+        numbers = cuda.shared.array(BLOCK, np.int32)
+        lefts = cuda.shared.array(1, np.int64)
+        scratch = (below, rows_below, scores, numbers, lefts)
+        t = cuda.threadIdx.x
+        n_features = n_bins.shape[0]
+        n_pairs = state[fr.N_PAIRS]
+        n_items = (n_pairs + state[fr.N_RECHECK]) * n_features
+        item = i64(cuda.blockIdx.x)
+        while item < n_items:
+            group = item // n_features
+            f = item - group * n_features
+            first = 2 * group
+            n_own = 2
+            needed = i64(0)
+            if group >= n_pairs:
+                first = n_pairs + group
+                n_own = 1
+                needed = i64(min_samples_leaf)
+            kind = i32(NUMERIC)
+            direction = i32(0)
+            if with_rules:
+                kind = i32(rules[f].kind)
+                direction = i32(rules[f].monotone)
+            for k in range(first, first + n_own):
+                x = looked[k]
+                at = k * n_features + f
+                if t == 0:
+                    score[at] = NO_SPLIT
+                    number[at] = NOWHERE
+                if x >= 0:
+                    node = nodes[x]
+                    limit = limits[k]
+                    if k == first and node.slot >= 0:
+                        load_bins(histograms, node.slot, f, bins, t)
+                    if k > first:
+                        subtract_bins(histograms, node.slot, f, bins, t)
+                    if needed > 0:
+                        source = records if node.depth & 1 == 0 else spare
+                        count_bins(columns[f], source, node, bins, rows, t)
+                    cuda.syncthreads()
+                    wanted = limit.wanted != 0
+                    if allowed.shape[0] > 0:
+                        wanted = wanted and allowed[k, f] != 0
+                    if wanted:
+                        total = packed(node.g, node.h)
+                        l2 = limit.category_l2 if kind == ORDERED else limit.l2
+                        ends = (node.low, node.high)
+                        bounds = (limit.least_h, l2, with_rules, *ends, direction)
+                        if with_rules and kind != NUMERIC:
+                            alone = kind == ALONE
+                            tables = (keys, places, arranged, arranged_rows)
+                            n_used = arrange(
+                                bins, rows, needed > 0, n_bins[f], alone, limit.category_least_h,
+                                limit.smoothing, tables, t,
+                            )  # fmt: skip
+                            best_of_bins(
+                                arranged, arranged_rows, needed, n_used, alone, total, bounds,
+                                scratch, t,
+                            )  # fmt: skip
+                            for w in range(t, CODE_WORDS, BLOCK):
+                                word = word_of_codes(places, n_bins[f], numbers[0], alone, w)
+                                left_codes[at, w] = word
+                        else:
+                            best_of_bins(
+                                bins, rows, needed, n_bins[f], False, total, bounds, scratch, t
+                            )
+                        if t == 0:
+                            score[at] = scores[0]
+                            number[at] = numbers[0]
+                            left_sums[at] = lefts[0]
+                    cuda.syncthreads()
+            item += cuda.gridDim.x
+
+    return best_of_features
+
+
+@kernel
+def write_best_splits(
+    score, number, left_sums, left_codes, n_bins, nodes, rules, looked, counts, scores, left_sets
+):
+    """One node a block at a time: write the split by the best of its features into the table, and
+    its score to ``scores``."""
+    of_threads = cuda.shared.array(BLOCK, np.float64)
+    features = cuda.shared.array(BLOCK, np.int32)
+    t = cuda.threadIdx.x
+    n_features = n_bins.shape[0]
+    k = i64(cuda.blockIdx.x)
+    while k < counts[N_LOOKED]:
+        x = looked[k]
+        if x >= 0:
+            best_feature(score, k * n_features, n_features, of_threads, features, t)
+            f = features[0]
+            by_categories = False
+            if f != NOWHERE and rules.shape[0] > 0:
+                by_categories = rules[f].kind != NUMERIC
+            if by_categories:
+                for w in range(t, CODE_WORDS, BLOCK):
+                    left_sets[x, w] = left_codes[k * n_features + f, w]
+            if t == 0:
+                scores[k] = of_threads[0]
+                if f != NOWHERE:
+                    at = k * n_features + f
+                    node = nodes[x]
+                    node.feature = f
+                    node.bin = -1 if by_categories else number[at] >> 1
+                    node.missing_left = number[at] & 1
+                    node.left_g = left_sums[at] >> S32
+                    node.left_h = left_sums[at] & LOW
+        cuda.syncthreads()
+        k += cuda.gridDim.x

@@ -1,7 +1,7 @@
 """Growth driven from the host, one operation after the other.
 
 The operations dispatch on the arrays, and the control, shared with the CPU's compiled loop and the
-device's, is in ``growth_order`` and its neighbours.
+device's, is in ``kernels.growth.control``.
 """
 
 from __future__ import annotations
@@ -15,25 +15,14 @@ from array_api_compat import array_namespace, device
 from ...runtime.compilation import callable_from_python
 from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
 from ...runtime.reference.arrays import to_host
-from .. import (
-    features as growth_features,
-)
+from .. import control as growth_control
 from .. import frontier as fr
-from .. import (
-    limits as growth_limits,
-)
-from .. import (
-    nodes as growth_nodes,
-)
-from .. import (
-    order as growth_order,
-)
+from .. import limits as growth_limits
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..histogram import histogram
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..partition import partition
-from ..scatter_leaves import scatter_leaves
+from ..partition import partition, scatter_leaves
 from ..split import split
 
 (
@@ -52,18 +41,18 @@ from ..split import split
 ) = (
     callable_from_python(function)
     for function in (
-        growth_nodes.start,
-        growth_order.choose,
-        growth_nodes.commit,
-        growth_nodes.settle,
-        growth_nodes.release,
+        growth_control.start,
+        growth_control.choose,
+        growth_control.commit,
+        growth_control.settle,
+        growth_control.release,
         growth_limits.can_split,
         growth_limits.least_h,
         growth_limits.l2_of,
         growth_limits.category_least_h,
         growth_limits.category_smoothing,
         growth_limits.category_l2,
-        growth_features.allow_features,
+        growth_limits.allow_features,
     )
 )
 

@@ -1,11 +1,11 @@
-"""Reference twin of ``kernels.growth.partition``."""
+"""Reference implementation of ``kernels.growth.partition``."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from ...runtime.dtypes import MISSING, N_SLOTS, NO_SETS, Codes
 from ...runtime.reference.arrays import beside, unpack
@@ -43,3 +43,31 @@ def members_of(words: np.ndarray) -> np.ndarray:
     """A set of codes as an array of zeros and ones: int32, (256,)."""
     code = np.arange(N_SLOTS)
     return (words[code // 32] >> (code % 32).astype(np.uint32) & 1).astype(np.int32)
+
+
+def scatter_leaves(
+    records: Any,
+    begin: np.ndarray,
+    end: np.ndarray,
+    tree: np.ndarray,
+    leaf: np.ndarray,
+    shape: tuple[int, int],
+) -> Any:
+    xp = array_namespace(records)
+    where = device(records)
+    n_trees, n_rows = shape
+    all_rows = xp.arange(n_rows, dtype=xp.int64, device=where)
+    lines = []
+    for t in range(n_trees):
+        mine = tree == t
+        first, last = int(begin[mine].min()), int(end[mine].max())
+        leaves = np.repeat(leaf[mine], (end - begin)[mine])
+        rows = xp.astype(records[first:last] & 0xFFFFFFFF, xp.int64)
+        order = xp.argsort(rows)
+        rows = xp.take(rows, order)
+        leaves = xp.take(xp.asarray(leaves, device=where), order)
+        at = xp.searchsorted(rows, all_rows)
+        at = xp.where(at < last - first, at, last - first - 1)
+        hit = xp.take(rows, at) == all_rows
+        lines.append(xp.where(hit, xp.take(leaves, at), -1))
+    return xp.stack(lines)

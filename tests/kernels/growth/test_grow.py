@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.growth import frontier as fr
-from gpuens.kernels.growth.cpu import bundles
+from gpuens.kernels.growth.cpu import histogram
 from gpuens.kernels.growth.grow import GrownTrees, grow
 from gpuens.kernels.growth.params import UNLIMITED, GrowthParams
 from gpuens.kernels.growth.reference.grow import _Batch
@@ -140,7 +140,7 @@ def test_features_that_share_a_byte_change_nothing(
     from gpuens.kernels.runtime.dispatch import Implementation
 
     rng = np.random.default_rng(5)
-    n = bundles.FEWEST_ROWS
+    n = histogram.FEWEST_ROWS
     n_bins = np.array([50] + [2] * 11 + [5, 4], np.int32)
     codes = np.stack([rng.integers(0, k, n) for k in n_bins]).astype(np.uint8)
     codes[3, :7] = MISSING
@@ -152,7 +152,7 @@ def test_features_that_share_a_byte_change_nothing(
     expected = grow_on(oracle, codes, rows, n_bins=n_bins, **settings)
     for got, wanted in zip(actual, expected, strict=True):
         same(got, wanted)
-    layout = bundles.layout(cpu.codes(codes), n_bins)
+    layout = histogram.layout(cpu.codes(codes), n_bins)
     assert np.diff(layout.column_begin).tolist() == [1, 1, 8, 4]  # at most 256 codes a byte
 
 

@@ -1,0 +1,301 @@
+"""The candidates of an item, which is a node with one of its features: the orders of bins that they
+cut in two, and the scores of the resulting children.
+
+The bins that hold rows have places 0, 1, ... in an order. The functions that work on orders are
+called by a whole block for one item; ``scan`` has an entry a thread, the other shared arrays have
+one a bin.
+
+The functions of children take ``data``, the arrays (statistics of the rows up to each place of an
+item, statistics of its bins, statistics of the nodes, where the outputs' entries begin), and a
+child: (item, node, last place on the left, slot of the missing rows if they are on the left or -1,
+whether it is the right child).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated
+from ...scalars.impurity import poisson_score, square, x_log_x
+from ...scalars.rng import draw
+from ...scalars.routing import random_cut
+from ..problem import COUNT_SHIFT, ENTROPY, MISCLASSIFICATION, POISSON, WEIGHT_MASK
+
+u64, i32, i64, f64 = np.uint64, np.int32, np.int64, np.float64
+
+NO_SPLIT = -np.inf
+SHIFT = i64(COUNT_SHIFT)
+MASK = i64(WEIGHT_MASK)
+LEAST_WEIGHT, LOWEST, HIGHEST = range(3)
+"""Columns of a node's limits: the least weight of a child, the bounds of its value."""
+
+
+@device_function
+def statistic(data, child, s):
+    """Entry s of the statistics of a child."""
+    up_to, sums, totals, _ = data
+    item, node, place, missing, is_right = child
+    left = up_to[item, place, s]
+    if missing >= 0:
+        left += sums[item, missing, s]
+    return totals[node, s] - left if is_right else left
+
+
+@device_function
+def is_classification(entry_begin):
+    """The entries of regression follow the packed weight."""
+    return entry_begin[0] == 0
+
+
+@device_function
+def n_packed(entry_begin):
+    """Over how many entries rows and weight are spread."""
+    return entry_begin[1] if is_classification(entry_begin) else i64(1)
+
+
+@device_function
+def packed_weight(data, child):
+    """Rows and weight of a child."""
+    packed = i64(0)
+    for s in range(n_packed(data[3])):
+        packed += statistic(data, child, s)
+    return packed
+
+
+@device_function
+def packed_weight_of_bin(sums, item, b, entry_begin):
+    """Rows and weight of a bin."""
+    packed = i64(0)
+    for s in range(n_packed(entry_begin)):
+        packed += sums[item, b, s]
+    return packed
+
+
+@device_function
+def as_real(x, entry_begin):
+    """The weight of a class, or the sum of an output."""
+    return f64(x & MASK) if is_classification(entry_begin) else f64(x)
+
+
+@device_function
+def score_of(data, child, weight, criterion):
+    """Score of a child, ``NO_SPLIT`` where it has none (POISSON)."""
+    entry_begin = data[3]
+    total = 0.0
+    for output in range(entry_begin.shape[0] - 1):
+        score = 0.0
+        for s in range(entry_begin[output], entry_begin[output + 1]):
+            x = as_real(statistic(data, child, s), entry_begin)
+            if criterion == ENTROPY:
+                score += x_log_x(x)
+            elif criterion == MISCLASSIFICATION:
+                score = max(score, x)
+            elif criterion != POISSON:
+                score += square(x)
+            elif x > 0.0:
+                score = poisson_score(x, weight)
+            else:
+                return NO_SPLIT
+        if criterion == ENTROPY:
+            score -= x_log_x(weight)
+        elif criterion != POISSON and criterion != MISCLASSIFICATION:
+            score /= weight
+        total += score
+    return total
+
+
+@device_function
+def value_of(data, child):
+    """What monotone constraints compare: the mean, or the share of class 1."""
+    entry_begin = data[3]
+    x = as_real(statistic(data, child, entry_begin[1] - 1), entry_begin)
+    return x / f64(packed_weight(data, child) & MASK)
+
+
+@device_function
+def score_of_cut(data, left, right, limits, criterion):
+    """Score of a candidate, ``NO_SPLIT`` where it is struck out."""
+    least_rows, constrained, direction, node, of_nodes = limits
+    packed_left = packed_weight(data, left)
+    packed_right = packed_weight(data, right)
+    if min(packed_left >> SHIFT, packed_right >> SHIFT) < least_rows:
+        return NO_SPLIT
+    weight_left = f64(packed_left & MASK)
+    weight_right = f64(packed_right & MASK)
+    if min(weight_left, weight_right) < of_nodes[node, LEAST_WEIGHT]:
+        return NO_SPLIT
+    if constrained != 0 and direction != 0:
+        value_left = value_of(data, left)
+        value_right = value_of(data, right)
+        if min(value_left, value_right) < of_nodes[node, LOWEST]:
+            return NO_SPLIT
+        if max(value_left, value_right) > of_nodes[node, HIGHEST]:
+            return NO_SPLIT
+        if direction > 0 and value_left > value_right or direction < 0 and value_left < value_right:
+            return NO_SPLIT
+    return score_of(data, left, weight_left, criterion) + score_of(
+        data, right, weight_right, criterion
+    )
+
+
+@device_function
+def children_of(item, node, number, missing):
+    """The children of candidate ``2 * place + side``; the missing rows are on its left if the
+    side is 1."""
+    slot = missing if number & 1 else -1
+    return (item, node, number >> 1, slot, False), (item, node, number >> 1, slot, True)
+
+
+@device_function
+def left_is_larger(data, left, right):
+    """Whether the left child has more rows."""
+    return packed_weight(data, left) >> SHIFT > packed_weight(data, right) >> SHIFT
+
+
+BLOCK = 8 if is_simulated() else block_size(64)
+MOST_BINS = 256
+OWN = MOST_BINS // BLOCK
+"""Neighbouring bins or places of one thread."""
+NO_PLACE = -1
+
+
+@device_function
+def find_bins(sums, item, n_bins, entry_begin, ascending, place_of, scan, t):
+    """List the bins that hold rows; their number."""
+    own = 0
+    for b in range(t * OWN, (t + 1) * OWN):
+        place_of[b] = NO_PLACE
+        if b < n_bins and packed_weight_of_bin(sums, item, b, entry_begin) != 0:
+            own += 1
+    scan[t] = own
+    inclusive_scan(scan, t)
+    n_places = i32(scan[BLOCK - 1])
+    place = scan[t] - own
+    for b in range(t * OWN, min((t + 1) * OWN, n_bins)):
+        if packed_weight_of_bin(sums, item, b, entry_begin) != 0:
+            ascending[place] = b
+            place += 1
+    cuda.syncthreads()
+    return n_places
+
+
+@device_function
+def sort_by_keys(ascending, keys, n_places, order, place_of, t):
+    """Rank every bin; the lower one wins ties."""
+    cuda.syncthreads()
+    for p in range(t, n_places, BLOCK):
+        rank = 0
+        for q in range(n_places):
+            if keys[q] < keys[p] or keys[q] == keys[p] and q < p:
+                rank += 1
+        order[rank] = ascending[p]
+        place_of[ascending[p]] = rank
+    cuda.syncthreads()
+
+
+@device_function
+def sum_over_threads(own, scan, t):
+    """The sum of the threads' numbers, for all of them."""
+    cuda.syncthreads()
+    scan[t] = own
+    inclusive_scan(scan, t)
+    return scan[BLOCK - 1]
+
+
+@device_function
+def rank_by_statistic(sums, item, s, entry_begin, ascending, n_places, keys, t):
+    """Keys of the categories by entry s of their statistics, a unit of weight."""
+    for p in range(t, n_places, BLOCK):
+        b = ascending[p]
+        weight = f64(packed_weight_of_bin(sums, item, b, entry_begin) & MASK)
+        keys[p] = as_real(sums[item, b, s], entry_begin) / weight
+
+
+@device_function
+def rank_at_random(stream, ascending, n_places, keys, scan, t):
+    """Keys of the categories that put those on the left first; how many these are."""
+    own = 0
+    for p in range(t, n_places, BLOCK):
+        side = i32(draw(stream, u64(ascending[p] + 1)) & u64(1))
+        keys[p] = 1.0 - side
+        own += side
+    n_left = sum_over_threads(own, scan, t)
+    if t == 0 and n_left == 0:
+        keys[0] = 0.0
+    if t == 0 and n_left == n_places:
+        keys[0] = 1.0
+    return min(max(n_left, 1), n_places - 1)
+
+
+@device_function
+def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
+    """How many bins a random cut leaves on the left."""
+    own = 0
+    for p in range(t, n_places, BLOCK):
+        at = begin + ascending[p]
+        if lower[at] / 2.0 + upper[at] / 2.0 <= cut:
+            own += 1
+    return min(max(sum_over_threads(own, scan, t), 1), n_places - 1)
+
+
+@device_function
+def add_up_places(sums, item, order, n_places, up_to, scan, t):
+    """Running sums over the bins in their order."""
+    first = t * OWN
+    last = min(first + OWN, n_places)
+    for s in range(sums.shape[2]):
+        own = i64(0)
+        for p in range(first, last):
+            own += sums[item, order[p], s]
+        cuda.syncthreads()
+        scan[t] = own
+        inclusive_scan(scan, t)
+        total = scan[t] - own
+        for p in range(first, last):
+            total += sums[item, order[p], s]
+            up_to[item, p, s] = total
+    cuda.syncthreads()
+
+
+@device_function
+def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
+    """The number of a random split's one candidate, and where it cuts the values. Fills the keys
+    of categories."""
+    categorical, begin, lower, upper = where
+    bits = draw(stream, u64(0))
+    side = i32(bits & u64(1)) if missing >= 0 else i32(0)
+    cut = np.nan
+    if n_places == 1:
+        return i32(0), cut
+    if categorical != 0:
+        n_left = rank_at_random(stream, ascending, n_places, keys, scan, t)
+    else:
+        low = lower[begin + ascending[0]]
+        cut = random_cut(low, upper[begin + ascending[n_places - 1]], f64(bits))
+        n_left = bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t)
+    return i32(2 * (n_left - 1) + side), cut
+
+
+@device_function
+def arrange(categorical, ascending, keys, n_places, order, place_of, t):
+    """Fill ``order``: by the keys of categories, else ascending."""
+    if categorical != 0:
+        sort_by_keys(ascending, keys, n_places, order, place_of, t)
+    else:
+        for p in range(t, n_places, BLOCK):
+            order[p] = ascending[p]
+        cuda.syncthreads()
+
+
+@device_function
+def orders_of(categorical, random_splits, entry_begin):
+    """The statistics that the bins are put in order by: the first, and how many."""
+    n_outputs = entry_begin.shape[0] - 1
+    first = entry_begin[0]
+    n = entry_begin[n_outputs] - first
+    if categorical == 0 or random_splits != 0:
+        return first, i64(1)
+    if n_outputs == 1 and n == 2:
+        return first + 1, i64(1)
+    return first, n
