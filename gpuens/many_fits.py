@@ -1,7 +1,7 @@
-"""Many models of small data: those of a cross-validation or a search, grown side by side.
+"""Many models of small data, trained side by side: those of a cross-validation or a search.
 
-A small table keeps one thread busy and no more; starting the others for every tree costs more than
-they do. So each thread trains whole models, one after another, on folds that were cut out once.
+A small table keeps only one thread busy: starting the others for every tree costs more than they
+save. So each thread trains whole models, one after another, on folds that are cut out once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 from joblib import parallel_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing
 
-from .devices.placement import same_place
+from .devices.placement import on_host, same_place
 from .estimators.parameters import threads_of
 
 CELLS_WORTH_THREADS = 2_000_000
@@ -44,6 +44,7 @@ def fit_many(
         They are cloned, not changed.
     X : array or data frame, shape (n_rows, n_features)
     y : array, shape (n_rows,), default=None
+        X, y and the weights may be in the memory of a GPU: they are cut into folds there.
     param_grid : dict or list of dicts, default=None
         Settings of one estimator, as for scikit-learn's ``ParameterGrid``.
     folds : int, cross-validation splitter, or iterable of (train, test) rows, default=None
@@ -63,16 +64,15 @@ def fit_many(
         As the estimators' ``fit``; for the first model that fails. Or there is nothing to fit.
     """
     settings = _settings(estimators, param_grid)
-    parts = _parts(folds, X, y, settings[0])
-    weights = None if sample_weight is None else np.asarray(sample_weight)
+    columns = (X, y, sample_weight)
     rows = [
-        (X, y, weights)
+        columns
         if train is None
-        else tuple(None if a is None else _safe_indexing(a, train) for a in (X, y, weights))
-        for train in parts
+        else tuple(None if a is None else _safe_indexing(a, train) for a in columns)
+        for train in _parts(folds, X, y, settings[0])
     ]
     n_threads = threads_of(n_jobs)
-    side_by_side = n_threads > 1 and _cells(X) <= CELLS_WORTH_THREADS
+    side_by_side = _fits_go_side_by_side(n_threads, X)
     place = same_place()
 
     def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
@@ -90,9 +90,15 @@ def fit_many(
     return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
 
 
+def _fits_go_side_by_side(n_threads: int, X: Any) -> bool:
+    """Whether a table is too small for one model to keep all threads busy."""
+    n_cells = np.prod(X.shape if hasattr(X, "shape") else np.shape(X))
+    return n_threads > 1 and int(n_cells) <= CELLS_WORTH_THREADS
+
+
 def _takes_threads(model: Any) -> bool:
     """Whether a model is one of this package's, which keep several threads busy at once."""
-    own = type(model).__module__.partition(".")[0] == __package__
+    own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
     return own and "n_jobs" in model.get_params(deep=False)
 
 
@@ -133,17 +139,13 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
     is_splitter = hasattr(folds, "split") or isinstance(folds, (int, np.integer))
     if not is_splitter and not isinstance(folds, Iterable):
         raise TypeError(f"folds must be a number, a splitter or pairs of rows, got {folds!r}.")
-    classifier = getattr(estimator, "_estimator_type", "") == "classifier"
-    splitter = check_cv(folds, y, classifier=classifier or hasattr(estimator, "predict_proba"))
-    parts = [train for train, _ in splitter.split(X, y)]
+    of_classes = is_classifier(estimator) or hasattr(estimator, "predict_proba")
+    y = on_host(y)  # for the splitters of scikit-learn, which look at the classes
+    splits = check_cv(folds, y, classifier=of_classes).split(X, y)
+    parts = [on_host(train) for train, _ in splits]
     if not parts:
         raise ValueError("folds is empty: there is nothing to fit.")
     return parts
-
-
-def _cells(X: Any) -> int:
-    shape = np.shape(X) if not hasattr(X, "shape") else X.shape
-    return int(np.prod(shape))
 
 
 class _SideBySide:
@@ -158,16 +160,20 @@ class _SideBySide:
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+            An array on a GPU stays there. Scorers of scikit-learn then get predictions on the
+            GPU too, which most of them cannot read: leave ``scoring`` at None.
         y : array, shape (n_rows,), default=None
+            Copied to the host, where scikit-learn makes the folds.
         **params
-            As for scikit-learn's search.
+            As for scikit-learn's search; arrays are copied to the host likewise.
 
         Returns
         -------
         self
         """
         n_threads = threads_of(self.n_jobs)
-        side_by_side = n_threads > 1 and _cells(X) <= CELLS_WORTH_THREADS
+        side_by_side = _fits_go_side_by_side(n_threads, X)
+        on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator = self.n_jobs, self.estimator
         takes_threads = _takes_threads(estimator)
         try:
@@ -178,7 +184,7 @@ class _SideBySide:
             else:
                 self.n_jobs = 1
             with parallel_config(backend="threading"):
-                super().fit(X, y, **params)  # type: ignore[misc]
+                super().fit(X, on_host(y), **on_host_too)  # type: ignore[misc]
         finally:
             self.n_jobs, self.estimator = before, estimator
         if takes_threads and hasattr(self, "best_estimator_"):

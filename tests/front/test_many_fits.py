@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
+from types import ModuleType, SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +22,7 @@ from gpuens import (
     fit_many,
 )
 from gpuens.datasets import make_higgs_like
+from tests.support import host_cupy
 
 X, Y = make_higgs_like(600, random_state=0)
 GRID = {"max_leaf_nodes": [3, 8], "learning_rate": [0.1, 0.3]}
@@ -73,6 +78,80 @@ class TestFitMany:
         estimators, grid, folds = (*arguments, None, None)[:3]
         with pytest.raises(error, match=message):
             fit_many(estimators, X, Y, param_grid=grid, folds=folds)
+
+    def test_own_models_train_on_one_thread_each(self):
+        seen = []
+
+        class Watching(GradientBoostingClassifier):
+            def fit(self, *args, **more):
+                seen.append(self.n_jobs)
+                return super().fit(*args, **more)
+
+        Watching.__module__ = GradientBoostingClassifier.__module__
+        fit_many(Watching(n_estimators=2, n_jobs=3), X, Y, folds=2, n_jobs=2)
+        assert seen == [1, 1]
+
+
+class TestArraysOnADevice:
+    """Arrays that NumPy cannot read and that are indexed as CuPy's are."""
+
+    @pytest.fixture
+    def device_arrays(self, monkeypatch):
+        cupy = ModuleType("cupy")
+        cupy.ndarray = host_cupy.ndarray
+        cupy.asarray = lambda array, **settings: host_cupy.ndarray(array)
+        cupy.cuda = SimpleNamespace(Device=lambda index: nullcontext())
+        there = SimpleNamespace(id=0)
+        monkeypatch.setattr(host_cupy.ndarray, "device", there, raising=False)
+        monkeypatch.setitem(sys.modules, "cupy", cupy)
+        weight = np.arange(len(X)) % 3 + 1.0
+        return tuple(map(host_cupy.ndarray, (X, Y, weight))), weight
+
+    @pytest.mark.parametrize("folds", [None, 3, KFold(2)], ids=str)
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_models_are_those_of_numpy_arrays(self, device_arrays, folds, n_jobs):
+        (there_X, there_y, there_weight), weight = device_arrays
+        model = GradientBoostingClassifier(n_estimators=3, device="cpu")
+        more = {"folds": folds, "n_jobs": n_jobs}
+        (expected,) = fit_many(model, X, Y, sample_weight=weight, **more)
+        for table in (there_X, X):
+            (found,) = fit_many(model, table, there_y, sample_weight=there_weight, **more)
+            assert list(map(prints, found)) == list(map(prints, expected))
+
+    def test_they_stay_on_the_device_until_a_model_reads_them(self, device_arrays):
+        arrays, _ = device_arrays
+
+        class Reading(LogisticRegression):
+            def fit(self, X, y, sample_weight):
+                seen.append({type(X), type(y), type(sample_weight)})
+                return self
+
+        seen = []
+        fit_many(Reading(), *arrays[:2], sample_weight=arrays[2], folds=2)
+        assert seen == [{host_cupy.ndarray}] * 2
+
+    def test_folds_may_be_device_arrays(self, device_arrays):
+        (_, there_y, _), _ = device_arrays
+        train = np.arange(400)
+        model = GradientBoostingClassifier(n_estimators=2, device="cpu")
+        (found,) = fit_many(model, X, there_y, folds=[(host_cupy.ndarray(train), train)])
+        assert prints(found[0]) == prints(model.fit(X[train], Y[train]))
+
+    @pytest.mark.parametrize("on_device", [True, False], ids=["X too", "X on the host"])
+    def test_searches(self, device_arrays, on_device):
+        (there_X, there_y, there_weight), weight = device_arrays
+        model = GradientBoostingClassifier(n_estimators=3, device="cpu")
+        table = there_X if on_device else X
+        for search in (
+            GridSearchCV(model, GRID, cv=3),
+            RandomizedSearchCV(model, GRID, n_iter=2, cv=2, random_state=0),
+        ):
+            found = clone(search).fit(table, there_y, sample_weight=there_weight)
+            expected = search.fit(X, Y, sample_weight=weight)
+            assert prints(found.best_estimator_) == prints(expected.best_estimator_)
+            np.testing.assert_array_equal(
+                found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+            )
 
 
 class TestSearch:
