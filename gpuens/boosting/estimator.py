@@ -17,6 +17,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import seed_of, threads_of
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
+from ..forest.structure import feature_sums
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..losses import Loss, loss_of
@@ -329,6 +330,17 @@ class BoostingEstimator(ForestEstimator):
         """Trees that one round grows."""
         check_is_fitted(self)
         return self.forest_.n_outputs
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each feature in the gains of all splits, float64 of shape (n_features_in_,).
+
+        The shares add up to 1; all are 0 if no tree has a split. Gains favour features with many
+        different values: compare ``gpuens.inspection.permutation_importance``.
+        """
+        check_is_fitted(self)
+        gain = feature_sums(self.forest_)
+        return gain / (gain.sum() or 1.0)
 
     @property
     def validation_score_(self) -> np.ndarray:

@@ -107,6 +107,8 @@ BOOSTING = """Parameters
     ----------
     forest_ : Forest
         The trees; ``forest_.fingerprint()`` is the same on every device.
+    feature_importances_ : float64, shape (n_features,)
+        Share of each feature in the gains of all splits; they add up to 1.
     n_iter_ : int
         Rounds in the model.
     n_trees_per_iteration_ : int

@@ -60,6 +60,30 @@ def impurity_decrease(forest: Forest) -> np.ndarray:
     return decrease
 
 
+KINDS = ("gain", "cover", "frequency")
+
+
+def feature_sums(forest: Forest, kind: str = "gain") -> np.ndarray:
+    """Sum a property of the splits over all trees, by the feature that they use.
+
+    Parameters
+    ----------
+    forest : Forest
+    kind : {"gain", "cover", "frequency"}, default="gain"
+        The decrease of the impurity or of the loss, the weight of the training rows, or 1.
+
+    Returns
+    -------
+    float64, shape (n_features,)
+    """
+    inner = np.flatnonzero(forest.feature >= 0)
+    if kind == "gain":
+        value = impurity_decrease(forest)[inner]
+    else:
+        value = forest.cover[inner] if kind == "cover" else np.ones(inner.size)
+    return np.bincount(forest.feature[inner], value, forest.n_features)
+
+
 def tree_importances(forest: Forest, normalize: bool = True) -> np.ndarray:
     """Importance of every feature in every tree: the impurity decreases of its splits.
 

@@ -10,9 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..bagging.bagging import BaggingClassifier, BaggingRegressor
 from ..bagging.base import joined_forest
 from ..forest.forest import Forest
-from ..forest.structure import impurity_decrease
-
-KINDS = ("gain", "cover", "frequency")
+from ..forest.structure import KINDS, feature_sums
 
 
 def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = True) -> np.ndarray:
@@ -56,13 +54,7 @@ def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = Tru
         raise ValueError(f"kind must be {' or '.join(map(repr, KINDS))}, got {kind!r}.")
     if not isinstance(normalize, (bool, np.bool_)):
         raise ValueError(f"normalize must be True or False, got {normalize!r}.")
-    forest = forest_of(model)
-    inner = np.flatnonzero(forest.feature >= 0)
-    if kind == "gain":
-        value = impurity_decrease(forest)[inner]
-    else:
-        value = forest.cover[inner] if kind == "cover" else np.ones(inner.size)
-    total = np.bincount(forest.feature[inner], value, forest.n_features)
+    total = feature_sums(forest_of(model), kind)
     largest = float(total.max())
     return 100.0 * (total / largest) if normalize and largest > 0 else total
 

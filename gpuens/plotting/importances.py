@@ -200,13 +200,13 @@ def _of_model(estimator: Any) -> tuple[np.ndarray, str]:
         by_member = _of_members(estimator)
         if by_member is not None:
             return by_member, LABELS["impurity"]
+    if isinstance(forest, Forest) and forest.impurity.size == 0:
+        return feature_importances(estimator), LABELS["gain"]
     if hasattr(estimator, "feature_importances_"):
         return to_numpy(estimator.feature_importances_), LABELS["impurity"]
     if hasattr(estimator, "coef_"):
         absolute = np.abs(to_numpy(estimator.coef_))
         return absolute if absolute.ndim == 1 else absolute.mean(axis=0), "absolute coefficient"
-    if isinstance(forest, Forest):
-        return feature_importances(estimator), LABELS["gain"]
     raise AttributeError(
         f"{type(estimator).__name__} has no feature_importances_, coef_ or trees of this package: "
         "pass the result of gpuens.inspection.permutation_importance, which works with any model, "
