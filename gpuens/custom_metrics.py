@@ -61,7 +61,7 @@ class CustomMetric(_MetricFromFunction):
 
     @property
     def formula(self) -> Any:
-        """The named tuple for ``kernels.statistics.row_values``."""
+        """The named tuple for ``kernels.statistics.gradients.row_values``."""
         return _formula_of(self.function)()
 
 

@@ -27,24 +27,19 @@ from .growth.cuda.split import (
     write_best_splits,
 )
 from .growth.cuda.tables import LIMITS, PARAMS
-from .leaves.cuda.leaf_quantiles import count_digits, find_shares, pick_digits, sum_weights
-from .leaves.cuda.leaf_sums import sum_in_global, sum_in_shared
-from .leaves.cuda.newton_steps import take_steps
-from .leaves.cuda.quantile_of_leaves import find_ranks
+from .leaves.cuda.newton_steps import sum_in_global, sum_in_shared, take_steps
+from .leaves.cuda.quantiles import count_digits, find_ranks, find_shares, pick_digits, sum_weights
 from .prediction.cuda.deep import kernels as deep_kernels
-from .prediction.cuda.few import add_trees_of_rows, find_leaves_of_rows
-from .prediction.cuda.log_sum_exp import sum_of_exps
-from .prediction.cuda.nodes import packing_kernel
+from .prediction.cuda.deep import packing_kernel
 from .prediction.cuda.perfect import kernels as perfect_kernels
-from .prediction.cuda.probabilities import logistic, softmax
-from .prediction.cuda.traverse_codes import walk_codes
-from .runtime.cuda.tiles import TILE
+from .prediction.cuda.probabilities import logistic, softmax, sum_of_exps
+from .prediction.cuda.traverse import add_trees_of_rows, find_leaves_of_rows, walk_codes
+from .runtime.cuda.blocks import TILE
 from .scalars.losses import LINKS, LOSSES
 from .statistics.cuda.add_leaf_values import add_values
-from .statistics.cuda.count_draws import count_hits
-from .statistics.cuda.gradients import gradients_kernel, join_measures
+from .statistics.cuda.gradients import gradients_kernel, join_measures, row_values_kernel
 from .statistics.cuda.quantise import make_records
-from .statistics.cuda.row_values import row_values_kernel
+from .statistics.cuda.samples import count_hits
 
 u8, i32, u32, i64, u64 = types.uint8, types.int32, types.uint32, types.int64, types.uint64
 f32, f64 = types.float32, types.float64

@@ -20,10 +20,9 @@ from gpuens.kernels.growth.histogram import histogram
 from gpuens.kernels.growth.params import UNLIMITED
 from gpuens.kernels.growth.partition import partition, scatter_leaves
 from gpuens.kernels.growth.split import split
-from gpuens.kernels.leaves.leaf_sums import leaf_sums
+from gpuens.kernels.leaves.newton_steps import leaf_sums
 from gpuens.kernels.prediction.probabilities import probabilities
-from gpuens.kernels.prediction.traverse import Trees, traverse
-from gpuens.kernels.prediction.traverse_codes import traverse_codes
+from gpuens.kernels.prediction.traverse import Trees, traverse, traverse_codes
 from gpuens.kernels.runtime.dtypes import MAX_BINS, N_SLOTS, Codes, NodeValues, Scales
 from gpuens.kernels.scalars.losses import BinomialLogLoss
 from gpuens.kernels.statistics.add_leaf_values import add_leaf_values

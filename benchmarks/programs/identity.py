@@ -19,8 +19,7 @@ from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth.histogram import histogram
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import N_SLOTS, ROW_ALIGNMENT, Codes, Totals
-from gpuens.kernels.statistics.quantise import quantise
-from gpuens.kernels.statistics.scaling import scales_for
+from gpuens.kernels.statistics.quantise import quantise, scales_for
 
 from ..common.machine import ROOT
 from ..common.records import Record, options_of, positive

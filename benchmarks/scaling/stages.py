@@ -20,8 +20,7 @@ from gpuens.kernels.growth.split import split
 from gpuens.kernels.runtime.cpu.team import using_threads
 from gpuens.kernels.scalars.losses import BinomialLogLoss
 from gpuens.kernels.statistics.gradients import gradients
-from gpuens.kernels.statistics.quantise import quantise
-from gpuens.kernels.statistics.scaling import scales_for
+from gpuens.kernels.statistics.quantise import quantise, scales_for
 
 from ..common.peers import Settings
 

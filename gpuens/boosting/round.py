@@ -14,14 +14,13 @@ from ..inputs.binning import Binner
 from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
-from ..kernels.prediction.traverse_codes import traverse_codes
+from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey
 from ..kernels.statistics.add_leaf_values import add_leaf_values
-from ..kernels.statistics.quantise import quantise
-from ..kernels.statistics.scaling import scales_for
+from ..kernels.statistics.quantise import quantise, scales_for
 from ..losses import Loss
 from ..losses.leaves import LeafRows
 from ..numerics.sampling import draw_rows

@@ -12,11 +12,11 @@ from ..devices.placement import Device
 from ..forest.forest import NOTHING, Forest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
-from ..kernels.leaves.leaf_sums import leaf_sums
+from ..kernels.leaves.newton_steps import leaf_sums
 from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import NodeValues
-from ..kernels.scalars.bounds import between_values, within
-from ..kernels.statistics.scaling import fixed_point_scales
+from ..kernels.scalars.gain import between_values, within
+from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..numerics.minimise import minimise
 

@@ -16,8 +16,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import COUNT, POSITIVE, check_rules
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
-from ..kernels.prediction.log_sum_exp import log_sum_exp
-from ..kernels.prediction.probabilities import probabilities
+from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner, slices, weighted_sum
 from ..numerics.minimise import Minimum, dot, lbfgs, newton

@@ -17,7 +17,7 @@ from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..inputs.targets import class_numbers, targets_of
-from ..kernels.statistics.records_of_sample import records_of_sample
+from ..kernels.statistics.samples import records_of_sample
 from ..trees.cart import CartClassifier, CartRegressor, TrainingData
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key

@@ -16,7 +16,7 @@ from ..estimators.parameters import is_number
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
-from ..kernels.leaves.quantile_of_leaves import (
+from ..kernels.leaves.quantiles import (
     SHARE_BITS,
     SHARE_MASK,
     LeafTargets,

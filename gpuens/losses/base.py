@@ -17,8 +17,7 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
-from ..kernels.statistics.gradients import gradients
-from ..kernels.statistics.row_values import row_values
+from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.weighted import Later, mean_later
 from .leaves import LeafRows
 

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
-from ..kernels.prediction.log_sum_exp import log_sum_exp
-from ..kernels.prediction.probabilities import probabilities
+from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise

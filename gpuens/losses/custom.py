@@ -19,8 +19,7 @@ from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
-from ..kernels.statistics.gradients import gradients
-from ..kernels.statistics.row_values import row_values
+from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
 from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss

@@ -12,16 +12,15 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.growth.grow import GrownTrees
-from ..kernels.leaves.leaf_quantiles import leaf_quantiles
-from ..kernels.leaves.leaf_sums import leaf_sums
-from ..kernels.leaves.node_sums import add_children
+from ..kernels.leaves.newton_steps import add_children, leaf_sums
+from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
 from ..kernels.scalars.losses import Huber
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import gradients
-from ..kernels.statistics.scaling import fixed_point_scales
+from ..kernels.statistics.quantise import fixed_point_scales
 
 _newton_value = vectorise(newton_value)
 

@@ -14,7 +14,7 @@ from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.statistics.row_values import row_values
+from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
 from .base import RegressionLoss, first_row
 from .leaves import LeafRows, huber_steps, node_sums, residual_quantiles

@@ -17,7 +17,7 @@ from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, draw, subkey
-from ..kernels.statistics.count_draws import count_draws
+from ..kernels.statistics.samples import count_draws
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)

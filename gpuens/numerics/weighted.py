@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device
-from ..kernels.leaves.leaf_quantiles import leaf_quantiles
+from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from ..kernels.runtime.fetch import fetch
 
@@ -76,7 +76,7 @@ def whole_weights(weight: Any, device: Device) -> Any:
 
 
 def weighted_quantile(values: Any, weight: Any, quantile: float, device: Device) -> float:
-    """Of float64 values, as ``kernels.leaves.leaf_quantiles`` defines it.
+    """Of float64 values, as ``kernels.leaves.quantiles`` defines it.
 
     ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
     """

@@ -13,8 +13,8 @@ from ..devices.placement import Device
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
-from ..kernels.statistics.reference.rows import gradient_of_rows
-from ..kernels.statistics.row_values import row_values
+from ..kernels.statistics.gradients import row_values
+from ..kernels.statistics.reference.gradients import gradient_of_rows
 from ..losses import ArrayLoss, Loss
 from ..losses.base import RegressionLoss
 from ..losses.names import OF_POSITIVE_NUMBERS

@@ -34,7 +34,7 @@ from ..forest.view import TreeView
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import class_numbers, read_sample_weight, targets_of
-from ..kernels.statistics.records_of_sample import records_of_sample
+from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, grow_forest, tree_key
 from .parameters import cart_params, check_tree_parameters, n_features_to_look_at

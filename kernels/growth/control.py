@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..runtime.compilation import inner
-from ..scalars.bounds import between_values, bounded_score, bounded_value
+from ..scalars.gain import between_values, bounded_score, bounded_value
 from ..scalars.rng import draw
 from .frontier import N_EXPAND, N_FREE_SLOTS, N_NODES, N_PAIRS, N_RECHECK, NO_GAIN
 from .limits import can_split, l2_of

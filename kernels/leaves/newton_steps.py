@@ -1,11 +1,35 @@
-"""What the nodes of a grown tree add: one Newton step each."""
+"""Values of leaves: exact sums of the statistics, and a Newton step from the sums of each node."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
-from ..runtime.dtypes import NodeValues, Totals
+from ..runtime.dtypes import NodeValues, Scales, Totals
+from ..scalars.gain import newton_value
+
+
+def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    """Sum g and h over the rows of each leaf in 64-bit fixed point.
+
+    Parameters
+    ----------
+    leaf : int32, shape (n,)
+        The node of each row; rows with a negative entry take no part.
+    g, h : float32, shape (n,)
+    scales : Scales
+        From ``quantise.fixed_point_scales``; each row adds ``int64(nearest(value * scale))``.
+    n_nodes : int
+
+    Returns
+    -------
+    int64, shape (n_nodes, 2), NumPy
+        Independent of the order of addition.
+    """
+    return implementation(__name__, g).leaf_sums(leaf, g, h, scales, n_nodes)
 
 
 def newton_steps(
@@ -39,3 +63,39 @@ def newton_steps(
     """
     op = implementation(__name__, g)
     return op.newton_steps(trees, i, g, h, totals, l2, min_sum_hessian)
+
+
+@inner
+def _add_children(left, right, sums):
+    for node in range(left.size - 1, -1, -1):  # breadth first: children come later
+        if left[node] >= 0:
+            sums[node, 0] = sums[left[node], 0] + sums[right[node], 0]
+            sums[node, 1] = sums[left[node], 1] + sums[right[node], 1]
+
+
+@kernel
+def add_children(left, right, sums):
+    """Fill in the sums of the inner nodes, in place (``sums`` as from ``leaf_sums``)."""
+    _add_children(left, right, sums)
+
+
+@kernel
+def _take_steps(left, right, sums, scale_g, scale_h, l2, min_sum_hessian, value, hessian):
+    _add_children(left, right, sums)
+    for node in range(left.size):
+        hessian[node] = sums[node, 1] / scale_h
+        h = max(hessian[node], min_sum_hessian)
+        value[node] = newton_value(sums[node, 0] / scale_g, h, l2)
+
+
+def steps_of_sums(
+    trees: Any, i: int, sums: np.ndarray, scales: Scales, l2: float, min_sum_hessian: float
+) -> NodeValues:
+    """The Newton steps of tree i from the sums of its leaves, to which those of the inner nodes
+    are added."""
+    nodes = slice(trees.offset[i], trees.offset[i + 1])
+    left, right = trees.left[nodes], trees.right[nodes]
+    values = NodeValues(np.empty(left.size), np.empty(left.size))
+    how = (scales.g, scales.h, float(l2), float(min_sum_hessian))
+    _take_steps(left, right, sums[: left.size], *how, *values)
+    return values

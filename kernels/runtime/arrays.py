@@ -1,8 +1,12 @@
-"""The type of arrays: what the library relies on, whichever array library they come from."""
+"""The type of arrays, and what is derived from arrays and kept as long as they live."""
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
+
+import numpy as np
 
 
 class Array(Protocol):
@@ -68,3 +72,19 @@ class Array(Protocol):
     def __le__(self, other: Any, /) -> Any: ...
     def __gt__(self, other: Any, /) -> Any: ...
     def __ge__(self, other: Any, /) -> Any: ...
+
+
+_kept: dict[tuple[tuple[int, ...], Hashable], Any] = {}
+
+
+def derived(
+    source: np.ndarray | tuple[np.ndarray, ...], purpose: Hashable, build: Callable[[], Any]
+) -> Any:
+    """The result of ``build()``, from the first call with this array, or these, and purpose."""
+    arrays = source if isinstance(source, tuple) else (source,)
+    key = (tuple(map(id, arrays)), purpose)
+    if key not in _kept:
+        _kept[key] = build()
+        for array in arrays:
+            weakref.finalize(array, _kept.pop, key, None)
+    return _kept[key]

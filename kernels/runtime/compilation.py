@@ -1,4 +1,13 @@
-"""How functions are compiled for the CPU."""
+"""How functions are compiled, and how what was compiled is kept on disk.
+
+Numba's cache falls short in two ways. It notices changes of no file but the one that defines a
+kernel, and a kernel is made of functions from many files. And it counts the files of a function's
+compiled kernels and writes the index first: two processes that compile different kernels of one
+function then take the same number, and the index of one of them names the other's kernel, which
+every later process runs. Here the stamp of a cache entry covers all sources, and a file is named
+by its content and written before the index names it. Two processes can still lose an entry of the
+index: its kernel is compiled once more.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +20,6 @@ from typing import Any
 
 from numba import njit
 from numba.core.dispatcher import Dispatcher
-
-from .cache_files import name_data_by_key
 
 inner = njit(
     nogil=True,
@@ -56,31 +63,48 @@ _cached_without_allocation = njit(
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """The decorator of every CPU kernel: compiled on first use, kept on disk.
-
-    Numba's cache notices changes of the file that a kernel stands in, but a kernel is made of
-    functions from many files; so the stamp of its cache entry is that of all of them.
-    """
-    return _stamped(_cached(function))
+    """Decorate a CPU kernel: it is compiled on first use and kept on disk."""
+    return _kept_on_disk(_cached(function))
 
 
 def kernel_without_allocation(function: Callable[..., Any]) -> Any:
-    """The same for a kernel that creates no arrays (see ``inner``)."""
-    return _stamped(_cached_without_allocation(function))
+    """Decorate a CPU kernel that creates no arrays (see ``inner``)."""
+    return _kept_on_disk(_cached_without_allocation(function))
 
 
-def _stamped(compiled: Any) -> Any:
+def _kept_on_disk(compiled: Any) -> Any:
     cache_file = getattr(compiled._cache, "_cache_file", None)
     if cache_file is not None:
-        own = Path(compiled.py_func.__code__.co_filename)
-        cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources(own))
-        name_data_by_key(cache_file)
+        stamp_with_sources(cache_file, compiled.py_func)
     return compiled
 
 
 def callable_from_python(function: Dispatcher) -> Any:
-    """An ``inner`` function with an entry from Python."""
+    """Return an ``inner`` function with an entry from Python."""
     return kernel(function.py_func)
+
+
+def stamp_with_sources(cache_file: Any, function: Callable[..., Any]) -> None:
+    """Let an ``IndexDataCacheFile`` of Numba or numba-cuda notice changes of every source that a
+    kernel is made of, and serve several processes at a time."""
+    path = Path(function.__code__.co_filename)
+    cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources(path))
+    name_data_by_key(cache_file)
+
+
+def name_data_by_key(cache_file: Any) -> None:
+    """Let a cache file, whose ``_source_stamp`` is final, name its data by key and stamp."""
+    cache_file.save = functools.partial(_save, cache_file)
+
+
+def _save(cache_file: Any, key: Any, data: Any) -> None:
+    content = repr((key, cache_file._source_stamp)).encode()
+    number = int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
+    name = cache_file._data_name(number)
+    cache_file._save_data(name, data)
+    overloads = cache_file._load_index()
+    overloads[key] = name
+    cache_file._save_index(overloads)
 
 
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTILINE)
@@ -88,7 +112,7 @@ _IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTI
 
 @functools.cache
 def _stamp_of_sources(path: Path) -> str:
-    """Hash of the sources that a file's kernels are made of: its own and what it imports."""
+    """Return a hash of the sources that a file's kernels are made of: its own and its imports."""
     digest = hashlib.sha256()
     for source in sorted(_imported({path}, path)):
         digest.update(source.read_bytes())

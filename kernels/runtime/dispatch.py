@@ -1,4 +1,4 @@
-"""Which implementation of an operation runs: the only place that asks."""
+"""The implementation that runs an operation: the only module that inspects arrays for it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
 
 from array_api_compat import is_cupy_array, is_numpy_array
 
+from .arrays import Array
+
 
 class Implementation(enum.Enum):
-    """The folders that hold an operation under the same file name."""
+    """The folders of a room that implement its operations, each under the same file names."""
 
     REFERENCE = "reference"
     CPU = "cpu"
@@ -39,8 +41,8 @@ def using(implementation: Implementation) -> Iterator[None]:
         _forced.reset(token)
 
 
-def implementation_for(array: Any) -> Implementation:
-    """The implementation that runs an operation whose first array is ``array``."""
+def implementation_for(array: Array) -> Implementation:
+    """Return the implementation that runs an operation whose main array is ``array``."""
     forced = _forced.get()
     if forced is not None:
         return forced
@@ -51,14 +53,17 @@ def implementation_for(array: Any) -> Implementation:
     return Implementation.REFERENCE
 
 
-def implementation(contract: str, array: Any) -> ModuleType:
-    """Return the module that implements an operation for an array.
+def implementation(contract: str, array: Array) -> ModuleType:
+    """Return the module that implements the operations of a contract for an array.
+
+    A CPU or CUDA file that would not be faster than the reference is not written: where an
+    implementation has no file of the contract's name, the reference runs.
 
     Parameters
     ----------
     contract : str
-        ``__name__`` of the module that holds the operation's contract. The implementations
-        are in the folders beside it, under the same file name.
+        ``__name__`` of the module that holds the contract. The implementations are in the
+        folders beside it, under the same file name.
     array : array
         The operation's main argument.
     """
@@ -67,5 +72,6 @@ def implementation(contract: str, array: Any) -> ModuleType:
 
 @functools.cache
 def _module(contract: str, implementation: Implementation) -> ModuleType:
-    room, _, op = contract.rpartition(".")
-    return import_module(f"{room}.{implementation.value}.{op}")
+    room, _, stem = contract.rpartition(".")
+    own = f"{room}.{implementation.value}.{stem}"
+    return import_module(own if find_spec(own) else f"{room}.reference.{stem}")

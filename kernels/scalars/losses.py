@@ -1,10 +1,9 @@
 """The losses: value, gradient and hessian of one row.
 
-A loss is a named tuple of its parameters (compiled code specialises on the class) and two
-formulas with the signature ``(y, f, parameter)``: ``y`` the target, ``f`` the raw
-prediction, ``parameter`` the tuple's one number. ``LOSSES`` ties them together; adding a
-loss means adding a class and its two formulas to one of the files that this one imports, a line
-to ``LOSSES``, and a class in ``gpuens``.
+A loss is a named tuple of its parameters (compiled code specialises on the class) and two formulas
+with the signature ``(y, f, parameter)``: ``y`` the target, ``f`` the raw prediction, ``parameter``
+the tuple's one number. ``LOSSES`` ties them together; adding a loss means adding a class, its two
+formulas and a line of ``LOSSES`` here, and a class in ``gpuens``.
 """
 
 from __future__ import annotations
@@ -14,37 +13,237 @@ from typing import Any, NamedTuple
 from numba import types
 from numba.extending import overload
 
-from . import loss_classes, loss_location, loss_positive
-from .elementary import exp, sigmoid
-from .loss_classes import BinomialLogLoss, Exponential, Focal, MultinomialLogLoss
-from .loss_location import AbsoluteError, Huber, Quantile, SquaredError
-from .loss_positive import Gamma, Poisson, Tweedie
-from .primitives import formula
+from .elementary import exp, sigmoid, softplus
+from .primitives import formula, mul, select
 
-__all__ = [
-    "LINKS",
-    "LOSSES",
-    "AbsoluteError",
-    "BinomialLogLoss",
-    "Exponential",
-    "Focal",
-    "Formulas",
-    "Gamma",
-    "Given",
-    "Huber",
-    "LogLink",
-    "LogisticLink",
-    "MultinomialLogLoss",
-    "Poisson",
-    "Quantile",
-    "SquaredError",
-    "Tweedie",
-    "custom",
-    "formulas_of",
-    "gradient",
-    "is_custom",
-    "value",
-]
+
+class SquaredError(NamedTuple):
+    """½ (y - f)²."""
+
+    parameter: float = 0.0
+
+
+class AbsoluteError(NamedTuple):
+    """\\|y - f\\|."""
+
+    parameter: float = 0.0
+
+
+class Huber(NamedTuple):
+    """½ r² for \\|r\\| ≤ δ, else δ (\\|r\\| - ½ δ), with r = y - f (Huber 1964).
+
+    ``parameter`` is δ.
+    """
+
+    parameter: float = 1.0
+
+
+class Quantile(NamedTuple):
+    """q r for r ≥ 0, else (q - 1) r, with r = y - f (Koenker and Bassett 1978).
+
+    ``parameter`` is q.
+    """
+
+    parameter: float = 0.5
+
+
+@formula
+def squared_error_value(y, f, parameter):
+    r = f - y
+    return mul(0.5, mul(r, r))
+
+
+@formula
+def squared_error_gradient(y, f, parameter):
+    return f - y, 1.0
+
+
+@formula
+def absolute_error_value(y, f, parameter):
+    r = f - y
+    return select(r < 0.0, -r, r)
+
+
+@formula
+def absolute_error_gradient(y, f, parameter):
+    r = f - y
+    return select(r > 0.0, 1.0, select(r < 0.0, -1.0, r)), 1.0
+
+
+@formula
+def huber_value(y, f, parameter):
+    r = f - y
+    r = select(r < 0.0, -r, r)
+    inside = mul(0.5, mul(r, r))
+    outside = mul(parameter, r - mul(0.5, parameter))
+    return select(r <= parameter, inside, outside)
+
+
+@formula
+def huber_gradient(y, f, parameter):
+    r = f - y
+    return select(r > parameter, parameter, select(r < -parameter, -parameter, r)), 1.0
+
+
+@formula
+def quantile_value(y, f, parameter):
+    r = y - f
+    return select(r >= 0.0, mul(parameter, r), mul(parameter - 1.0, r))
+
+
+@formula
+def quantile_gradient(y, f, parameter):
+    r = f - y
+    return select(r < 0.0, -parameter, select(r > 0.0, 1.0 - parameter, r)), 1.0
+
+
+class Poisson(NamedTuple):
+    """eᶠ - y f, y ≥ 0.
+
+    ``parameter`` is a factor on the hessian that keeps steps short, 1 for none.
+    """
+
+    parameter: float = 1.0
+
+
+class Gamma(NamedTuple):
+    """f + y e⁻ᶠ, y > 0."""
+
+    parameter: float = 0.0
+
+
+class Tweedie(NamedTuple):
+    """e⁽²⁻ᵖ⁾ᶠ / (2 - p) - y e⁽¹⁻ᵖ⁾ᶠ / (1 - p), y ≥ 0, 1 < p < 2.
+
+    ``parameter`` is p.
+    """
+
+    parameter: float = 1.5
+
+
+@formula
+def poisson_value(y, f, parameter):
+    return exp(f) - mul(y, f)
+
+
+@formula
+def poisson_gradient(y, f, parameter):
+    mean = exp(f)
+    return mean - y, mul(parameter, mean)
+
+
+@formula
+def gamma_value(y, f, parameter):
+    return f + mul(y, exp(-f))
+
+
+@formula
+def gamma_gradient(y, f, parameter):
+    ratio = mul(y, exp(-f))
+    return 1.0 - ratio, ratio
+
+
+@formula
+def tweedie_value(y, f, parameter):
+    a = exp(mul(2.0 - parameter, f))
+    b = mul(y, exp(mul(1.0 - parameter, f)))
+    return a / (2.0 - parameter) - b / (1.0 - parameter)
+
+
+@formula
+def tweedie_gradient(y, f, parameter):
+    a = exp(mul(2.0 - parameter, f))
+    b = mul(y, exp(mul(1.0 - parameter, f)))
+    return a - b, mul(2.0 - parameter, a) + mul(parameter - 1.0, b)
+
+
+class BinomialLogLoss(NamedTuple):
+    """-ln P(y), P(1) = 1/(1 + e⁻ᶠ), y in {0, 1}."""
+
+    parameter: float = 0.0
+
+
+class MultinomialLogLoss(NamedTuple):
+    """-ln P(k) of one class k against the rest, f = raw score minus log-sum-exp of all.
+
+    ``parameter`` is K/(K - 1), the factor on the hessian that makes the one-class Newton step
+    that of Friedman (2001), eq. 38.
+    """
+
+    parameter: float = 1.0
+
+
+class Exponential(NamedTuple):
+    """e⁻ᶠ for y = 1, eᶠ for y = 0: the loss of AdaBoost (Friedman, Hastie and Tibshirani 2000,
+    "Additive logistic regression"); P(1) = 1/(1 + e⁻²ᶠ)."""
+
+    parameter: float = 0.0
+
+
+class Focal(NamedTuple):
+    """-(1 - p)ᵞ ln p of the true class's probability p (Lin et al. 2017, "Focal loss for dense
+    object detection", eq. 4), P(1) = 1/(1 + e⁻ᶠ).
+
+    ``parameter`` is γ; 0 is the log loss.
+    """
+
+    parameter: float = 2.0
+
+
+@formula
+def binomial_value(y, f, parameter):
+    return softplus(f) - mul(y, f)
+
+
+@formula
+def binomial_gradient(y, f, parameter):
+    p = sigmoid(f)
+    return p - y, mul(p, 1.0 - p)
+
+
+@formula
+def multinomial_value(y, f, parameter):
+    return -mul(y, f)
+
+
+@formula
+def multinomial_gradient(y, f, parameter):
+    p = exp(f)
+    return p - y, mul(parameter, mul(p, 1.0 - p))
+
+
+@formula
+def exponential_value(y, f, parameter):
+    return exp(select(y > 0.5, -f, f))
+
+
+@formula
+def exponential_gradient(y, f, parameter):
+    e = exp(select(y > 0.5, -f, f))
+    return select(y > 0.5, -e, e), e
+
+
+@formula
+def focal_value(y, f, parameter):
+    z = select(y > 0.5, f, -f)
+    return mul(exp(mul(-parameter, softplus(z))), softplus(-z))
+
+
+@formula
+def focal_gradient(y, f, parameter):
+    """With z = ±f and q = 1 - p: qᵞ (γ p ln p - q), with the sign of z.
+
+    The second derivative, p qᵞ ((1 + 2γ) q + γ (q - γ p) ln p), is negative where p is small.
+    The hessian leaves its one negative term out, which never makes it smaller.
+    """
+    z = select(y > 0.5, f, -f)
+    p = sigmoid(z)
+    q = sigmoid(-z)
+    power = exp(mul(-parameter, softplus(z)))
+    entropy = mul(parameter, mul(p, softplus(-z)))
+    slope = mul(power, -entropy - q)
+    curvature = mul(1.0 + 2.0 * parameter, q) + mul(parameter, entropy)
+    return select(y > 0.5, slope, -slope), mul(mul(p, power), curvature)
 
 
 class Given(NamedTuple):
@@ -93,19 +292,17 @@ class Formulas(NamedTuple):
 
 
 LOSSES: dict[type, Formulas] = {
-    SquaredError: Formulas(loss_location.squared_error_value, loss_location.squared_error_gradient),
-    AbsoluteError: Formulas(
-        loss_location.absolute_error_value, loss_location.absolute_error_gradient
-    ),
-    Huber: Formulas(loss_location.huber_value, loss_location.huber_gradient),
-    Quantile: Formulas(loss_location.quantile_value, loss_location.quantile_gradient),
-    Poisson: Formulas(loss_positive.poisson_value, loss_positive.poisson_gradient),
-    Gamma: Formulas(loss_positive.gamma_value, loss_positive.gamma_gradient),
-    Tweedie: Formulas(loss_positive.tweedie_value, loss_positive.tweedie_gradient),
-    BinomialLogLoss: Formulas(loss_classes.binomial_value, loss_classes.binomial_gradient),
-    MultinomialLogLoss: Formulas(loss_classes.multinomial_value, loss_classes.multinomial_gradient),
-    Exponential: Formulas(loss_classes.exponential_value, loss_classes.exponential_gradient),
-    Focal: Formulas(loss_classes.focal_value, loss_classes.focal_gradient),
+    SquaredError: Formulas(squared_error_value, squared_error_gradient),
+    AbsoluteError: Formulas(absolute_error_value, absolute_error_gradient),
+    Huber: Formulas(huber_value, huber_gradient),
+    Quantile: Formulas(quantile_value, quantile_gradient),
+    Poisson: Formulas(poisson_value, poisson_gradient),
+    Gamma: Formulas(gamma_value, gamma_gradient),
+    Tweedie: Formulas(tweedie_value, tweedie_gradient),
+    BinomialLogLoss: Formulas(binomial_value, binomial_gradient),
+    MultinomialLogLoss: Formulas(multinomial_value, multinomial_gradient),
+    Exponential: Formulas(exponential_value, exponential_gradient),
+    Focal: Formulas(focal_value, focal_gradient),
     Given: Formulas(given_value, given_gradient),
 }
 LINKS: dict[type, Formulas] = {

@@ -1,4 +1,8 @@
-"""From real statistics to integers."""
+"""From real statistics to integers: rounding, and the powers of two that scale them."""
+
+from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -28,3 +32,38 @@ def nearest(x):
 def larger(x, y):
     """The larger of two numbers (neither NaN)."""
     return select(x > y, x, y)
+
+
+MAX_QUANTISED = 2**15 - 1
+MAX_ROWS = 2**31 - 1
+LARGEST_EXPONENT = 1000
+FIXED_POINT_BITS = 62
+"""Of a sum in fixed point."""
+
+
+@formula
+def quantising_scale(largest, total, n):
+    """The finest scale for which n values, their sizes at most ``largest`` and ``total`` in all,
+    are integers of 16 bits, any of which sum to 32 bits, roundings included.
+
+    ``min(32767 / largest, (2**31 - 1 - n) / total)``, rounded down to a power of two so that the
+    way back to real numbers is exact. 1 where all values are 0.
+    """
+    if largest == 0.0:
+        return 1.0
+    exact = min(MAX_QUANTISED / largest, (MAX_ROWS - n) / total, 2.0**LARGEST_EXPONENT)
+    return math.ldexp(1.0, max(-LARGEST_EXPONENT, math.frexp(exact)[1] - 1))
+
+
+@formula
+def fixed_point_scale(largest, n_bits):
+    """The scale under which a value of size ``largest`` has ``n_bits`` bits; 1 if it is 0."""
+    if largest == 0.0:
+        return 1.0
+    exponent = n_bits - math.frexp(largest)[1]
+    return math.ldexp(1.0, max(-LARGEST_EXPONENT, min(LARGEST_EXPONENT, exponent)))
+
+
+def fixed_point_bits(n):
+    """Bits of a value, of which n have a sum of 62 bits; never more than 50."""
+    return FIXED_POINT_BITS - max(12, (n - 1).bit_length())

@@ -1,4 +1,4 @@
-"""Gradients and hessians of a loss at the current raw predictions."""
+"""Formulas of a loss for every row: gradients, hessians and values at the raw predictions."""
 
 from __future__ import annotations
 
@@ -48,3 +48,22 @@ def gradients(
     """
     op = implementation(__name__, raw)
     return op.gradients(loss, y, raw, shift, weight, g, h, update)
+
+
+def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+    """``value(loss, y[i], raw[i] - shift[i])`` for every row i, in float64.
+
+    Parameters
+    ----------
+    loss : a named tuple from ``scalars.losses``
+        A loss, or a link, whose value is a prediction.
+    y : float64, shape (n,)
+    raw : float64, shape (n,), contiguous
+    shift : float64, shape (n,) or (0,)
+        Empty: nothing is subtracted.
+
+    Returns
+    -------
+    float64, shape (n,), on the device of ``raw``
+    """
+    return implementation(__name__, raw).row_values(loss, y, raw, shift)

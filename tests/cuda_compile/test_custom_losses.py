@@ -16,8 +16,7 @@ pytest.importorskip("numba_cuda")
 from numba.cuda import compile_ptx, dispatcher
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
-from gpuens.kernels.statistics.cuda.row_values import row_values_kernel
+from gpuens.kernels.statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from gpuens.losses import CustomLoss, exp, log, mul, sigmoid, softplus
 
 TWO = "0d4000000000000000"

@@ -18,7 +18,7 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.prediction.cuda.deep import kernels, walker
-from gpuens.kernels.runtime.cuda import kernel_cache, target
+from gpuens.kernels.runtime.cuda import launching, target
 from gpuens.kernels.scalars.losses import LOSSES
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 
@@ -38,11 +38,11 @@ dispatcher.get_current_device = lambda: device
 dispatcher._Kernel.bind = lambda self: self._codelibrary.get_cubin(capability)
 codegen.CUDACodeLibrary._ensure_cc = lambda self, cc: capability
 codegen.JITCUDACodegen.magic_tuple = lambda self: ((13, 0), capability)
-from gpuens.kernels import compilation
+from gpuens.kernels.runtime import compilation
 if sys.argv[3]:
     stamp = compilation._stamp_of_sources
     compilation._stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
-from gpuens.kernels.cuda import catalogue
+from gpuens.kernels import catalogue
 
 entries = {entry.name: entry for entry in catalogue.entries()}
 loaded = {}
@@ -103,7 +103,7 @@ def test_kernels_are_stamped_with_the_functions_that_they_are_made_of():
 
     own = Path(kernels(False, True).add_values.py_func.__code__.co_filename)
     names = {f"{path.parent.name}/{path.name}" for path in _imported({own}, own)}
-    assert {"scalars/routing.py", "cuda/predict_nodes.py", "scalars/primitives.py"} <= names
+    assert {"scalars/routing.py", "cuda/rows.py", "scalars/primitives.py"} <= names
 
 
 def test_every_kernel_is_kept():
@@ -112,8 +112,8 @@ def test_every_kernel_is_kept():
 
 
 def test_closures_are_told_apart():
-    described = {kernel_cache.describe(walker(wide)) for wide in (False, True)}
-    described |= {kernel_cache.describe(gradients_kernel(loss)) for loss in LOSSES}
+    described = {launching.describe(walker(wide)) for wide in (False, True)}
+    described |= {launching.describe(gradients_kernel(loss)) for loss in LOSSES}
     assert len(described) == 2 + len(LOSSES)
 
 
@@ -122,15 +122,15 @@ def test_functions_from_elsewhere_are_not_kept():
         return x
 
     for function in (users_own, njit(users_own)):
-        with pytest.raises(LookupError, match=f"users_own is of {__name__}"):
-            kernel_cache.describe(function)
+        with pytest.raises(LookupError, match=f"users_own is defined in {__name__}"):
+            launching.describe(function)
 
     def users_kernel(x):
         x[0] = users_own(x[0])
 
     assert target.kernel(users_kernel)._cache.cache_path is None
-    with pytest.raises(LookupError, match="no constant"):
-        kernel_cache.describe((1, [1]))
+    with pytest.raises(LookupError, match="not a constant"):
+        launching.describe((1, [1]))
 
 
 def test_no_folder_to_write_to(monkeypatch):
@@ -141,4 +141,4 @@ def test_no_folder_to_write_to(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
 
     compiled = Compiled()
-    assert kernel_cache.kept_on_disk(compiled) is compiled
+    assert launching.kept_on_disk(compiled) is compiled

@@ -8,28 +8,21 @@ import weakref
 import numpy as np
 import pytest
 
-from gpuens.kernels.prediction.cuda import (
-    deep as predict_deep,
-)
-from gpuens.kernels.prediction.cuda import (
-    few as predict_few,
-)
-from gpuens.kernels.prediction.cuda import (
-    nodes as predict_nodes,
-)
-from gpuens.kernels.prediction.cuda import (
-    perfect as predict_perfect,
-)
+from gpuens.kernels.prediction.cuda import deep, perfect
 from gpuens.kernels.prediction.cuda import traverse as entry
 from gpuens.kernels.prediction.cuda.perfect import MOST_DEPTH, Shape, shape_of
 from gpuens.kernels.prediction.cuda.rows import Cells, cells_of, rows_of_tile
 from gpuens.kernels.prediction.cuda.traverse import leaf_indices, traverse
 from gpuens.kernels.prediction.reference import traverse as reference
 from gpuens.kernels.prediction.traverse import Trees
-from gpuens.kernels.runtime import derived
+from gpuens.kernels.runtime import arrays as kept_arrays
 from tests.support.forest_problems import CATEGORIES, awkward_values
 
-WAYS = {"few": predict_few, "perfect": predict_perfect, "deep": predict_deep}
+WAYS = {
+    "few": (entry, "add_to_few"),
+    "perfect": (perfect, "add_trees"),
+    "deep": (deep, "add_trees"),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -42,13 +35,14 @@ def every_number_of_rows(monkeypatch):
 def ways(monkeypatch):
     """The names of the modules that predicted."""
     taken = []
-    for name, module in WAYS.items():
+    for name, (module, function) in WAYS.items():
+        add = getattr(module, function)
 
-        def noted(*args, name=name, add=module.add_trees):
+        def noted(*args, name=name, add=add):
             taken.append(name)
             add(*args)
 
-        monkeypatch.setattr(module, "add_trees", noted)
+        monkeypatch.setattr(module, function, noted)
     return taken
 
 
@@ -158,14 +152,14 @@ def test_few_rows(rng, ways, monkeypatch, width, n_outputs, n_rows, n_trees):
     """One launch, and nothing is laid out."""
     monkeypatch.setattr(entry, "FEW_ROWS", 5)
     launches = []
-    launch = predict_few.launch
-    monkeypatch.setattr(predict_few, "launch", lambda *a: (launches.append(a), launch(*a)))
+    launch = entry.launch
+    monkeypatch.setattr(entry, "launch", lambda *a: (launches.append(a), launch(*a)))
     trees = forest_of(rng, rng.integers(0, 5, n_trees), 4, n_outputs, width)
     X = awkward_values(rng, trees, n_rows, 4, np.float32)
     raw = np.zeros((n_outputs, n_rows))
     traverse(trees, X, raw)
     assert len(launches) == 1
-    assert not any(id(trees.feature) in arrays for arrays, _ in derived._kept)
+    assert not any(id(trees.feature) in arrays for arrays, _ in kept_arrays._kept)
     assert_like_the_reference(trees, X, n_outputs)
     assert set(ways) == {"few"}
 
@@ -176,7 +170,7 @@ def test_children_and_columns_that_do_not_fit_a_word(rng, ways, monkeypatch):
     n_largest = shape_of(trees).n_largest
     bits = n_largest.bit_length() + 2 + 2
     for limit, way in ((bits, "deep"), (bits - 1, "few")):
-        monkeypatch.setattr(predict_nodes, "NARROW_BITS", limit)
+        monkeypatch.setattr(deep, "NARROW_BITS", limit)
         assert_like_the_reference(trees, X)
         assert ways.pop() == way
 
@@ -195,7 +189,7 @@ def test_thresholds_beyond_float32(rng, ways, depth):
 
 def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
     made = []
-    for module, name in ((predict_nodes, "_pack"), (predict_perfect, "_fill")):
+    for module, name in ((deep, "_pack"), (perfect, "_fill")):
         make = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, m=make, n=name: (made.append(n), m(*a))[1])
     trees = forest_of(rng, [4], 3)
@@ -210,15 +204,15 @@ def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
     traverse(trees, X, raw)
     traverse(doubled, X, twice)
     np.testing.assert_array_equal(twice, 2.0 * raw)
-    assert any(feature in arrays for arrays, _ in derived._kept)
+    assert any(feature in arrays for arrays, _ in kept_arrays._kept)
     (kept,) = [
         weakref.ref(layout.words)
-        for (arrays, _), layout in derived._kept.items()
+        for (arrays, _), layout in kept_arrays._kept.items()
         if feature in arrays and hasattr(layout, "words")
     ]
     del trees, doubled
     gc.collect()
-    assert not any(feature in arrays for arrays, _ in derived._kept)
+    assert not any(feature in arrays for arrays, _ in kept_arrays._kept)
     assert kept() is None
 
 
@@ -226,14 +220,14 @@ def test_layouts_are_made_once_and_go_with_the_forest(rng, monkeypatch):
 def test_layouts_are_kept_once_other_streams_may_read_them(rng, monkeypatch, depth):
     """Whoever finds a layout knows nothing of the stream that made it."""
     settled = []
-    for module in (predict_nodes, predict_perfect):
+    for module in (deep, perfect):
         monkeypatch.setattr(module, "settled", lambda made: (settled.append(made), made)[1])
     trees = forest_of(rng, [depth], 3)
     X = awkward_values(rng, trees, 40, 3, np.float32)
     for _ in range(2):
         traverse(trees, X, np.zeros((1, 40)))
         leaf_indices(trees, X)
-    kept = [v for (arrays, _), v in derived._kept.items() if id(trees.feature) in arrays]
+    kept = [v for (arrays, _), v in kept_arrays._kept.items() if id(trees.feature) in arrays]
     made = [v for v in kept if not isinstance(v, Shape)]
     assert {id(v) for v in made} == {id(v) for v in settled}
     assert len(settled) == len(made) == (2 if depth == 3 else 1)

@@ -7,8 +7,8 @@ import pytest
 
 from gpuens.kernels.growth.cuda.histogram import histogram
 from gpuens.kernels.growth.cuda.partition import partition
-from gpuens.kernels.leaves.cuda.leaf_sums import SHARED_NODES, leaf_sums
-from gpuens.kernels.runtime.cuda.tiles import cut
+from gpuens.kernels.leaves.cuda.newton_steps import SHARED_NODES, leaf_sums
+from gpuens.kernels.runtime.cuda.blocks import cut
 from gpuens.kernels.runtime.dtypes import MISSING, Codes, Scales
 
 

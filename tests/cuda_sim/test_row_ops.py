@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.binning.cuda.bin_values import bin_values
-from gpuens.kernels.prediction.cuda.log_sum_exp import log_sum_exp
+from gpuens.kernels.prediction.cuda.probabilities import log_sum_exp
 from gpuens.kernels.runtime.dtypes import MISSING, NodeValues, Scales
 from gpuens.kernels.scalars import elementary
 from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values

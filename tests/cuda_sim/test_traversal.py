@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpuens.kernels.prediction.cuda.traverse import leaf_indices, traverse
-from gpuens.kernels.prediction.cuda.traverse_codes import traverse_codes
+from gpuens.kernels.prediction.cuda.traverse import leaf_indices, traverse, traverse_codes
 from gpuens.kernels.prediction.traverse import Trees
 from gpuens.kernels.runtime.dtypes import MISSING
 

@@ -132,7 +132,7 @@ def test_imports_run_downward(path):
         ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
         ("kernels/growth/cpu/split.py", "kernels.growth.cuda.split", False),
         ("kernels/growth/cpu/split.py", "kernels.growth.split", True),
-        ("kernels/growth/cpu/split.py", "kernels.leaves.leaf_sums", False),
+        ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
         ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
         ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),
         ("kernels/growth/split.py", "kernels.runtime.dispatch", True),

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
-from ...scalars.impurity import square
+from ...scalars.gain import square
 from ..problem import GINI, SQUARED_ERROR
 from .rows import insertion_sort, merge_argsort
 from .scores import (

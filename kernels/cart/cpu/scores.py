@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
-from ...scalars.impurity import poisson_score, square, x_log_x
+from ...scalars.gain import poisson_score, square, x_log_x
 from ...scalars.rounding import larger
 from ..problem import COUNT_SHIFT, ENTROPY, GINI, POISSON, SQUARED_ERROR, WEIGHT_MASK
 

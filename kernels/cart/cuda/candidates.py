@@ -17,7 +17,7 @@ import numpy as np
 
 from ...runtime.cuda.blocks import inclusive_scan
 from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated
-from ...scalars.impurity import poisson_score, square, x_log_x
+from ...scalars.gain import poisson_score, square, x_log_x
 from ...scalars.rng import draw
 from ...scalars.routing import random_cut
 from ..problem import COUNT_SHIFT, ENTROPY, MISCLASSIFICATION, POISSON, WEIGHT_MASK

@@ -16,7 +16,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.reference.arrays import beside
-from ...scalars import impurity
+from ...scalars import gain
 from ...scalars.primitives import vectorise
 from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
 from ...scalars.routing import midpoint, random_cut
@@ -37,7 +37,7 @@ from ..problem import (
 u64 = np.uint64
 
 square, x_log_x, poisson_score = (
-    vectorise(formula) for formula in (impurity.square, impurity.x_log_x, impurity.poisson_score)
+    vectorise(formula) for formula in (gain.square, gain.x_log_x, gain.poisson_score)
 )
 
 

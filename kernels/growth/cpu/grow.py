@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
-from ...runtime.derived import derived
 from ...runtime.dtypes import Codes, TreeRecords
 from .. import control
 from .. import frontier as fr

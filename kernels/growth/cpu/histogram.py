@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.running_sums import LANES
+from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import atomic_add, prefetch, run, threads_for
-from ...runtime.derived import derived
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64

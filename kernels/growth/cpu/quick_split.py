@@ -25,9 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compilation import inner
-from ...runtime.cpu.bits import LANES as BITS
-from ...runtime.cpu.bits import lowest_bit, nonzero_bits
-from ...runtime.cpu.running_sums import LANES, running_sums
+from ...runtime.cpu.lanes import LANES, SET_SIZE, lowest_bit, nonzero_bits, running_sums
 from ...runtime.dtypes import MISSING
 from ...scalars.gain import newton_score
 from ...scalars.primitives import bits_of_float32, float32_of
@@ -158,9 +156,9 @@ def _occupied_candidates(bins, n_bins, prefix, bin_of):
     bin_of[0] = 0
     bins[0] = 0
     n = u64(1)
-    for first in range(0, n_bins, BITS):
+    for first in range(0, n_bins, SET_SIZE):
         occupied = nonzero_bits(bins, first)
-        if n_bins - first < BITS:
+        if n_bins - first < SET_SIZE:
             occupied &= (u64(1) << u64(n_bins - first)) - u64(1)
         while occupied != 0:
             b = u64(first) + lowest_bit(occupied)

@@ -19,9 +19,7 @@ from ...runtime.dtypes import (
     NodeBounds,
     Splits,
 )
-from ...scalars.bounds import bounded_score, bounded_value, keeps_order
-from ...scalars.category_order import category_key
-from ...scalars.gain import newton_score
+from ...scalars.gain import bounded_score, bounded_value, category_key, keeps_order, newton_score
 from ...scalars.primitives import bits_of, float_of
 from ..frontier import NO_GAIN
 from .histogram import pack

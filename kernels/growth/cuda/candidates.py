@@ -12,9 +12,7 @@ import numpy as np
 from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
 from ...runtime.cuda.target import block_size, cuda, device_function
 from ...runtime.dtypes import MISSING, N_SLOTS
-from ...scalars.bounds import bounded_score, bounded_value, keeps_order
-from ...scalars.category_order import category_key
-from ...scalars.gain import newton_score
+from ...scalars.gain import bounded_score, bounded_value, category_key, keeps_order, newton_score
 
 u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import derived
 from ...runtime.cuda import graphs
 from ...runtime.cuda.target import (
     block_size,
@@ -35,7 +36,6 @@ from ...runtime.cuda.target import (
     launch,
     upload,
 )
-from ...runtime.derived import derived
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NUMERIC, Codes, TreeRecords
 from ...statistics.cuda.totals import on_device
 from .. import frontier as fr

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -16,7 +17,6 @@ from ...runtime.cuda.target import (
     launch,
     zeros,
 )
-from ...runtime.cuda.tiles import cut, upload_tiles
 from ...runtime.dtypes import N_SLOTS, Codes
 
 i32, i64, u32 = np.int32, np.int64, np.uint32

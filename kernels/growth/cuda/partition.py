@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -28,7 +28,6 @@ from ...runtime.cuda.target import (
     upload_records,
     zeros,
 )
-from ...runtime.cuda.tiles import cut, upload_tiles
 from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import code_goes_left, is_left_category
 from ..frontier import EXPANSION, NODE

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from ...runtime.cuda.blocks import TILE
 from ...runtime.cuda.fetch import Fetched
 from ...runtime.cuda.target import (
     device_function,
@@ -19,7 +20,6 @@ from ...runtime.cuda.target import (
     records_in,
     write,
 )
-from ...runtime.cuda.tiles import TILE
 from ...runtime.dtypes import CODE_WORDS
 from ..frontier import N_NODES, Frontier
 from ..params import GrowthParams

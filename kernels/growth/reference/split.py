@@ -21,8 +21,8 @@ from ...runtime.dtypes import (
     Splits,
 )
 from ...runtime.reference.arrays import beside, to_host
-from ...scalars import bounds as formulas
-from ...scalars.category_order import category_key
+from ...scalars import gain as formulas
+from ...scalars.gain import category_key
 from ...scalars.primitives import vectorise
 
 category_key = vectorise(category_key)

@@ -1,7 +1,7 @@
-"""Newton steps (contract: ``kernels.leaves.newton_steps``).
+"""Leaf sums and Newton steps (contract: ``kernels.leaves.newton_steps``).
 
 The host only launches: the leaves' values are ready for the update of the raw predictions before
-it knows them.
+the host knows them.
 """
 
 from __future__ import annotations
@@ -13,13 +13,110 @@ import numpy as np
 
 from ...growth.cuda.grow import GrowingTrees
 from ...runtime.cuda.fetch import Fetched
-from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    blocks_for_rows,
+    cuda,
+    device_function,
+    download,
+    empty,
+    kernel,
+    launch,
+    zeros,
+)
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...scalars.gain import newton_value
+from ...scalars.primitives import mul
+from ...scalars.rounding import nearest
 from ...statistics.cuda.totals import on_device
-from ...statistics.scaling import fixed_point_scales
-from ..node_sums import steps_of_sums
-from .leaf_sums import sums_on_device
+from ...statistics.quantise import fixed_point_scales
+from ..newton_steps import steps_of_sums
+
+i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
+
+BLOCK = block_size(256)
+LIMB = i64(17)
+"""Bits of a limb. Values below 2⁵⁰ have three; ``TILE`` of each fit 32 bits."""
+LIMB_MASK = i64(2**17 - 1)
+N_LIMBS = 3
+TILE = 2**14
+"""Rows that a block adds up before it empties its sums."""
+SHARED_NODES = 1024
+N_ENTRIES = SHARED_NODES * 2 * N_LIMBS
+
+
+@device_function
+def add_limbs(sums, entry, value):
+    """Add a value of fewer than 51 bits to three int32 sums: the low limbs are not negative,
+    the high one has the sign. Shared memory adds 32 bits natively, 64 only in a loop."""
+    cuda.atomic.add(sums, entry, i32(value & LIMB_MASK))
+    cuda.atomic.add(sums, entry + 1, i32((value >> LIMB) & LIMB_MASK))
+    cuda.atomic.add(sums, entry + 2, i32(value >> (LIMB + LIMB)))
+
+
+@kernel
+def sum_in_shared(leaf, g, h, scales, out):
+    """``TILE`` rows a block at a time; up to ``SHARED_NODES`` nodes.
+
+    Shared sums: ``[node][g, h][limb]``. ``out`` is the result.
+    """
+    sums = cuda.shared.array(N_ENTRIES, np.int32)
+    t = cuda.threadIdx.x
+    n = leaf.shape[0]
+    n_sums = 2 * out.shape[0]
+    first = cuda.blockIdx.x * TILE
+    while first < n:
+        for k in range(t, n_sums * N_LIMBS, BLOCK):
+            sums[k] = 0
+        cuda.syncthreads()
+        for i in range(first + t, min(first + TILE, n), BLOCK):
+            node = leaf[i]
+            if node >= 0:
+                entry = node * 2 * N_LIMBS
+                add_limbs(sums, entry, i64(nearest(mul(f64(g[i]), scales[0]))))
+                add_limbs(sums, entry + N_LIMBS, i64(nearest(mul(f64(h[i]), scales[1]))))
+        cuda.syncthreads()
+        for k in range(t, n_sums, BLOCK):
+            total = i64(sums[N_LIMBS * k + 2]) << LIMB
+            total = (total + i64(sums[N_LIMBS * k + 1])) << LIMB
+            total += i64(sums[N_LIMBS * k])
+            if total != 0:
+                cuda.atomic.add(out, (k >> 1, k & 1), total)
+        cuda.syncthreads()
+        first += cuda.gridDim.x * TILE
+
+
+@kernel
+def sum_in_global(leaf, g, h, scales, out):
+    """One row a thread, for more nodes; with many leaves few rows meet in one."""
+    n = u32(leaf.shape[0])
+    scale_g = scales[0]
+    scale_h = scales[1]
+    i = u32(cuda.grid(1))
+    while i < n:
+        node = leaf[i]
+        if node >= 0:
+            cuda.atomic.add(out, (node, 0), i64(nearest(mul(f64(g[i]), scale_g))))
+            cuda.atomic.add(out, (node, 1), i64(nearest(mul(f64(h[i]), scale_h))))
+        i = u32(i + cuda.gridsize(1))
+
+
+def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    return download(sums_on_device(leaf, g, h, scales, n_nodes))
+
+
+def sums_on_device(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    """The same, where they were added up."""
+    n = leaf.shape[0]
+    out = zeros((n_nodes, 2), np.int64)
+    args = (leaf, g, h, on_device(scales), out)
+    if n_nodes <= SHARED_NODES:
+        launch(sum_in_shared, blocks_for(-(-n // TILE)), BLOCK, *args)
+    else:
+        launch(sum_in_global, blocks_for_rows(n, BLOCK), BLOCK, *args)
+    return out
+
 
 f64 = np.float64
 BLOCK = block_size(256)

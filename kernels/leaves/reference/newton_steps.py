@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...runtime.dtypes import NodeValues, Totals
-from ...statistics.scaling import fixed_point_scales
-from ..leaf_sums import leaf_sums
-from ..node_sums import steps_of_sums
+from array_api_compat import array_namespace, device
+
+from ...runtime.dtypes import NodeValues, Scales, Totals
+from ...runtime.reference.arrays import to_host
+from ...scalars import rounding
+from ...scalars.primitives import vectorise
+from ...statistics.quantise import fixed_point_scales
+from ..newton_steps import leaf_sums as leaf_sums_of
+from ..newton_steps import steps_of_sums
+
+nearest = vectorise(rounding.nearest)
+
+
+def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+    """Sort the rows by leaf; a leaf is then a difference of two running sums."""
+    xp = array_namespace(g)
+    order = xp.argsort(leaf)
+    leaf = xp.take(leaf, order)
+    nodes = xp.arange(n_nodes, dtype=xp.int32, device=device(g))
+    first = xp.searchsorted(leaf, nodes, side="left")
+    last = xp.searchsorted(leaf, nodes, side="right")
+
+    def sums(values: Any, scale: float) -> Any:
+        fixed = nearest(xp.astype(xp.take(values, order), xp.float64) * scale)
+        running = xp.cumulative_sum(xp.astype(fixed, xp.int64), include_initial=True)
+        return xp.take(running, last) - xp.take(running, first)
+
+    return to_host(xp.stack([sums(g, scales.g), sums(h, scales.h)], axis=1))
 
 
 def newton_steps(
@@ -22,5 +46,5 @@ def newton_steps(
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
     scales = fixed_point_scales(totals, int(g.shape[0]))
     n_nodes = int(trees.offset[i + 1] - trees.offset[i])
-    sums = leaf_sums(trees.leaf[i, ...], g, h, scales, n_nodes)
+    sums = leaf_sums_of(trees.leaf[i, ...], g, h, scales, n_nodes)
     return steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian)

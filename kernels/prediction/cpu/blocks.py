@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...binning.cpu.bin_values import code_column
+from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
-from ...runtime.derived import derived
 from ...runtime.dtypes import MISSING, N_SLOTS
 from .table import Table, cell
 

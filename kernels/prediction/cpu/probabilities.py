@@ -6,10 +6,52 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.compilation import kernel
+from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for
-from ...scalars.elementary import exp, sigmoid
-from .log_sum_exp import log_sum_exp
+from ...scalars.elementary import exp, log, sigmoid
+from ...scalars.rounding import larger
+
+BLOCK = 1024
+
+
+@inner
+def _largest(raw, top):
+    for i in range(top.size):
+        top[i] = larger(top[i], raw[i])
+
+
+@inner
+def _add_exponentials(raw, top, total):
+    for i in range(top.size):
+        total[i] += exp(raw[i] - top[i])
+
+
+@inner
+def _finish(top, total, out):
+    for i in range(top.size):
+        out[i] = top[i] + log(total[i])
+
+
+@kernel
+def _worker(thread, n_threads, barrier, raw, out):
+    n = out.size
+    top, total = np.empty(BLOCK), np.empty(BLOCK)
+    for begin in range(n * thread // n_threads, n * (thread + 1) // n_threads, BLOCK):
+        end = min(begin + BLOCK, n * (thread + 1) // n_threads)
+        m, s = top[: end - begin], total[: end - begin]
+        m[:] = raw[0, begin:end]
+        s[:] = 0.0
+        for k in range(1, raw.shape[0]):
+            _largest(raw[k, begin:end], m)
+        for k in range(raw.shape[0]):
+            _add_exponentials(raw[k, begin:end], m, s)
+        _finish(m, s, out[begin:end])
+
+
+def log_sum_exp(raw: Any) -> Any:
+    out = np.empty(raw.shape[1])
+    run(_worker, threads_for(raw.size), raw, out)
+    return out
 
 
 @kernel

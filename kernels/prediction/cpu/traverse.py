@@ -1,9 +1,9 @@
-"""Prediction (contract: ``kernels.prediction.traverse``).
+"""Rows down the trees (contract: ``kernels.prediction.traverse``).
 
-There are three ways to the leaves. Small trees are evaluated without walking, for a block of
-rows at a time (``traverse_blocks``). Other trees are walked by many rows together
-(``traverse_deep``). A few rows walk down the trees one by one, as the forest stands there,
-until there were so many of them that it is worth while to lay it out anew.
+There are three ways to the leaves. Small trees are evaluated without walking, for a block of rows
+at a time (``blocks``). Other trees are walked by many rows together (``deep``). A few rows walk
+down the trees one by one, as the forest is, until there were so many of them that a layout for
+``deep`` pays off.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.compilation import inlined, kernel_without_allocation
+from ...runtime.arrays import derived
+from ...runtime.compilation import inlined, kernel, kernel_without_allocation
 from ...runtime.cpu.team import run, threads_for
-from ...runtime.derived import derived
-from ...scalars.routing import is_left_category, names_category, value_goes_left
+from ...runtime.dtypes import NO_SETS, Codes
+from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
 from ..traverse import Trees
-from . import blocks as traverse_blocks
-from . import deep as traverse_deep
-from .nodes import nodes_of
+from . import blocks, deep
 from .table import table_of
 
 u64 = np.uint64
@@ -74,12 +73,12 @@ def _leaf_worker(thread, n_threads, barrier, trees, values, leaves):
 
 def traverse(trees: Any, X: Any, raw: Any) -> None:
     n_rows, n_features = X.shape
-    blocks = traverse_blocks.pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
-    if blocks is not None:
-        traverse_blocks.evaluate(blocks, table_of(X), raw)
+    packed = blocks.pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
+    if packed is not None:
+        blocks.evaluate(packed, table_of(X), raw)
     elif _pays_to_lay_out(trees, n_rows):
         no_leaves = np.empty((0, 0), np.int32)
-        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), raw, no_leaves)
+        deep.walk(deep.nodes_of(trees, X.dtype), table_of(X), raw, no_leaves)
     else:
         _run(_add_worker, trees, X, raw)
 
@@ -87,7 +86,7 @@ def traverse(trees: Any, X: Any, raw: Any) -> None:
 def leaf_indices(trees: Any, X: Any) -> Any:
     leaves = np.empty((X.shape[0], trees.output.size), np.int32)
     if _pays_to_lay_out(trees, X.shape[0]):
-        traverse_deep.walk(nodes_of(trees, X.dtype), table_of(X), np.empty((0, 0)), leaves)
+        deep.walk(deep.nodes_of(trees, X.dtype), table_of(X), np.empty((0, 0)), leaves)
     else:
         _run(_leaf_worker, trees, X, leaves)
     return leaves
@@ -109,3 +108,45 @@ def _pays_to_lay_out(trees: Any, n_rows: int) -> bool:
     walked = derived(tuple(trees), "rows", lambda: np.zeros(1, np.int64))
     walked += n_rows
     return walked[0] * n_trees * NODES_PER_WALK >= n_nodes
+
+
+@kernel
+def _codes_worker(
+    thread,
+    n_threads,
+    barrier,
+    rows,
+    feature,
+    bin_,
+    missing_left,
+    left,
+    right,
+    left_codes,
+    leaf,
+):
+    n = leaf.size
+    for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
+        if leaf[i] >= 0:
+            continue
+        node = 0
+        while feature[node] >= 0:
+            code = rows[i, feature[node]]
+            goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
+            if bin_[node] < 0:
+                goes_left = is_left_category(left_codes[node, code >> 5], code)
+            node = left[node] if goes_left else right[node]
+        leaf[i] = node
+
+
+def traverse_codes(
+    codes: Codes,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    leaf: Any,
+    left_codes: Any = NO_SETS,
+) -> None:
+    tree = (feature, bin_, missing_left, left, right, left_codes)
+    run(_codes_worker, threads_for(16 * leaf.size), codes.rows, *tree, leaf)

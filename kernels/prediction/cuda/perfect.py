@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...runtime.arrays import derived
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -30,9 +31,8 @@ from ...runtime.cuda.target import (
     launch,
     settled,
 )
-from ...runtime.derived import derived
 from ...scalars.routing import value_goes_left
-from .nodes import rounded_down
+from .deep import rounded_down
 from .rows import cells_of, cells_of_tile, rows_of_tile
 
 u32, u64, f32, f64 = np.uint32, np.uint64, np.float32, np.float64

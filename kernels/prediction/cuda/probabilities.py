@@ -8,8 +8,34 @@ import numpy as np
 
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch
 from ...runtime.dtypes import RAW
-from ...scalars.elementary import exp, sigmoid
-from .log_sum_exp import log_sum_exp
+from ...scalars.elementary import exp, log, sigmoid
+
+u32 = np.uint32
+BLOCK = block_size(256)
+
+
+@kernel
+def sum_of_exps(raw, out):
+    """One row a thread, which reads a column of ``raw`` twice: neighbours read neighbours."""
+    n_classes = raw.shape[0]
+    n = u32(raw.shape[1])
+    i = u32(cuda.grid(1))
+    while i < n:
+        largest = raw[u32(0), i]
+        for k in range(1, n_classes):
+            largest = max(largest, raw[u32(k), i])
+        total = 0.0
+        for k in range(n_classes):
+            total += exp(raw[u32(k), i] - largest)
+        out[i] = largest + log(total)
+        i = u32(i + cuda.gridsize(1))
+
+
+def log_sum_exp(raw: Any) -> Any:
+    out = empty(raw.shape[1], RAW)
+    launch(sum_of_exps, blocks_for_rows(raw.shape[1], BLOCK), BLOCK, raw, out)
+    return out
+
 
 u32 = np.uint32
 BLOCK = block_size(256)

@@ -1,20 +1,156 @@
-"""Prediction on raw values (contract: ``kernels.prediction.traverse``).
+"""Rows down the trees (contract: ``kernels.prediction.traverse``).
 
-There are three ways to the leaves. A few rows walk down the trees as these stand, a block a row
-(``predict_few``): one launch. More rows get a layout that is made once for a forest: perfect trees
-in shared memory where they are shallow (``predict_perfect``), nodes of one load where they are
-deep (``predict_deep``). Whichever it is, a row's sums are one thread's, in the order of the trees.
+There are three ways to the leaves. A few rows walk down the trees as these are, a block a row: one
+launch, and nothing is laid out. More rows get a layout that is made once for a forest: perfect
+trees in shared memory where they are shallow (``perfect``), nodes of one load where they are deep
+(``deep``). Whichever it is, a row's sums are one thread's, in the order of the trees.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...runtime.cuda.target import multiprocessors
-from . import deep as predict_deep
-from . import few as predict_few
-from . import perfect as predict_perfect
-from .nodes import Nodes, nodes_of
+import numpy as np
+
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    blocks_for_rows,
+    cuda,
+    device_function,
+    empty,
+    kernel,
+    launch,
+    multiprocessors,
+    upload,
+)
+from ...runtime.dtypes import NO_SETS, Codes
+from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
+from . import deep, perfect
+from .rows import cells_of
+
+u32, u64, f64 = np.uint32, np.uint64, np.float64
+FEW_BLOCK = block_size(128)
+
+
+@device_function
+def category_goes_left(x, begin, categories, n_categories, missing_left):
+    """The way of a value at a split by categories."""
+    if names_category(x, n_categories):
+        category = u32(x)
+        return is_left_category(categories[u32(u32(begin) + (category >> u32(5)))], category)
+    return missing_left != 0
+
+
+@device_function
+def leaf_of(
+    feature, threshold, missing_left, left, category_begin, categories, n_categories, root,
+    values, begin, column,
+):  # fmt: skip
+    """The node of all trees that a row reaches from a root; its value of feature f is
+    ``values[begin + f * column]``. A forest without categories reads no ``category_begin``:
+    every thread of the grid takes the same side of that branch."""
+    by_categories = categories.shape[0] > 0
+    node = root
+    while feature[node] >= 0:
+        tested = u32(feature[node])
+        x = f64(values[begin + u64(tested) * u64(column)])
+        if by_categories and category_begin[node] >= 0:
+            first, n = category_begin[node], n_categories[tested]
+            goes_left = category_goes_left(x, first, categories, n, missing_left[node])
+        else:
+            goes_left = value_goes_left(x, threshold[node], missing_left[node] != 0)
+        node = u32(root + u32(left[node]) + (u32(0) if goes_left else u32(1)))
+    return node
+
+
+@kernel
+def add_trees_of_rows(
+    offset, feature, threshold, missing_left, left, category_begin, categories, n_categories,
+    value, output, values, row, column, raw,
+):  # fmt: skip
+    """The leaves of as many trees as the block has threads are found side by side; then each
+    output is one thread's, which adds their values in the order of the trees."""
+    leaf = cuda.shared.array(FEW_BLOCK, np.uint32)
+    into = cuda.shared.array(FEW_BLOCK, np.int32)
+    found = cuda.shared.array(FEW_BLOCK, np.float64)
+    n, n_outputs, n_trees = raw.shape[1], raw.shape[0], output.shape[0]
+    width = value.shape[1]
+    t = cuda.threadIdx.x
+    i = cuda.blockIdx.x
+    while i < n:
+        for first in range(0, n_trees, FEW_BLOCK):
+            tree = first + t
+            cuda.syncthreads()
+            if tree < n_trees:
+                node = leaf_of(
+                    feature, threshold, missing_left, left, category_begin, categories,
+                    n_categories, u32(offset[tree]), values, u64(i) * u64(row), column,
+                )  # fmt: skip
+                leaf[t] = node
+                into[t] = output[tree]
+                if width == 1:
+                    found[t] = value[node, 0]
+            cuda.syncthreads()
+            last = min(n_trees - first, FEW_BLOCK)
+            for k in range(t, n_outputs, FEW_BLOCK):
+                total = raw[k, i]
+                for s in range(last):
+                    j = k - into[s]
+                    if 0 <= j < width:
+                        total += found[s] if width == 1 else value[leaf[s], j]
+                raw[k, i] = total
+        i += cuda.gridDim.x
+
+
+def add_to_few(trees: Any, X: Any, raw: Any) -> None:
+    """See ``kernels.prediction.traverse.traverse``."""
+    args = (*_structure_of(trees), trees.value, trees.output, *cells_of(X), raw)
+    launch(add_trees_of_rows, blocks_for(X.shape[0]), FEW_BLOCK, *args)
+
+
+@kernel
+def find_leaves_of_rows(
+    offset, feature, threshold, missing_left, left, category_begin, categories, n_categories,
+    values, row, column, leaves,
+):  # fmt: skip
+    """One row and tree a thread, the trees of a row beside each other as in ``leaves``."""
+    n_trees = u64(leaves.shape[1])
+    n = u64(leaves.shape[0]) * n_trees
+    at = u64(cuda.grid(1))
+    while at < n:
+        i = u64(at // n_trees)
+        t = u64(at - i * n_trees)
+        root = u32(offset[t])
+        node = leaf_of(
+            feature, threshold, missing_left, left, category_begin, categories, n_categories, root,
+            values, i * u64(row), column,
+        )  # fmt: skip
+        leaves[i, t] = u32(node - root)
+        at = u64(at + u64(cuda.gridsize(1)))
+
+
+def find_of_few(trees: Any, X: Any) -> Any:
+    """See ``kernels.prediction.traverse.leaf_indices``."""
+    leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
+    args = (*_structure_of(trees), *cells_of(X), leaves)
+    launch(find_leaves_of_rows, blocks_for_rows(leaves.size, FEW_BLOCK), FEW_BLOCK, *args)
+    return leaves
+
+
+def _structure_of(trees: Any) -> tuple[Any, ...]:
+    """What says where rows go; ``right`` is ``left + 1``."""
+    return (
+        trees.offset,
+        trees.feature,
+        trees.threshold,
+        trees.missing_left,
+        trees.left,
+        trees.category_begin,
+        trees.categories,
+        trees.n_categories,
+    )
+
 
 FEW_ROWS = 64
 """Rows for each multiprocessor: up to here a row a thread would leave most of them idle
@@ -25,24 +161,66 @@ def traverse(trees: Any, X: Any, raw: Any) -> None:
     if trees.output.shape[0] == 0 or X.shape[0] == 0:
         return
     if _are_few(X):
-        predict_few.add_trees(trees, X, raw)
-    elif predict_perfect.fits(trees, X):
-        predict_perfect.add_trees(trees, X, raw)
+        add_to_few(trees, X, raw)
+    elif perfect.fits(trees, X):
+        perfect.add_trees(trees, X, raw)
     elif (nodes := _nodes(trees, X)) is not None:
-        predict_deep.add_trees(trees, nodes, X, raw)
+        deep.add_trees(trees, nodes, X, raw)
     else:
-        predict_few.add_trees(trees, X, raw)
+        add_to_few(trees, X, raw)
 
 
 def leaf_indices(trees: Any, X: Any) -> Any:
     if trees.output.shape[0] == 0 or _are_few(X) or (nodes := _nodes(trees, X)) is None:
-        return predict_few.find_leaves(trees, X)
-    return predict_deep.find_leaves(trees, nodes, X)
+        return find_of_few(trees, X)
+    return deep.find_leaves(trees, nodes, X)
 
 
 def _are_few(X: Any) -> bool:
     return bool(X.shape[0] <= FEW_ROWS * multiprocessors())
 
 
-def _nodes(trees: Any, X: Any) -> Nodes | None:
-    return nodes_of(trees, X, predict_perfect.shape_of(trees).n_largest)
+def _nodes(trees: Any, X: Any) -> deep.Nodes | None:
+    return deep.nodes_of(trees, X, perfect.shape_of(trees).n_largest)
+
+
+u32 = np.uint32
+BLOCK = block_size(256)
+
+
+@kernel
+def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf):
+    """One row a thread. It reads the row-major codes: a row's codes share few sectors, while
+    the columns that neighbouring threads need soon differ."""
+    n = u32(leaf.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        if leaf[i] < 0:
+            node = u32(0)
+            while feature[node] >= 0:
+                code = rows[i, u32(feature[node])]
+                if bin_[node] >= 0:
+                    goes_left = code_goes_left(code, bin_[node], missing_left[node] != 0)
+                else:
+                    goes_left = is_left_category(left_codes[node, u32(code >> 5)], code)
+                if goes_left:
+                    node = u32(left[node])
+                else:
+                    node = u32(right[node])
+            leaf[i] = node
+        i = u32(i + cuda.gridsize(1))
+
+
+def traverse_codes(
+    codes: Codes,
+    feature: Any,
+    bin_: Any,
+    missing_left: Any,
+    left: Any,
+    right: Any,
+    leaf: Any,
+    left_codes: Any = NO_SETS,
+) -> None:
+    tree = upload(feature, bin_, missing_left, left, right, left_codes)
+    blocks = blocks_for_rows(leaf.shape[0], BLOCK)
+    launch(walk_codes, blocks, BLOCK, codes.rows, *tree, leaf)

@@ -6,15 +6,28 @@ from typing import Any
 
 from array_api_compat import array_namespace
 
-from ...scalars.elementary import exp, sigmoid
+from ...scalars import elementary
 from ...scalars.primitives import vectorise
-from .log_sum_exp import log_sum_exp
+
+exp = vectorise(elementary.exp)
+log = vectorise(elementary.log)
+sigmoid = vectorise(elementary.sigmoid)
+
+
+def log_sum_exp(raw: Any) -> Any:
+    """The classes one after another, each for all rows."""
+    xp = array_namespace(raw)
+    largest = xp.max(raw, axis=0)
+    total = xp.zeros_like(largest)
+    for k in range(raw.shape[0]):
+        total = total + exp(raw[k, :] - largest)
+    return largest + log(total)
 
 
 def probabilities(raw: Any) -> Any:
     """Whole arrays at once."""
     xp = array_namespace(raw)
     if raw.shape[0] == 1:
-        p = vectorise(sigmoid)(raw[0, :])
+        p = sigmoid(raw[0, :])
         return xp.stack([1.0 - p, p], axis=1)
-    return xp.permute_dims(vectorise(exp)(raw - log_sum_exp(raw)), (1, 0))
+    return xp.permute_dims(exp(raw - log_sum_exp(raw)), (1, 0))

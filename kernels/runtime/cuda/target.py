@@ -22,7 +22,7 @@ from numba.extending import overload
 
 from ...scalars import primitives
 from . import launching
-from .kernel_cache import kept_on_disk
+from .launching import kept_on_disk
 
 __all__ = [
     "block_size",

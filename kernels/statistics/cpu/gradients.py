@@ -1,18 +1,31 @@
-"""Gradients (contract: ``kernels.statistics.gradients``)."""
+"""Gradients and values of rows (contract: ``kernels.statistics.gradients``)."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
+from numba import njit
 
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
-from ...scalars.losses import gradient
+from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of
 from .add_leaf_values import add_leaf_values
-from .custom import compiled_for
+
+
+def compiled_for(kernel: Any, loss: Any) -> Any:
+    """The kernel itself, or for a custom loss a copy that is compiled anew in every process:
+    the cache on disk would not notice a change of the loss's functions."""
+    return _compiled_for_custom(kernel, type(loss)) if is_custom(type(loss)) else kernel
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_for_custom(kernel: Any, cls: type) -> Any:
+    compile_kernel = njit(nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)
+    return compile_kernel(kernel.py_func)
 
 
 @inner
@@ -68,7 +81,7 @@ def _measure(values, begin, end, magnitudes):
 
 
 @kernel
-def _worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums):
+def _gradients_worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums):
     n = raw.size
     n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
     magnitudes = np.empty(SUM_CHUNK, np.float64)
@@ -102,6 +115,25 @@ def gradients(
     padded = 1 << (n_chunks - 1).bit_length()
     largest = np.zeros((n_threads, 8), np.int64)
     sums = np.zeros((2, padded))
-    run(compiled_for(_worker, loss), n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
+    worker = compiled_for(_gradients_worker, loss)
+    run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
     max_g, max_h = largest.max(axis=0)[:2].view(np.float64).tolist()
     return Totals(max_g, float(sums[0, 0]), max_h, float(sums[1, 0]))
+
+
+@kernel
+def _values_worker(thread, n_threads, barrier, loss, y, raw, shift, out):
+    n = raw.size
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    if shift.size == 0:
+        for i in range(begin, end):
+            out[i] = value(loss, y[i], raw[i])
+    else:
+        for i in range(begin, end):
+            out[i] = value(loss, y[i], raw[i] - shift[i])
+
+
+def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+    out = np.empty(raw.shape[0])
+    run(compiled_for(_values_worker, loss), threads_for(raw.size), loss, y, raw, shift, out)
+    return out

@@ -1,4 +1,5 @@
-"""Gradients, hessians and their measures (contract: ``kernels.statistics.gradients``)."""
+"""Gradients, hessians and their measures, and values of rows (contract:
+``kernels.statistics.gradients``)."""
 
 from __future__ import annotations
 
@@ -7,11 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.cuda.target import block_size, blocks_for, cuda, empty, kernel, launch, zeros
-from ...runtime.dtypes import SUM_CHUNK, Update
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    blocks_for_rows,
+    cuda,
+    empty,
+    kernel,
+    launch,
+    zeros,
+)
+from ...runtime.dtypes import RAW, SUM_CHUNK, Update
 from ...scalars.losses import formulas_of
 from ...scalars.primitives import mul
-from ...scalars.scales import fixed_point_bits, fixed_point_scale, quantising_scale
+from ...scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 from .totals import (
     FIXED_POINT,
     MAX_G,
@@ -146,3 +156,34 @@ def gradients(
     totals = empty(N_VALUES, np.float64)
     launch(join_measures, blocks_for(1), BLOCK, measures, n, fixed_point_bits(n), totals)
     return DeviceTotals(totals, n)
+
+
+u32 = np.uint32
+BLOCK = block_size(256)
+
+
+@functools.cache
+def row_values_kernel(loss: type) -> Any:
+    """The kernel that is specialised on a class of ``scalars.losses``."""
+    value = formulas_of(loss).value
+
+    @kernel
+    def values_of_rows(y, raw, parameter, shift, out):
+        """One row a thread."""
+        n = u32(raw.shape[0])
+        i = u32(cuda.grid(1))
+        while i < n:
+            f = raw[i]
+            if shift.shape[0] > 0:
+                f -= shift[i]
+            out[i] = value(y[i], f, parameter)
+            i = u32(i + cuda.gridsize(1))
+
+    return values_of_rows
+
+
+def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+    out = empty(raw.shape[0], RAW)
+    args = (y, raw, float(loss.parameter), shift, out)
+    launch(row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)
+    return out

@@ -62,7 +62,7 @@ class DeviceTotals:
         return self._scales(QUANTISING, n)
 
     def fixed_point_scales(self, n: int) -> DeviceScales:
-        """See ``kernels.leaves.leaf_sums``."""
+        """See ``kernels.leaves.newton_steps``."""
         return self._scales(FIXED_POINT, n)
 
     def _scales(self, first: int, n: int) -> DeviceScales:

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
+from ...runtime.reference.arrays import beside, to_host
+from ...scalars.losses import formulas_of, is_custom
+from ...scalars.primitives import vectorise
 from .add_leaf_values import add_leaf_values
-from .rows import gradient_of_rows
+
+
+def value_of_rows(loss: Any) -> Callable[..., Any]:
+    """The value as a function of arrays (y, f, parameter)."""
+    function = formulas_of(type(loss)).value
+    return _row_by_row(function) if is_custom(type(loss)) else vectorise(function)
+
+
+def gradient_of_rows(loss: Any) -> Callable[..., Any]:
+    """Gradient and hessian as a function of arrays (y, f, parameter)."""
+    function = formulas_of(type(loss)).gradient
+    return _row_by_row(function) if is_custom(type(loss)) else vectorise(function)
+
+
+def _row_by_row(function: Any) -> Callable[..., Any]:
+    """A formula with branches means nothing for arrays."""
+
+    def rows(y: Any, f: Any, parameter: float) -> Any:
+        pairs = zip(to_host(y).tolist(), to_host(f).tolist(), strict=True)
+        results = np.array([function(a, b, parameter) for a, b in pairs], np.float64)
+        if results.ndim == 1:
+            return beside(results, f)
+        columns = (beside(np.ascontiguousarray(column), f) for column in results.T)
+        return tuple(array_namespace(f).asarray(column) for column in columns)
+
+    return rows
 
 
 def gradients(
@@ -58,3 +88,8 @@ def _halve(values: Any) -> Any:
         half = values.shape[1] // 2
         values = values[:, :half] + values[:, half:]
     return values[:, 0]
+
+
+def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+    """The formula on whole arrays."""
+    return value_of_rows(loss)(y, raw - shift if shift.shape[0] else raw, loss.parameter)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from gpuens.kernels.scalars import impurity, routing
+from gpuens.kernels.scalars import gain, routing
 from gpuens.kernels.scalars.primitives import vectorise
 
 RANDOM = np.random.default_rng(0)
@@ -28,9 +28,9 @@ LOW, HIGH = np.minimum(REALS, REALS[::-1]), np.maximum(REALS, REALS[::-1])
 BITS = RANDOM.integers(0, 2**32, REALS.size).astype(float)
 
 FORMULAS = {
-    "square": (impurity.square, (SUMS,)),
-    "x_log_x": (impurity.x_log_x, (SUMS,)),
-    "poisson_score": (impurity.poisson_score, (SUMS[1:], WEIGHTS[1:])),
+    "square": (gain.square, (SUMS,)),
+    "x_log_x": (gain.x_log_x, (SUMS,)),
+    "poisson_score": (gain.poisson_score, (SUMS[1:], WEIGHTS[1:])),
     "midpoint": (routing.midpoint, (LOW, HIGH)),
     "random_cut": (routing.random_cut, (LOW, HIGH, BITS)),
 }
@@ -62,7 +62,7 @@ def test_same_bits_everywhere(same, name):
 
 
 def test_x_log_x():
-    values = vectorise(impurity.x_log_x)(np.array([0.0, 1.0, math.e, 2.0**40]))
+    values = vectorise(gain.x_log_x)(np.array([0.0, 1.0, math.e, 2.0**40]))
     np.testing.assert_allclose(values, [0.0, 0.0, math.e, 2.0**40 * 40 * math.log(2)], rtol=1e-15)
     assert values[0] == 0.0 and not np.signbit(values[0])
 
@@ -70,7 +70,7 @@ def test_x_log_x():
 @given(st.integers(1, 2**62), st.integers(1, 2**36 - 1))
 def test_poisson_score_is_the_deviance_up_to_what_is_common(s, w):
     expected = s * math.log(s / w)
-    score = vectorise(impurity.poisson_score)(np.array([float(s)]), np.array([float(w)]))[0]
+    score = vectorise(gain.poisson_score)(np.array([float(s)]), np.array([float(w)]))[0]
     assert score == pytest.approx(expected, rel=1e-12, abs=s * 1e-12)
 
 

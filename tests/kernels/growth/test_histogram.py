@@ -11,7 +11,7 @@ from gpuens.kernels.growth.cpu.histogram import NEAR_WORDS, STRIDE, add_rows
 from gpuens.kernels.growth.histogram import histogram
 from gpuens.kernels.runtime.compilation import kernel
 from gpuens.kernels.runtime.dtypes import MISSING, N_SLOTS
-from gpuens.kernels.scalars.scales import MAX_QUANTISED, MAX_ROWS
+from gpuens.kernels.scalars.rounding import MAX_QUANTISED, MAX_ROWS
 
 
 def random_records(rng, pack, rows, largest=MAX_QUANTISED):

@@ -17,8 +17,7 @@ from gpuens.kernels.growth.cpu.quick_split import (
 )
 from gpuens.kernels.growth.cpu.split import best_of_feature
 from gpuens.kernels.runtime.compilation import kernel
-from gpuens.kernels.runtime.cpu.bits import lowest_bit, nonzero_bits
-from gpuens.kernels.runtime.cpu.running_sums import running_sums
+from gpuens.kernels.runtime.cpu.lanes import lowest_bit, nonzero_bits, running_sums
 from gpuens.kernels.runtime.dtypes import MISSING, N_SLOTS
 
 

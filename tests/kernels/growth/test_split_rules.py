@@ -15,7 +15,7 @@ from gpuens.kernels.growth.grow import GrownTrees, grow
 from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.partition import partition
 from gpuens.kernels.growth.split import split
-from gpuens.kernels.prediction.traverse_codes import traverse_codes
+from gpuens.kernels.prediction.traverse import traverse_codes
 from gpuens.kernels.runtime.dtypes import (
     ALONE,
     CODE_WORDS,
@@ -27,7 +27,7 @@ from gpuens.kernels.runtime.dtypes import (
     NodeBounds,
     Scales,
 )
-from gpuens.kernels.scalars import bounds as formulas
+from gpuens.kernels.scalars import gain as formulas
 from gpuens.kernels.scalars.primitives import vectorise
 
 NO_COUNTS = np.zeros((0, 0, 0), np.int32)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens.kernels.prediction.cpu import deep, nodes
+from gpuens.kernels.prediction.cpu import deep
 from gpuens.kernels.prediction.traverse import Trees, leaf_indices, traverse
-from gpuens.kernels.runtime import derived
+from gpuens.kernels.runtime import arrays
 from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from tests.support.forest_problems import CATEGORIES, LARGE, NUMERIC, awkward_values, random_forest
@@ -45,13 +45,13 @@ def assert_parity(same: Callable[[Any, Any], None]) -> Callable[..., None]:
 
 def kept_for(feature: int) -> int:
     """How many layouts and counters are kept for the array of features with this identity."""
-    return sum(feature in sources for sources, _ in derived._kept)
+    return sum(feature in sources for sources, _ in arrays._kept)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kinds", [NUMERIC, CATEGORIES], ids=["numbers", "categories"])
 def test_nodes_of_sixteen_bytes(assert_parity, random_tree, monkeypatch, kinds, dtype):
-    monkeypatch.setattr(nodes, "NARROW_BITS", 0)
+    monkeypatch.setattr(deep, "NARROW_BITS", 0)
     rng = np.random.default_rng(0)
     trees = random_forest(random_tree, rng, LARGE, 5, 3, 2, kinds)
     X = awkward_values(rng, trees, 500, 5, dtype)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn._loss import loss as sk
 
-from gpuens.kernels.prediction.log_sum_exp import log_sum_exp
+from gpuens.kernels.prediction.probabilities import log_sum_exp
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK, NodeValues, Totals, Update
 from gpuens.kernels.scalars import losses
 from gpuens.kernels.scalars.elementary import sigmoid
@@ -31,8 +31,7 @@ from gpuens.kernels.scalars.losses import (
     Tweedie,
 )
 from gpuens.kernels.scalars.primitives import formula, mul, vectorise
-from gpuens.kernels.statistics.gradients import gradients
-from gpuens.kernels.statistics.row_values import row_values
+from gpuens.kernels.statistics.gradients import gradients, row_values
 
 
 @formula

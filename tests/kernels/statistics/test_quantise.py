@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuens.kernels.runtime.dtypes import Scales, Totals
-from gpuens.kernels.scalars.scales import MAX_QUANTISED, MAX_ROWS
-from gpuens.kernels.statistics.quantise import quantise
-from gpuens.kernels.statistics.scaling import scales_for
+from gpuens.kernels.scalars.rounding import MAX_QUANTISED, MAX_ROWS
+from gpuens.kernels.statistics.quantise import quantise, scales_for
 
 ALL = np.zeros(0, np.int32)
 MAGNITUDES = st.floats(1e-300, 1e290)

@@ -1,1 +1,0 @@
-"""CUDA implementations (Numba) of ``kernels.binning``."""

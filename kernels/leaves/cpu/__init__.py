@@ -1,1 +1,0 @@
-"""CPU implementations (Numba) of ``kernels.leaves``."""

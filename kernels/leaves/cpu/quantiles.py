@@ -1,0 +1,254 @@
+"""Quantiles in leaves (contract: ``kernels.leaves.quantiles``).
+
+``leaf_quantiles`` brings the rows together by leaf, then searches each leaf by quickselect (Hoare
+1961) with sums of weights in the place of ranks.
+
+``quantile_of_leaves`` bisects over the ranks, row by row. A step that looks for entries of a rank
+in every tree's leaf narrows the stretch of entries where later steps have to look, too; a tree
+whose stretch is empty leaves the search, and its share counts from then on::
+
+    ranks      [1 4 6] [5] [0 2 9]      up to 4: 2/3 + 0 + 2/3 of a tree, too little
+               [6]     [5] [9]          up to 7: 1 + 1 + 2/3, enough
+               [6]     [5] []           up to 6: 1 + 1 + 2/3, ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
+from ...scalars.quantile import lower_share, upper_share
+from ...scalars.rng import draw
+from ..quantiles import SHARE_MASK
+
+i64, u64, f64 = np.int64, np.uint64, np.float64
+PIVOTS = u64(1961)
+"""The key of the pivots' places: at fixed places, rows in some order would take quadratic time."""
+
+
+@inner
+def _swap(values, weight, i, j):
+    values[i], values[j] = values[j], values[i]
+    if weight.size > 0:
+        weight[i], weight[j] = weight[j], weight[i]
+
+
+@inner
+def _median(a, b, c):
+    return max(min(a, b), min(max(a, b), c))
+
+
+@inner
+def _select(values, weight, begin, end, least):
+    """The least of ``values[begin:end]``, which are reordered, up to which the weights sum to
+    ``least``, and that sum.
+
+    Each round parts the values in three: below the pivot, equal to it, above it::
+
+        begin      low         i          high       end
+        | < pivot  | == pivot  | unknown  | > pivot  |
+    """
+    before = i64(0)
+    counter = u64(0)
+    while True:
+        size = u64(end - begin)
+        pivot = _median(
+            values[begin + i64(draw(PIVOTS, counter) % size)],
+            values[begin + i64(draw(PIVOTS, counter + u64(1)) % size)],
+            values[begin + i64(draw(PIVOTS, counter + u64(2)) % size)],
+        )
+        counter += u64(3)
+        low, i, high = begin, begin, end
+        below, equal = i64(0), i64(0)
+        while i < high:
+            x = values[i]
+            w = i64(1) if weight.size == 0 else weight[i]
+            if x < pivot:
+                below += w
+                _swap(values, weight, low, i)
+                low += 1
+                i += 1
+            elif x > pivot:
+                high -= 1
+                _swap(values, weight, i, high)
+            else:
+                equal += w
+                i += 1
+        if before + below >= least:
+            end = low
+        elif before + below + equal >= least:
+            return pivot, before + below + equal
+        else:
+            before += below + equal
+            begin = high
+
+
+@inner
+def _quantile(values, weight, begin, end, quantile):
+    total = i64(end - begin)
+    if weight.size > 0:
+        total = i64(0)
+        for i in range(begin, end):
+            total += weight[i]
+    lower = i64(lower_share(quantile, f64(total)))
+    upper = i64(upper_share(quantile, f64(total)))
+    x, reached = _select(values, weight, begin, end, lower)
+    y = x
+    if reached < upper:  # the next value
+        y = np.inf
+        for i in range(begin, end):
+            if values[i] > x:
+                y = min(y, values[i])
+    return 0.5 * x + 0.5 * y
+
+
+@kernel
+def _leaf_quantiles_worker(
+    thread, n_threads, barrier, leaf, values, weight, quantile, place, kept, kept_weight, queue, out
+):
+    """``place[t]`` counts the rows of thread t by leaf, then says where the next one goes."""
+    n, n_nodes = leaf.size, out.size
+    first, last = n * thread // n_threads, n * (thread + 1) // n_threads
+    mine = place[thread]
+    for i in range(first, last):
+        if leaf[i] >= 0:
+            mine[leaf[i]] += 1
+    wait(barrier, n_threads)
+    if thread == 0:
+        total = i64(0)
+        for node in range(n_nodes):
+            for t in range(n_threads):
+                count = place[t, node]
+                place[t, node] = total
+                total += count
+    wait(barrier, n_threads)
+    for i in range(first, last):
+        node = leaf[i]
+        if node >= 0:
+            kept[mine[node]] = values[i]
+            if weight.size > 0:
+                kept_weight[mine[node]] = weight[i]
+            mine[node] += 1
+    wait(barrier, n_threads)
+    while True:  # the last thread's rows of a leaf end where the next leaf's begin
+        node = atomic_add(queue, 0, 1)
+        if node >= n_nodes:
+            break
+        begin = i64(0) if node == 0 else place[n_threads - 1, node - 1]
+        end = place[n_threads - 1, node]
+        out[node] = 0.0
+        if begin < end:
+            out[node] = _quantile(kept, kept_weight, begin, end, quantile) + 0.0
+
+
+def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
+    n_threads = threads_for(leaf.size)
+    place = np.zeros((n_threads, n_nodes), np.int64)
+    kept = np.empty(values.shape[0])
+    kept_weight = np.empty(weight.shape[0], np.int64)
+    queue = np.zeros(CACHE_LINE, np.int64)
+    out = np.empty(n_nodes)
+    args = (leaf, values, weight, float(quantile), place, kept, kept_weight, queue, out)
+    run(_leaf_quantiles_worker, n_threads, *args)
+    return out
+
+
+i64 = np.int64
+S32 = i64(32)
+BLOCK = 64
+"""Rows that a thread takes at once."""
+FEWEST_LOOKS = 2000
+"""Looks at a leaf below which another thread costs more than it saves."""
+
+
+@inner
+def _find_leaves(targets, leaf, row, whole):
+    """Where the entries of a row's leaves begin and end; their lowest and highest rank."""
+    low, high = i64(2**31), i64(0)
+    for t in range(leaf.shape[1]):
+        node = targets.offset[t] + leaf[row, t]
+        first = targets.begin[t] + targets.segment[node, 0]
+        last = targets.begin[t] + targets.segment[node, 1]
+        whole[0, t] = first
+        whole[1, t] = last
+        low = min(low, targets.entries[first] >> S32)
+        high = max(high, targets.entries[last - 1] >> S32)
+    return low, high
+
+
+@inner
+def _first_beyond(entries, low, high, rank):
+    """The first of the entries ``low ... high - 1`` with a higher rank; high if there is none."""
+    while low < high:
+        middle = (low + high) >> 1
+        if entries[middle] >> S32 <= rank:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def _search(entries, whole, searched, low, high, least):
+    """The least rank with enough shares; ``searched`` (tree, begin, end, place) is room."""
+    n = whole.shape[1]
+    for t in range(n):
+        searched[0, t], searched[1, t], searched[2, t] = t, whole[0, t], whole[1, t]
+    settled = i64(0)
+    while low < high:
+        middle = (low + high) >> 1
+        total = settled
+        for k in range(n):
+            place = _first_beyond(entries, searched[1, k], searched[2, k], middle)
+            searched[3, k] = place
+            if place > whole[0, searched[0, k]]:
+                total += entries[place - 1] & SHARE_MASK
+        enough = total >= least
+        if enough:
+            high = middle
+        else:
+            low = middle + 1
+        n, settled = _narrow(entries, whole, searched, n, enough, settled)
+    return low
+
+
+@inner
+def _narrow(entries, whole, searched, n, enough, settled):
+    """Keep the trees in which there is something left to search; their number, and the shares
+    of the others."""
+    kept = 0
+    for k in range(n):
+        tree, place = searched[0, k], searched[3, k]
+        begin = searched[1, k] if enough else place
+        end = place if enough else searched[2, k]
+        if begin < end:
+            searched[0, kept], searched[1, kept], searched[2, kept] = tree, begin, end
+            kept += 1
+        elif begin > whole[0, tree]:
+            settled += entries[begin - 1] & SHARE_MASK
+    return kept, settled
+
+
+@kernel
+def _quantile_of_leaves_worker(thread, n_threads, barrier, targets, leaf, least, rank, queue):
+    n_rows, n_trees = leaf.shape
+    whole, searched = np.empty((2, n_trees), np.int64), np.empty((4, n_trees), np.int64)
+    while True:
+        begin = atomic_add(queue, 0, BLOCK)
+        if begin >= n_rows:
+            break
+        for row in range(begin, min(begin + BLOCK, n_rows)):
+            low, high = _find_leaves(targets, leaf, row, whole)
+            for j in range(least.size):
+                rank[row, j] = _search(targets.entries, whole, searched, low, high, least[j])
+
+
+def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
+    rank = np.empty((leaf.shape[0], least.size), np.int32)
+    n_threads = max(1, min(get_threads(), leaf.size * least.size // FEWEST_LOOKS))
+    queue = np.zeros(CACHE_LINE, np.int64)
+    run(_quantile_of_leaves_worker, n_threads, targets, leaf, least, rank, queue)
+    return rank

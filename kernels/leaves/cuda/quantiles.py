@@ -1,0 +1,175 @@
+"""Quantiles in leaves (contract: ``kernels.leaves.quantiles``).
+
+``leaf_quantiles`` is a radix selection: the bits of a float64, turned so that they ascend with the
+value, are found eight at a time, from the highest down. For each node and each of its two shares,
+rows that agree with the bits found so far are counted by their next eight bits; the counts say
+which bits the wanted value has. ``quantile_of_leaves`` bisects over the ranks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for_rows,
+    cuda,
+    device_function,
+    download,
+    empty,
+    kernel,
+    launch,
+    zeros,
+)
+from ...scalars.quantile import lower_share, upper_share
+from ..quantiles import SHARE_MASK
+
+u32, i64, u64, f64 = np.uint32, np.int64, np.uint64, np.float64
+
+BLOCK = block_size(256)
+DIGITS = 256
+S8 = u64(8)
+SIGN, ALL = u64(2**63), u64(2**64 - 1)
+LOW_8 = u64(DIGITS - 1)
+
+
+@device_function
+def ascending(bits):
+    """The bits of a float64 as a number that ascends with it: negative ones all flipped, of the
+    others the sign."""
+    return bits ^ (ALL if bits >= SIGN else SIGN)
+
+
+@kernel
+def sum_weights(leaf, weight, total):
+    """One row a thread; ``total`` (n_nodes,)."""
+    n = u32(leaf.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        if leaf[i] >= 0:
+            cuda.atomic.add(total, leaf[i], weight[i] if weight.shape[0] > 0 else i64(1))
+        i = u32(i + cuda.gridsize(1))
+
+
+@kernel
+def find_shares(total, quantile, least):
+    """One node a thread; ``least`` (n_nodes, 2)."""
+    node = u32(cuda.grid(1))
+    while node < u32(total.shape[0]):
+        whole = f64(total[node])
+        least[node, u32(0)] = i64(lower_share(quantile, whole))
+        least[node, u32(1)] = i64(upper_share(quantile, whole))
+        node = u32(node + cuda.gridsize(1))
+
+
+@kernel
+def count_digits(leaf, bits, weight, found, place, counts):
+    """One row a thread. ``found`` (n_nodes, 2) are the bits above those at ``place``, ``counts``
+    (n_nodes, 2, 256) the weights by the digit there."""
+    n = u32(leaf.shape[0])
+    i = u32(cuda.grid(1))
+    while i < n:
+        node = leaf[i]
+        if node >= 0:
+            key = ascending(bits[i]) >> place
+            for side in range(2):
+                if key >> S8 == (found[node, side] >> place) >> S8:
+                    own = weight[i] if weight.shape[0] > 0 else i64(1)
+                    cuda.atomic.add(counts, (node, side, i64(key & LOW_8)), own)
+        i = u32(i + cuda.gridsize(1))
+
+
+@kernel
+def pick_digits(counts, total, least, place, found):
+    """One node and side a thread. What is still needed stays in ``least``; ``counts`` are set
+    back to zero."""
+    i = u32(cuda.grid(1))
+    while i < u32(2) * u32(total.shape[0]):
+        node, side = i >> u32(1), i & u32(1)
+        before = i64(0)
+        digit = i64(-1)
+        for d in range(DIGITS):
+            count = counts[node, side, d]
+            counts[node, side, d] = 0
+            if digit < 0:
+                if before + count >= least[node, side]:
+                    digit = i64(d)
+                else:
+                    before += count
+        if total[node] > 0:
+            least[node, side] -= before
+            found[node, side] |= u64(digit) << place
+        i = u32(i + cuda.gridsize(1))
+
+
+def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
+    bits = values.view(np.uint64)
+    total = zeros(n_nodes, np.int64)
+    least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)
+    counts = zeros((n_nodes, 2, DIGITS), np.int64)
+    over_rows, over_nodes = (blocks_for_rows(size, BLOCK) for size in (leaf.shape[0], 2 * n_nodes))
+    launch(sum_weights, over_rows, BLOCK, leaf, weight, total)
+    launch(find_shares, over_nodes, BLOCK, total, float(quantile), least)
+    for place in range(56, -1, -8):
+        launch(count_digits, over_rows, BLOCK, leaf, bits, weight, found, u64(place), counts)
+        launch(pick_digits, over_nodes, BLOCK, counts, total, least, u64(place), found)
+    keys, used = download(found), download(total) > 0
+    back = np.where(keys >= SIGN, keys ^ SIGN, ~keys).view(np.float64)
+    return np.where(used, 0.5 * back[:, 0] + 0.5 * back[:, 1], 0.0) + 0.0
+
+
+u32, i64 = np.uint32, np.int64
+ROWS_BLOCK = block_size(128)
+S32 = i64(32)
+
+
+@device_function
+def share_up_to(entries, first, last, rank):
+    """Of the entries ``first ... last - 1`` with at most some rank; these are ascending."""
+    low, high = first, last
+    while low < high:
+        middle = (low + high) >> i64(1)
+        if entries[middle] >> S32 <= rank:
+            low = middle + i64(1)
+        else:
+            high = middle
+    return entries[low - i64(1)] & SHARE_MASK if low > first else i64(0)
+
+
+@kernel
+def find_ranks(offset, begin, segment, entries, leaf, least, n_ranks, rank):
+    """One row and quantile a thread, quantiles of a row beside each other: their threads look at
+    the same leaves. Bisection over the ranks."""
+    n_quantiles = least.shape[0]
+    n_trees = leaf.shape[1]
+    n = i64(leaf.shape[0]) * n_quantiles
+    i = i64(cuda.grid(1))
+    while i < n:
+        row, j = u32(i // n_quantiles), u32(i % n_quantiles)
+        low, high = i64(0), i64(n_ranks - 1)
+        while low < high:
+            middle = (low + high) >> i64(1)
+            total = i64(0)
+            for t in range(n_trees):
+                tree = u32(t)
+                node = u32(offset[tree] + leaf[row, tree])
+                first = begin[tree] + segment[node, u32(0)]
+                last = begin[tree] + segment[node, u32(1)]
+                total += share_up_to(entries, first, last, middle)
+            if total >= least[j]:
+                high = middle
+            else:
+                low = middle + i64(1)
+        rank[row, j] = low
+        i += i64(cuda.gridsize(1))
+
+
+def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
+    shape = leaf.shape[0], least.shape[0]
+    rank = empty(shape, np.int32)
+    n_ranks = int(targets.entries.max() >> 32) + 1
+    blocks = blocks_for_rows(shape[0] * shape[1], ROWS_BLOCK)
+    launch(find_ranks, blocks, ROWS_BLOCK, *targets, leaf, least, n_ranks, rank)
+    return rank

@@ -1,0 +1,89 @@
+"""Vector instructions that Numba has no words for: sets of up to 64 positions as the bits of a
+word, and running sums of integers, eight at a time.
+
+Each running sum waits for the one before, which takes a step an entry. Eight lanes need three
+steps::
+
+    a b c d e f g h      +  the lane one to the left   ->  sums of 2
+                         +  the lane two to the left   ->  sums of 4
+                         +  the lane four to the left  ->  all sums
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..compilation import inner
+
+SET_SIZE = 64
+
+
+@intrinsic
+def nonzero_bits(typingctx, array, first):
+    """Which of the 64 entries of an int64 array from ``first`` on are not zero."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        lanes = ir.VectorType(ir.IntType(64), SET_SIZE)
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), lanes.as_pointer())
+        values = builder.load(pointer, align=8)
+        nonzero = builder.icmp_signed("!=", values, ir.Constant(lanes, None))
+        return builder.bitcast(nonzero, ir.IntType(SET_SIZE))
+
+    return types.uint64(array, types.int64), codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The position of the lowest bit that is set; there is one."""
+
+    def codegen(context, builder, signature, args):
+        word, flag = ir.IntType(64), ir.IntType(1)
+        function = ir.FunctionType(word, [word, flag])
+        declared = cgutils.get_or_insert_function(builder.module, function, "llvm.cttz.i64")
+        return builder.call(declared, [args[0], ir.Constant(flag, 1)])
+
+    return types.uint64(types.uint64), codegen
+
+
+LANES = 8
+
+
+@intrinsic
+def _sum_lanes(typingctx, source, first, target, carry):
+    """Write the running sums of eight entries from ``first`` on, plus ``carry``; their sum."""
+
+    def codegen(context, builder, signature, args):
+        word = ir.IntType(64)
+        lanes = ir.VectorType(word, LANES)
+
+        def pointer(argument):
+            data = context.make_array(signature.args[argument])(context, builder, args[argument])
+            return builder.bitcast(builder.gep(data.data, [args[1]]), lanes.as_pointer())
+
+        def shuffled(values, order):
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), order)
+            return builder.shuffle_vector(values, ir.Constant(lanes, None), mask)
+
+        sums = builder.load(pointer(0), align=8)
+        for step in (1, 2, 4):
+            order = [LANES] * step + list(range(LANES - step))  # lane LANES is the first zero
+            sums = builder.add(sums, shuffled(sums, order))
+        first_lane = ir.Constant(ir.IntType(32), 0)
+        carried = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[3], first_lane)
+        builder.store(builder.add(sums, shuffled(carried, [0] * LANES)), pointer(2), align=8)
+        return builder.extract_element(sums, ir.Constant(ir.IntType(32), LANES - 1))
+
+    return types.int64(source, types.int64, target, types.int64), codegen
+
+
+@inner
+def running_sums(source, n, target):
+    """``target[i] = source[0] + ... + source[i]`` for i < n, a multiple of eight; the last one."""
+    total = 0
+    for first in range(0, n, LANES):
+        total += _sum_lanes(source, first, target, total)
+    return total

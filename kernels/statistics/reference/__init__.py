@@ -1,1 +1,0 @@
-"""Reference implementations of ``kernels.statistics``."""

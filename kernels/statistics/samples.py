@@ -1,0 +1,40 @@
+"""Samples of the rows: drawn with replacement, counted, and turned into records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..runtime.dispatch import implementation
+
+
+def count_draws(counts: Any, n_draws: int, key: int) -> None:
+    """Add to every row's entry how often the row is drawn, in place.
+
+    Draw i = 0, 1, ... hits row ``draw(key, i) * n >> 32``.
+
+    Parameters
+    ----------
+    counts : int32, shape (n,)
+        n below 2**31.
+    n_draws : int
+        Below 2**32.
+    key : int
+        Random key below 2**32.
+    """
+    implementation(__name__, counts).count_draws(counts, n_draws, key)
+
+
+def records_of_sample(counts: Any) -> Any:
+    """The records (see ``cart``) of the rows that are in a sample.
+
+    Parameters
+    ----------
+    counts : int32 or uint8, shape (n,)
+        How often each row is in the sample.
+
+    Returns
+    -------
+    uint64, shape (m,)
+        ``count << 32 | row`` of the rows with a positive count, ascending.
+    """
+    return implementation(__name__, counts).records_of_sample(counts)
