@@ -1,8 +1,10 @@
-"""What may happen after every round of boosting.
+"""Actions after every round of training: progress, logs, checkpoints and your own.
 
-A callback is any object with ``after_iteration(state) -> bool | None``; a true result stops
-the training and keeps the trees so far. If it has a method ``after_training(state)``, that is
-called once at the end, also after early stopping and Ctrl-C.
+A callback is a function ``callback(state) -> bool | None``, or an object with a method
+``after_iteration(state)`` that returns the same; ``state`` is a ``TrainingState``. A true result
+stops the training and keeps the rounds so far. If a callback has a method
+``after_training(state)``, that is called once at the end, also after early stopping and Ctrl-C. A
+callback that raises ends the training: the finished rounds are kept, and ``fit`` raises its error.
 """
 
 from __future__ import annotations
@@ -12,57 +14,28 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from .estimators.all_or_nothing import replacing
-from .forest.forest import Forest
+from .estimators.training import Callback, Evaluations, TrainingState
 
-Evaluations = dict[str, dict[str, list[float]]]
-"""``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""
+__all__ = [
+    "Callback", "Checkpoint", "Evaluations", "EvaluationLog", "ProgressBar", "TrainingState",
+    "callbacks_of",
+]  # fmt: skip
 
-
-@dataclass
-class TrainingState:
-    """What a callback sees.
-
-    Parameters
-    ----------
-    iteration : int
-        Rounds done, from 1; those before a warm start count.
-    n_iterations : int
-        Rounds that were asked for.
-    first_iteration : int
-        Rounds that were there before a warm start, else 0.
-    evals : dict of dict of list of float
-        ``evals[data][metric]``: one value for every round, from the start (entry 0 is the
-        model without trees). Lower is better for "loss", higher for scores.
-    forest : callable
-        Returns the ``Forest`` of the trees so far.
-    model : callable
-        Returns a fitted copy of the estimator with the trees so far, without its callbacks.
-    started : float
-        ``time.perf_counter()`` at the start of the first round.
-    """
-
-    iteration: int
-    n_iterations: int
-    first_iteration: int
-    evals: Evaluations
-    forest: Callable[[], Forest]
-    model: Callable[[], Any]
-    started: float = field(default_factory=time.perf_counter)
+LOGGED_SHARES = (1, 2, 5, 10, 20, 40, 60, 80)
+"""Percent of the rounds after which a log file gets a line; another one follows at the end."""
+LINE_WIDTH = 119
 
 
-class Callback(Protocol):
-    """The interface of a callback."""
-
-    def after_iteration(self, state: TrainingState) -> bool | None:
-        """Called after every round; true stops the training."""
+def callbacks_of(estimator: Any) -> list[Any]:
+    """Return the callbacks of an estimator, with a progress bar if it is verbose."""
+    return [*(estimator.callbacks or []), *([ProgressBar()] if estimator.verbose else [])]
 
 
 def _latest(state: TrainingState) -> str:
+    """Format the metrics of the last round."""
     return "  ".join(
         f"{data} {metric} {values[-1]:.6g}"
         for data, metrics in state.evals.items()
@@ -82,49 +55,101 @@ class _Printer:
 
 
 class ProgressBar(_Printer):
-    """A line that shows the rounds done, the time left and the latest metrics.
+    """Show the rounds done, the time left and the latest metrics.
+
+    A widget in notebooks and one line in a terminal, both of tqdm; in files and pipes a few whole
+    lines, after 1, 2, 5, 10, 20, 40, 60, 80 and 100 % of the rounds.
 
     Parameters
     ----------
     file : text stream, default=sys.stderr
     width : int, default=30
-        Characters of the bar.
+        Characters of the bar in a terminal.
     interval : float, default=0.1
-        Seconds between two updates.
+        Seconds between two updates of the bar.
     """
 
     def __init__(self, file: TextIO | None = None, width: int = 30, interval: float = 0.1) -> None:
         super().__init__(file)
         self.width = width
         self.interval = interval
-        self._shown = 0.0
+        self._started = -1.0  # of the training that is shown
+        self._bar: Any = None
+        self._shown = -1
 
     def after_iteration(self, state: TrainingState) -> None:
-        """Draw the line anew, unless that was just done."""
-        now = time.perf_counter()
-        if now - self._shown >= self.interval:
-            self._shown = now
-            self._draw(state, "")
+        """Update the bar, or write a line if it is time for one."""
+        self._begin(state)
+        if self._bar is not None:
+            self._bar.set_postfix_str(_latest(state), refresh=False)
+            self._bar.update(state.iteration - self._bar.n)
+        elif state.iteration < state.n_iterations:
+            before = max(self._shown, state.first_iteration)
+            low, high = (100 * n // state.n_iterations for n in (before, state.iteration))
+            if any(low < share <= high for share in LOGGED_SHARES):
+                self._log(state)
 
     def after_training(self, state: TrainingState) -> None:
-        """Draw the last state and end the line."""
-        self._draw(state, "\n")
+        """Show the last state."""
+        self._begin(state)
+        if self._bar is not None:
+            self._bar.close()
+        elif self._shown != state.iteration:
+            self._log(state)
+        self._started, self._bar = -1.0, None
 
-    def _draw(self, state: TrainingState, end: str) -> None:
-        filled = round(state.iteration / state.n_iterations * self.width)
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_started": -1.0, "_bar": None}
+
+    def _begin(self, state: TrainingState) -> None:
+        """Make a bar, unless the one at hand is that of this training."""
+        if self._started != state.started:
+            self._started, self._shown = state.started, -1
+            self._bar = self._new_bar(state)
+
+    def _new_bar(self, state: TrainingState) -> Any:
+        """Return a bar of tqdm, or None if the stream is neither a notebook nor a terminal."""
+        stream = self.file or sys.stderr
+        notebook = self.file is None and _in_notebook()
+        if not (notebook or stream.isatty()):
+            return None
+        from tqdm.auto import tqdm  # not needed to train
+
+        layout = f"{{bar:{self.width}}} {{n_fmt}}/{{total_fmt}} [{{elapsed}}<{{remaining}}"
+        bar = tqdm(
+            total=state.n_iterations,
+            initial=state.first_iteration,
+            file=stream,
+            mininterval=self.interval,
+            miniters=1,
+            dynamic_ncols=True,
+            bar_format=None if notebook else layout + "{postfix}]",
+        )
+        bar.start_t -= time.perf_counter() - state.started
+        return bar
+
+    def _log(self, state: TrainingState) -> None:
+        self._shown = state.iteration
         elapsed = time.perf_counter() - state.started
         rounds = max(1, state.iteration - state.first_iteration)
         left = elapsed / rounds * (state.n_iterations - state.iteration)
-        stream = self.file or sys.stderr
-        stream.write(
-            f"\r{'#' * filled:-<{self.width}} {state.iteration}/{state.n_iterations} "
-            f"{elapsed:.1f} s, {left:.1f} s left  {_latest(state)}{end}"
+        line = (
+            f"{100 * state.iteration // state.n_iterations:3d} % "
+            f"{state.iteration}/{state.n_iterations} {elapsed:.1f} s, {left:.1f} s left  "
+            f"{_latest(state)}"
         )
-        stream.flush()
+        print(line.rstrip()[:LINE_WIDTH], file=self.file or sys.stderr, flush=True)
+
+
+def _in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    return bool(shell) and "IPKernelApp" in shell.config
 
 
 class EvaluationLog(_Printer):
-    """Prints the metrics every few rounds.
+    """Print the metrics every few rounds.
 
     Parameters
     ----------
@@ -137,15 +162,15 @@ class EvaluationLog(_Printer):
         self.period = period
 
     def after_iteration(self, state: TrainingState) -> None:
-        """Print a line when its turn has come, and after the last round."""
+        """Print a line every ``period`` rounds, and after the last one."""
         if state.iteration % self.period == 0 or state.iteration == state.n_iterations:
             print(f"[{state.iteration}] {_latest(state)}", file=self.file or sys.stdout)
 
 
 class Checkpoint:
-    """Saves a fitted model every few rounds, whole or not at all.
+    """Save a fitted model every few rounds, whole or not at all.
 
-    ``gpuens.load`` brings it back; after ``set_params(warm_start=True)`` its ``fit`` goes on
+    ``gpuens.load`` reads it; after ``set_params(warm_start=True)`` its ``fit`` goes on
     from there, to the model that one uninterrupted ``fit`` gives. Callbacks are not saved.
 
     Parameters
@@ -155,7 +180,7 @@ class Checkpoint:
     period : int, default=10
     pickled : bool, default=False
         Whether to pickle the model, for one that holds functions (a loss or metric of your own);
-        then ``pickle.load`` brings it back, from files that you trust.
+        then ``pickle.load`` reads it, from files that you trust.
     """
 
     def __init__(
@@ -166,7 +191,7 @@ class Checkpoint:
         self.pickled = pickled
 
     def after_iteration(self, state: TrainingState) -> None:
-        """Save when its turn has come, and after the last round."""
+        """Save every ``period`` rounds, and after the last one."""
         if state.iteration % self.period and state.iteration != state.n_iterations:
             return
         if not self.pickled:

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..callbacks import ProgressBar
+from ..callbacks import callbacks_of
 from ..devices.placement import Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
@@ -28,7 +28,7 @@ from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..members.fitting import device_for, input_tags
 from .learners import are_trees, member_seeds, read_any, trees_of
-from .rounds import Rounds, RowWeights, Rule, boost
+from .rounds import AdaBoostResult, RowWeights, Rule, boost
 
 ADABOOST = """Parameters
     ----------
@@ -57,9 +57,10 @@ ADABOOST = """Parameters
     verbose : bool or int, default=0
         Whether to show a progress bar with the errors of the learners.
     callbacks : list or None, default=None
-        Objects with ``after_iteration(state)``, see ``gpuens.callbacks``. A true result stops
-        the training. ``state.evals["training"]["learner_error"]`` holds the errors of the
-        learners, after that of guessing.
+        Functions of the state after a round, or objects with ``after_iteration(state)``, see
+        ``gpuens.callbacks``. A true result stops the training.
+        ``state.evals["training"]["learner_error"]`` holds the errors of the learners, after that
+        of guessing.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ ADABOOST = """Parameters
         Mean of the learners' importances, by their weights; where they have some.
     stopped_ : str
         Why the training ended: "finished", "perfect learner", "weak learner", "infinite
-        weights", "callback" or "interrupted".
+        weights", "callback", "interrupted", or "error", of a callback.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.
@@ -114,7 +115,8 @@ class AdaBoost(Savable, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         self
-            Ctrl-C ends the training early and keeps the rounds that are finished.
+            Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
+            callback, which is raised afterwards.
 
         Raises
         ------
@@ -126,9 +128,15 @@ class AdaBoost(Savable, MetaEstimatorMixin, BaseEstimator):
         self._check_base(base)
         device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
         with kept_on_failure(self), self._working_on(device):
-            return self._fit(X, y, sample_weight, base, device)
+            error = self._fit(X, y, sample_weight, base, device)
+        if error is not None:
+            raise error
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device
+    ) -> Exception | None:
+        """Train, and return the error of a callback."""
         grows = are_trees(base)
         rounds = self._rounds_before(grows)
         before = None
@@ -147,15 +155,16 @@ class AdaBoost(Savable, MetaEstimatorMixin, BaseEstimator):
             rows,
             int(self.n_estimators),
             rounds,
-            [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else []),
+            callbacks_of(self),
             lambda so_far: self._snapshot(learners, so_far, base),
         )
-        return self._finish(learners, result, base)
+        self._finish(learners, result, base)
+        return result.error
 
-    def _rounds_before(self, grows: bool) -> Rounds:
+    def _rounds_before(self, grows: bool) -> AdaBoostResult:
         """The rounds that a warm start goes on from."""
         if not (self.warm_start and hasattr(self, "estimator_weights_")):
-            return Rounds(np.empty(0), np.empty(0))
+            return AdaBoostResult(np.empty(0), np.empty(0))
         if self.n_estimators < self.estimator_weights_.size:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to the "
@@ -168,15 +177,15 @@ class AdaBoost(Savable, MetaEstimatorMixin, BaseEstimator):
                 f"{self.estimator_!r}, which are kept in another way. Set warm_start=False to "
                 "start anew."
             )
-        return Rounds(self.estimator_weights_, self.estimator_errors_, self.stopped_)
+        return AdaBoostResult(self.estimator_weights_, self.estimator_errors_, self.stopped_)
 
-    def _snapshot(self, learners: Any, so_far: Rounds, base: Any) -> Any:
+    def _snapshot(self, learners: Any, so_far: AdaBoostResult, base: Any) -> Any:
         """A fitted copy with the rounds so far, without the callbacks, for checkpoints."""
         model = copy.copy(self)
         model.callbacks = None
         return model._finish(learners, so_far, base)
 
-    def _finish(self, learners: Any, result: Rounds, base: Any) -> Any:
+    def _finish(self, learners: Any, result: AdaBoostResult, base: Any) -> Any:
         for name in ("forest_", "_trees", "_members"):
             self.__dict__.pop(name, None)
         learners.set_on(self, result.weights)

@@ -1,61 +1,88 @@
-"""The rounds of AdaBoost: a learner, its error and weight, new weights of the rows, and again."""
+"""The rounds of AdaBoost: a learner, its error and weight, new weights of the rows, and again.
+
+Logarithms and powers are this package's own, which are the same on every device.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from ..callbacks import Callback, TrainingState
 from ..devices.placement import Device
+from ..estimators.training import (
+    FINISHED,
+    Evaluation,
+    Rounds,
+    TrainingPlan,
+    TrainingResult,
+    train,
+    warn_user,
+)
+from ..forest.forest import Forest
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import EXP_MAX, exp, log
 from ..kernels.scalars.primitives import vectorise
+from ..numerics.weighted import Later
 
-FRAMES_BELOW_FIT = 5
-"""Calls between ``fit`` and a warning in ``_warn``, so that it shows the user's line."""
 DATA, METRIC = "training", "learner_error"
-"""What callbacks see the errors of the learners as."""
+"""The names under which callbacks see the errors of the learners."""
+PERFECT, WEAK, INFINITE = "perfect learner", "weak learner", "infinite weights"
+"""Why boosting ends before its last round."""
+CHANCE_R2 = 0.5
+"""Average loss at which AdaBoost.R2 ends."""
+UNIT = 2.0**60
+"""Sums are sums of integers: a weight, or a part of one, counts in units of 1 / UNIT."""
+LEAST = 2.0**-52
+"""No weight of a row that takes part falls below this share of the whole."""
+GRID = 2.0**35
+"""Learners get weights that are multiples of 1 / GRID, at least one of them."""
+_exp, _log = vectorise(exp), vectorise(log)
 
 
 class Learners(Protocol):
-    """The learners of a model, as many as there were rounds."""
+    """The learners of a model, one a round."""
 
-    def fit(self, t: int, rows: RowWeights) -> Any:
-        """Fit learner t; what it predicts for the training rows."""
+    def fit(self, t: int, rows: RowWeights) -> Array:
+        """Fit learner t, and return its predictions for the training rows."""
 
-    def predictions(self, t: int) -> Any:
-        """What learner t predicts for the training rows."""
+    def predictions(self, t: int) -> Array:
+        """Return the predictions of learner t for the training rows."""
 
     def keep(self, n: int) -> None:
-        """Forget all but the first n learners."""
+        """Drop all but the first n learners."""
 
-    def forest(self, weights: np.ndarray) -> Any:
-        """All of them as one ``Forest``."""
+    def forest(self, weights: np.ndarray) -> Forest:
+        """Return all of them as one ``Forest``."""
 
 
 @dataclass(frozen=True)
-class Rounds:
-    """What the loop leaves behind, beside the learners.
+class AdaBoostResult:
+    """The result of boosting, beside the learners.
 
     weights, errors : float64, shape (n_rounds,)
         Of the learners.
     stopped : str
-        "finished", "perfect learner", "weak learner", "infinite weights", "callback" or
-        "interrupted".
+        Why boosting ended: a reason of ``estimators.training``, "perfect learner", "weak learner"
+        or "infinite weights".
+    error : Exception or None
+        Of a callback.
     """
 
     weights: np.ndarray
     errors: np.ndarray
-    stopped: str = "finished"
+    stopped: str = FINISHED
+    error: Exception | None = None
 
-    @classmethod
-    def of(cls, learners: list[Judgement], stopped: str) -> Rounds:
-        """Of the learners that a model keeps."""
-        weights = np.array([learner.weight for learner in learners], np.float64)
-        return cls(weights, np.array([learner.error for learner in learners], np.float64), stopped)
+    def ends(self, chance: float) -> str:
+        """Return why no round can follow; empty if one can."""
+        if self.errors.size and self.errors[-1] == 0:
+            return PERFECT
+        if self.errors.size and self.errors[-1] >= chance:
+            return WEAK
+        return INFINITE if self.stopped == INFINITE else ""
 
 
 def boost(
@@ -63,10 +90,10 @@ def boost(
     rule: Rule,
     rows: RowWeights,
     n_rounds: int,
-    before: Rounds,
-    callbacks: Sequence[Callback],
-    model: Callable[[Rounds], Any],
-) -> Rounds:
+    before: AdaBoostResult,
+    callbacks: Sequence[Any],
+    model: Callable[[AdaBoostResult], Any],
+) -> AdaBoostResult:
     """Run rounds until there are ``n_rounds``, or the rule ends them.
 
     Parameters
@@ -75,13 +102,13 @@ def boost(
         Holds those of the rounds before.
     rule : Rule
     rows : RowWeights
-        The weights before the first round of all.
+        The weights before the very first round.
     n_rounds : int
-    before : Rounds
-        The rounds that are there already.
+    before : AdaBoostResult
+        The rounds of a warm start.
     callbacks : sequence
     model : callable
-        Makes a fitted estimator of rounds, for callbacks.
+        Makes a fitted estimator from a result, for callbacks.
 
     Raises
     ------
@@ -90,117 +117,90 @@ def boost(
     ValueError
         The first learner is too weak for the rule.
     """
-    run = _Run(learners, rule, rows, n_rounds, before, model)
-    stopped = _ended_by_rule(before, rule)
-    try:
-        if stopped == "finished" and len(run.done) < n_rounds:
-            run.replay()
-        while stopped == "finished" and len(run.done) < n_rounds:
-            stopped = run.round(callbacks)
-    except KeyboardInterrupt:
-        if not run.done:
-            raise
-        stopped = "interrupted"
-        _warn(
-            f"Training was interrupted: the model keeps the {len(run.done)} rounds that were "
-            "finished.",
-            RuntimeWarning,
-        )
-    if stopped == INFINITE:
-        _warn(
-            f"Sample weights have reached infinite values in round {len(run.done)}, so boosting "
-            "ends there. Try a lower learning_rate.",
+    rounds = AdaBoostRounds(learners, rule, rows, before, model)
+    history = {DATA: {METRIC: [rule.chance, *before.errors.tolist()]}}
+    errors = Evaluation(DATA, METRIC, None, rounds.last_error)
+    plan = TrainingPlan(n_rounds, before.errors.size, history, [errors], None, callbacks)
+    result = rounds.result(train(rounds, plan))
+    if result.stopped == INFINITE:
+        warn_user(
+            f"Sample weights have reached infinite values in round {result.weights.size}, so "
+            "boosting ends there. Try a lower learning_rate.",
             UserWarning,
         )
-    for callback in callbacks:
-        if hasattr(callback, "after_training"):
-            callback.after_training(run.state)
-    learners.keep(len(run.done))
-    return Rounds.of(run.done, stopped)
+    return result
 
 
-def _warn(text: str, category: type[Warning]) -> None:
-    warnings.warn(text, category, stacklevel=FRAMES_BELOW_FIT)
-
-
-def _ended_by_rule(before: Rounds, rule: Rule) -> str:
-    """Why no round can follow those that are there; "finished" if some can."""
-    if before.errors.size and before.errors[-1] == 0:
-        return PERFECT
-    if before.errors.size and before.errors[-1] >= rule.chance:
-        return WEAK
-    return INFINITE if before.stopped == INFINITE else "finished"
-
-
-class _Run:
-    """The rounds so far; the parameters are those of ``boost``.
-
-    Attributes
-    ----------
-    done : list of Judgement
-        Of the learners that belong to the model.
-    state : TrainingState
-        What callbacks see.
-    """
+class AdaBoostRounds(Rounds):
+    """The rounds so far; the parameters are those of ``boost``."""
 
     def __init__(
         self,
         learners: Learners,
         rule: Rule,
         rows: RowWeights,
-        n_rounds: int,
-        before: Rounds,
-        model: Callable[[Rounds], Any],
+        before: AdaBoostResult,
+        model: Callable[[AdaBoostResult], Any],
     ) -> None:
+        self._learners, self._rule, self._rows, self._model = learners, rule, rows, model
         pairs = zip(before.errors.tolist(), before.weights.tolist(), strict=True)
-        self.done = done = [Judgement(error, weight) for error, weight in pairs]
-        self._learners, self._rule, self._rows, self._n_rounds = learners, rule, rows, n_rounds
-        self._history = [rule.chance, *before.errors.tolist()]
-        self.state = TrainingState(
-            len(done), n_rounds, len(done), {DATA: {METRIC: self._history}},
-            lambda: learners.forest(Rounds.of(done, "checkpoint").weights),
-            lambda: model(Rounds.of(done, "checkpoint")),
-        )  # fmt: skip
+        self._done = [Judgement(error, weight) for error, weight in pairs]
+        self._error = self._done[-1].error if self._done else rule.chance
+        self._predicted: Any = None  # by the last learner, for the training rows
+        self._counted = 0  # learners whose mistakes the weights of the rows reflect
+        self.ends = before.ends(rule.chance)
 
-    def replay(self) -> None:
-        """Give the rows the weights that the rounds so far have left."""
-        for t, learner in enumerate(self.done):
-            self._rule.reweight(self._learners.predictions(t), learner.weight, self._rows)
+    def start(self, index: int) -> int:
+        # The learners of a warm start are counted before its first round, later ones a round each.
+        for t in range(self._counted, index):
+            predicted, self._predicted = self._predicted, None
+            if predicted is None:
+                predicted = self._learners.predictions(t)
+            self._rule.reweight(predicted, self._done[t].weight, self._rows)
+        self._counted = index
+        return index
 
-    def round(self, callbacks: Sequence[Callback]) -> str:
-        """One more round; why it is the last one, or "finished"."""
-        t = len(self.done)
-        predicted = self._learners.fit(t, self._rows)
+    def finish(self, started: int) -> Judgement | None:
+        predicted = self._learners.fit(started, self._rows)
         learner = self._rule.judge(predicted, self._rows)
         if learner.ends == WEAK:
-            if t > 0:
-                return WEAK
+            if started > 0:
+                self.ends = WEAK
+                return None
             alone = self._rule.weight_alone(learner.error)
             learner = Judgement(learner.error, alone, WEAK)
-        self.done.append(learner)
-        self._history.append(learner.error)
-        self.state.iteration = t + 1
-        stop = [callback.after_iteration(self.state) for callback in callbacks]
-        if learner.ends:
-            return learner.ends
-        if any(stop):
-            return "callback"
-        if t + 1 < self._n_rounds:
-            self._rule.reweight(predicted, learner.weight, self._rows)
-        return "finished"
+        self._predicted, self._error = predicted, learner.error
+        return learner
 
+    def settle(self, finished: Judgement) -> None:
+        self._done.append(finished)
+        self.ends = finished.ends
 
-_exp, _log = vectorise(exp), vectorise(log)
+    def keep(self, n_rounds: int) -> None:
+        del self._done[n_rounds:]
+        self._learners.keep(n_rounds)
 
-PERFECT, WEAK, INFINITE = "perfect learner", "weak learner", "infinite weights"
-"""Why boosting ends before its last round."""
-CHANCE_R2 = 0.5
-"""Average loss at which AdaBoost.R2 ends."""
+    def forest(self) -> Forest:
+        return self._learners.forest(np.array([learner.weight for learner in self._done]))
+
+    def model(self, result: TrainingResult) -> Any:
+        return self._model(self.result(result))
+
+    def result(self, result: TrainingResult) -> AdaBoostResult:
+        """Return the weights and errors of the learners with the rest of a result."""
+        weights = np.array([learner.weight for learner in self._done], np.float64)
+        errors = np.array([learner.error for learner in self._done], np.float64)
+        return AdaBoostResult(weights, errors, result.stopped, result.error)
+
+    def last_error(self, rows: None) -> Later:
+        """Return the error of the last learner; before the first one that of guessing."""
+        error = self._error
+        return lambda: error
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is found of a learner.
+    """The error and weight of a learner.
 
     error : float
         Weighted share of wrong rows, or weighted mean loss.
@@ -339,14 +339,6 @@ class R2:
         if self._loss == "square":
             return loss * loss
         return 1.0 - _exp(-loss) if self._loss == "exponential" else loss
-
-
-UNIT = 2.0**60
-"""Sums are sums of integers: a weight, or a part of one, counts in units of 1 / UNIT."""
-LEAST = 2.0**-52
-"""No weight of a row that takes part falls below this share of the whole."""
-GRID = 2.0**35
-"""Learners get weights that are multiples of 1 / GRID, at least one of them."""
 
 
 class RowWeights:

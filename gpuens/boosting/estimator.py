@@ -11,18 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..callbacks import ProgressBar
+from ..callbacks import callbacks_of
 from ..devices.placement import Device, resolve_device
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import seed_of, threads_of
+from ..estimators.training import Evaluation, TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.structure import feature_sums
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..losses import Loss, loss_of
 from .categories import fit_binner
-from .loop import BoostingResult, Evaluation, boost
+from .loop import BoostingResult, boost
 from .memory import boosting_plan
 from .metrics import metrics_for
 from .parameters import check_parameters, feature_rules, growth_params, schedule_of
@@ -204,18 +205,18 @@ class BoostingEstimator(ForestEstimator):
         stopping = EarlyStopping(
             int(self.n_iter_no_change), float(self.tol), metrics[0].higher_is_better
         )
-        return boost(
-            Grower(rows, self._binner, loss, settings, device),
-            builder,
+        plan = TrainingPlan(
             n_rounds,
             before.n_iter if before else 0,
+            before.evals if before else {},
             [Evaluation(data, m.name, r, m.compute) for data, r in watched for m in metrics],
             stopping if self.do_early_stopping_ else None,
-            [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else []),
-            self._snapshot,
-            before.evals if before else {},
+            callbacks_of(self),
             bool(self.keep_best),
+            device.runs_ahead,
         )
+        grower = Grower(rows, self._binner, loss, settings, device)
+        return boost(grower, builder, plan, self._snapshot)
 
     def _sampling(self, loss: Loss) -> Sampling:
         if self.sampling == "balanced" and not self._n_classes():

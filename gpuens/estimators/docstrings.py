@@ -100,8 +100,8 @@ BOOSTING = """Parameters
     verbose : bool or int, default=False
         Whether to show a progress bar with the metrics.
     callbacks : list or None, default=None
-        Objects with ``after_iteration(state)``, see ``gpuens.callbacks``. A true result stops
-        the training.
+        Functions of the state after a round, or objects with ``after_iteration(state)``, see
+        ``gpuens.callbacks``. A true result stops the training.
 
     Attributes
     ----------

@@ -153,15 +153,19 @@ def check_learner(estimator: Any, wanted: str = "None or an object") -> None:
 
 
 def check_callbacks(value: Any) -> None:
-    """Check the parameter ``callbacks``: None, or a list of objects with ``after_iteration``."""
+    """Check the parameter ``callbacks``: None, or a list of functions and of objects with
+    ``after_iteration``."""
     if value is None:
         return
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"callbacks must be None or a list, got {value!r}.")
     for callback in value:
-        if not callable(getattr(callback, "after_iteration", None)) or isinstance(callback, type):
+        if not callable(getattr(callback, "after_iteration", callback)) or isinstance(
+            callback, type
+        ):
             raise TypeError(
-                f"callbacks must be objects with a method after_iteration(state), got {callback!r}."
+                "callbacks must be functions of the state, or objects with a method "
+                f"after_iteration(state), got {callback!r}."
             )
 
 

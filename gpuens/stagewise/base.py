@@ -15,11 +15,12 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.parameters import schedule_of
-from ..callbacks import ProgressBar
+from ..callbacks import callbacks_of
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
 from ..estimators.parameters import seed_of, threads_of
+from ..estimators.training import Evaluation, TrainingPlan, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
@@ -29,7 +30,13 @@ from ..members.fitting import input_tags, read_features
 from ..members.rows import OWN_PACKAGE, Rows, home_of
 from ..trees.trees import DecisionTreeRegressor
 from .parameters import check_kinds, check_stagewise_parameters, check_weighted
-from .rounds import StagewiseLearners, StagewiseResult, StagewiseRows, directions_of, run_rounds
+from .rounds import (
+    StagewiseLearners,
+    StagewiseResult,
+    StagewiseRounds,
+    StagewiseRows,
+    directions_of,
+)
 
 Finish = Callable[[Any, Device], Any]
 
@@ -59,7 +66,8 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         self
-            Ctrl-C ends the training early and keeps the rounds that are finished.
+            Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
+            callback, which is raised afterwards.
 
         Raises
         ------
@@ -74,11 +82,15 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         loss = self._read_loss()
         device = self._device_for(kinds, X, y=y, sample_weight=sample_weight)
         with kept_on_failure(self), self._working_on(device):
-            return self._fit(X, y, sample_weight, kinds, loss, device)
+            error = self._fit(X, y, sample_weight, kinds, loss, device)
+        if error is not None:
+            raise error
+        return self
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, kinds: list[Any], loss: Loss, device: Device
-    ) -> Any:
+    ) -> Exception | None:
+        """Train, and return the error of a callback."""
         before = self._result_before()
         if before is None:
             self._seed = seed_of(self.random_state)
@@ -104,23 +116,31 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         for rows in (training, held_out):
             if rows is not None:
                 rows.raw = self._raw_so_far(rows.table, base, before, device)
-        result = run_rounds(
+        loss_of_rows = loss.on_training_rows(training.y, training.weight, base, device)
+        rounds = StagewiseRounds(
             self._learners(kinds, device),
-            loss.on_training_rows(training.y, training.weight, base, device),
+            loss_of_rows,
             schedule_of(self.learning_rate, int(self.n_estimators)),
-            int(self.n_estimators),
             training,
-            [("training", training)]
-            if held_out is None
-            else [("validation", held_out), ("training", training)],
-            EarlyStopping(int(self.n_iter_no_change), float(self.tol), False)
-            if self.early_stopping
-            else None,
-            [*(self.callbacks or [])] + ([ProgressBar()] if self.verbose else []),
-            lambda so_far: self._snapshot(so_far, base, loss),
+            [] if held_out is None else [held_out],
             before or StagewiseResult([], [], [], {}),
+            lambda so_far: self._snapshot(so_far, base, loss),
         )
-        return self._finish(result, base, loss)
+        watched = [("training", training)]
+        if held_out is not None:
+            watched = [("validation", held_out), *watched]
+        stopping = EarlyStopping(int(self.n_iter_no_change), float(self.tol), False)
+        plan = TrainingPlan(
+            int(self.n_estimators),
+            len(before.rates) if before else 0,
+            before.evals if before else {},
+            [Evaluation(data, "loss", rows, rounds.mean_loss) for data, rows in watched],
+            stopping if self.early_stopping else None,
+            callbacks_of(self),
+        )
+        result = rounds.result(train(rounds, plan))
+        self._finish(result, base, loss)
+        return result.error
 
     def _learners(self, kinds: list[Any], device: Device) -> StagewiseLearners:
         return StagewiseLearners(

@@ -62,8 +62,8 @@ STAGEWISE = """Parameters
     verbose : bool or int, default=0
         Whether to show a progress bar with the losses.
     callbacks : list or None, default=None
-        Objects with ``after_iteration(state)``, see ``gpuens.callbacks``. A true result stops
-        the training.
+        Functions of the state after a round, or objects with ``after_iteration(state)``, see
+        ``gpuens.callbacks``. A true result stops the training.
 
     Attributes
     ----------
@@ -82,7 +82,8 @@ STAGEWISE = """Parameters
         ``evals_result_["training"]["loss"]`` and, with early stopping, "validation"; entry 0 is
         the best constant.
     stopped_ : str
-        Why the training ended: "finished", "early stopping", "callback" or "interrupted".
+        Why the training ended: "finished", "early stopping", "callback", "interrupted", or
+        "error", of a callback.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names.

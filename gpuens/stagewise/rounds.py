@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..adaboost.learners import new_member
-from ..boosting.loop import Evaluation, Watch
 from ..boosting.parameters import Schedule
-from ..callbacks import Callback, Evaluations, TrainingState
 from ..devices.placement import Device, to_numpy
-from ..estimators.validation import EarlyStopping
+from ..estimators.training import FINISHED, Evaluations, Rounds, TrainingResult
 from ..losses import Loss
 from ..members.rows import Rows, fit_one
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import Later, whole_weights
 from .steps import find_steps, negative_gradients
 
-FRAMES_BELOW_FIT = 4
-"""Calls between ``fit`` and a warning in ``run_rounds``, so that it shows the user's line."""
-
 
 @dataclass(frozen=True)
 class StagewiseResult:
-    """What the loop leaves behind.
+    """The rounds of a model.
 
     members : list of estimators
         One an output for each round, the outputs of a round beside each other.
@@ -37,39 +30,25 @@ class StagewiseResult:
     rates : list of float, one a round
     evals : Evaluations
     stopped : str
-        "finished", "early stopping", "callback" or "interrupted".
+        "finished", "early stopping", "callback", "interrupted" or "error".
+    error : Exception or None
+        Of a callback.
     """
 
     members: list[Any]
     steps: list[float]
     rates: list[float]
     evals: Evaluations
-    stopped: str = "finished"
-
-    def first(self, n_rounds: int, stopped: str) -> StagewiseResult:
-        """The first rounds only."""
-        n = n_rounds * len(self.members) // max(len(self.rates), 1)
-        rates = self.rates[:n_rounds]
-        return StagewiseResult(self.members[:n], self.steps[:n], rates, self.evals, stopped)
+    stopped: str = FINISHED
+    error: Exception | None = None
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Steps and rates as float64 arrays."""
+        """Return the steps and rates as float64 arrays."""
         return np.array(self.steps, np.float64), np.array(self.rates, np.float64)
 
 
-def run_rounds(
-    learners: StagewiseLearners,
-    loss: Loss,
-    schedule: Schedule,
-    n_rounds: int,
-    training: StagewiseRows,
-    watched: Sequence[tuple[str, StagewiseRows]],
-    stopping: EarlyStopping | None,
-    callbacks: Sequence[Callback],
-    model: Callable[[StagewiseResult], Any],
-    before: StagewiseResult,
-) -> StagewiseResult:
-    """Run rounds until there are ``n_rounds``.
+class StagewiseRounds(Rounds):
+    """Rounds that add base learners.
 
     Parameters
     ----------
@@ -78,85 +57,66 @@ def run_rounds(
         The one whose mean is recorded.
     schedule : Schedule
         The learning rates.
-    n_rounds : int
     training : StagewiseRows
         Its raw predictions are those of the rounds before.
-    watched : sequence of (name, StagewiseRows)
-        Where the loss is computed; early stopping watches the first.
-    stopping : EarlyStopping or None
-        Where it is given, rounds after the best one are dropped.
-    callbacks : sequence
-    model : callable
-        Makes a fitted estimator of a result, for callbacks.
+    others : sequence of StagewiseRows
+        Further rows whose raw predictions are updated.
     before : StagewiseResult
-        The rounds that are there already.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        Before a single round was finished.
+        The rounds of a warm start.
+    model : callable
+        Makes a fitted estimator from a result, for callbacks.
     """
-    device = learners.device
-    members, steps, rates = [*before.members], [*before.steps], [*before.rates]
-    done = first = len(rates)
 
-    def mean(rows: Any) -> Later:
-        return loss.mean_later(rows.y, rows.raw, rows.weight, device)
+    def __init__(
+        self,
+        learners: StagewiseLearners,
+        loss: Loss,
+        schedule: Schedule,
+        training: StagewiseRows,
+        others: Sequence[StagewiseRows],
+        before: StagewiseResult,
+        model: Callable[[StagewiseResult], Any],
+    ) -> None:
+        self._learners, self._loss, self._schedule = learners, loss, schedule
+        self._training, self._others, self._model = training, others, model
+        self._members, self._steps = [*before.members], [*before.steps]
+        self._rates = [*before.rates]
 
-    anything: list[tuple[str, Any]] = list(watched)
-    evaluations = [Evaluation(data, "loss", rows, mean) for data, rows in anything]
-    watch = Watch(evaluations, stopping, first, before.evals)
+    def finish(self, started: int) -> tuple[Stage, float]:
+        stage = self._learners.fit(started, self._loss, self._training)
+        rate = self._schedule(started)
+        for rows in self._others:
+            directions = directions_of(stage.members, rows.table, self._learners.device)
+            stage.add_to(rows, rate, directions)
+        stage.add_to(self._training, rate, stage.directions)
+        return stage, rate
 
-    def so_far() -> StagewiseResult:
-        whole = StagewiseResult(members, steps, rates, watch.evals)
-        return whole.first(done, "checkpoint")
+    def settle(self, finished: tuple[Stage, float]) -> None:
+        stage, rate = finished
+        self._members += stage.members
+        self._steps += stage.steps
+        self._rates.append(rate)
 
-    def current_model() -> Any:
-        result = so_far()
-        evals = copy.deepcopy(result.evals)
-        return model(StagewiseResult(result.members, result.steps, result.rates, evals))
+    def keep(self, n_rounds: int) -> None:
+        n = n_rounds * self._loss.n_outputs
+        del self._members[n:], self._steps[n:], self._rates[n_rounds:]
 
-    def forest() -> Any:
+    def mean_loss(self, rows: StagewiseRows) -> Later:
+        """Compute the mean loss of rows, for evaluations."""
+        return self._loss.mean_later(rows.y, rows.raw, rows.weight, self._learners.device)
+
+    def forest(self) -> NoReturn:
         raise AttributeError("The base learners can be of any kind: they make no forest.")
 
-    state = TrainingState(done, n_rounds, first, watch.evals, forest, current_model)
-    stopped = "early stopping" if watch.stops else "finished"
-    try:
-        while done < n_rounds and stopped == "finished":
-            stage, rate = learners.fit(done, loss, training), schedule(done)
-            for _, rows in watched:
-                if rows is not training:
-                    predicted = directions_of(stage.members, rows.table, device)
-                    stage.add_to(rows, rate, predicted)
-            stage.add_to(training, rate, stage.directions)
-            watch.update(done + 1, watch.measure())
-            members += stage.members
-            steps += stage.steps
-            rates.append(rate)
-            done += 1
-            state.iteration = done
-            stop = [callback.after_iteration(state) for callback in callbacks]
-            if any(stop):
-                stopped = "callback"
-            elif watch.stops:
-                stopped = "early stopping"
-    except KeyboardInterrupt:
-        if done == 0:
-            raise
-        stopped = "interrupted"
-        watch.forget_after(done)
-        del members[done * loss.n_outputs :], steps[done * loss.n_outputs :], rates[done:]
-        warnings.warn(
-            f"Training was interrupted: the model keeps the {done} rounds that were finished.",
-            RuntimeWarning,
-            stacklevel=FRAMES_BELOW_FIT,
-        )
-    for callback in callbacks:
-        if hasattr(callback, "after_training"):
-            callback.after_training(state)
-    if stopping is not None and stopped in ("early stopping", "finished"):
-        done = max(stopping.best_iteration, 1)
-    return StagewiseResult(members, steps, rates, watch.evals).first(done, stopped)
+    def model(self, result: TrainingResult) -> Any:
+        return self._model(self.result(result))
+
+    def result(self, result: TrainingResult) -> StagewiseResult:
+        """Return the base learners with the rest of a result."""
+        return StagewiseResult(
+            [*self._members], [*self._steps], [*self._rates],
+            result.evals, result.stopped, result.error,
+        )  # fmt: skip
 
 
 @dataclass

@@ -201,7 +201,7 @@ class TestBadInput:
             AdaBoostRegressor(loss=value).fit(XR, Y)
 
     @both
-    @pytest.mark.parametrize("value", [3, [3], [print], "log"])
+    @pytest.mark.parametrize("value", [3, [3], [int], "log"])
     def test_callbacks(self, cls, X, y, value):
         with raises(TypeError, "callbacks must be"):
             cls(callbacks=value).fit(X, y)

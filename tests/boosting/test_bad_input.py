@@ -324,7 +324,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "n_jobs": [0, 1.5, "2", True],
     "device": ["gpu", "cuda:x", 0, None],
     "verbose": [-1, 1.5, "yes", None],
-    "callbacks": [print, [print], [object()], "log", [None]],
+    "callbacks": [print, [int], [object()], "log", [None]],
 }  # fmt: skip
 CASES = [(name, value) for name, values in PARAMETERS.items() for value in values]
 

@@ -186,7 +186,7 @@ class TestBadInput:
             StagewiseRegressor(Ridge(), loss=custom).fit(XR, Y)
 
     @both
-    @pytest.mark.parametrize("value", [3, [3], [print], "log"])
+    @pytest.mark.parametrize("value", [3, [3], [int], "log"])
     def test_callbacks(self, cls, X, y, value):
         with raises(TypeError, "callbacks must be"):
             cls(callbacks=value).fit(X, y)
