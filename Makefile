@@ -77,7 +77,7 @@ conformance: $(call ready,test)
 	@$(PY) -m tests.conformance
 
 clean:
-	rm -rf $(VENV) $(LOGS) build dist docs/_build docs/gallery/output docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(LOGS) build dist docs/_build docs/gallery docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The wheel of XGBoost with CUDA takes the place of the one without, where there is a driver.

@@ -21,7 +21,7 @@ EXP_MAX = 709.0
 def exp(x):
     """eˣ for x clipped to [-708, 709]; within one unit in the last place.
 
-    x = k ln 2 + r with |r| ≤ ½ ln 2; eʳ is its Taylor polynomial of degree 13.
+    x = k ln 2 + r with -½ ln 2 ≤ r ≤ ½ ln 2; eʳ is its Taylor polynomial of degree 13.
     """
     x = select(x < EXP_MIN, EXP_MIN, select(x > EXP_MAX, EXP_MAX, x))
     k = floor(mul(x, LOG2_E) + 0.5)

@@ -19,7 +19,7 @@ GPUENS = (
     "boosting diversity",
     "stagewise inspection saving many_fits memory_plans warming_up",
     "bias_variance plotting",
-    "gallery demo command",
+    "demo command",
     "__init__ __main__",
 )
 """The rooms of ``gpuens``, a floor a line, from the bottom: each imports from lower floors only."""
