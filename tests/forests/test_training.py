@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import signal
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -320,21 +318,7 @@ class TestMemory:
 
 
 class TestDocument:
-    """docs/out_of_bag.md says what its code prints."""
-
-    BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-    def test_its_code_prints_what_it_says(self, capsys):
-        names: dict[str, Any] = {}
-        text = (Path(__file__).parents[2] / "docs" / "out_of_bag.md").read_text(encoding="utf-8")
-        n_outputs = 0
-        for language, block in self.BLOCK.findall(text):
-            if language == "python":
-                exec(block, names)
-                continue
-            n_outputs += 1
-            assert capsys.readouterr().out == block
-        assert n_outputs == 4
+    """The picture of docs/guide/out_of_bag.md."""
 
     def test_its_picture_can_be_drawn(self, tmp_path, capsys):
         path = tmp_path / "picture.png"

@@ -1,0 +1,139 @@
+"""The code in README.md and docs/ runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpuens
+from gpuens import plotting
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+)
+SUBMODULES = (
+    "bias_variance", "callbacks", "custom_metrics", "datasets", "diversity", "inspection", "losses",
+    "plotting",
+)  # fmt: skip
+BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<why>[^>]+) -->\n\n?)?"
+    r"^```(?P<language>[\w{}-]*)\n(?P<code>.*?)^```$(?:\n\n```\n(?P<printed>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+"""A block of code, the comment that keeps it from being run, and the output that follows it."""
+
+
+def blocks(page: Path) -> list[re.Match[str]]:
+    """The blocks of Python code on a page that are to be run."""
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [block for block in found if block["language"] == "python" and not block["why"]]
+
+
+def support_matrix() -> list[tuple[list[str], dict[str, str]]]:
+    """The rows of README's table of estimators: their names, and the cells by column."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Estimators")[2]
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    head, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    found = []
+    for first, *cells in rows[1:]:
+        names: list[str] = []
+        for name in re.findall(r"`([^`]+)`", first):
+            if name == "…Regressor":
+                names.append(names[-1].replace("Classifier", "Regressor"))
+            elif name.endswith("…"):
+                names += [name[:-1] + "Classifier", name[:-1] + "Regressor"]
+            else:
+                names.append(name)
+        found.append((names, dict(zip(head[1:], cells, strict=True))))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_code_on_the_page_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        line = page.read_text(encoding="utf-8")[: block.start("code")].count("\n")
+        exec(compile("\n" * line + block["code"], str(page), "exec"), names)
+        printed = capsys.readouterr().out
+        if block["printed"] is not None:
+            assert printed == block["printed"]
+
+
+def test_readme_is_short_and_its_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.encode()) <= 8192
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def is_defined_in(module: Any, value: Any) -> bool:
+    """Whether a value is a public class of a module that has no ``__all__``."""
+    is_own = getattr(value, "__module__", None) == module.__name__
+    return inspect.isclass(value) and is_own and not value.__name__.startswith("_")
+
+
+def public_names() -> set[str]:
+    """Full names of all that users may import."""
+    names = {f"gpuens.{name}" for name in gpuens.__all__ if not name.startswith("_")}
+    for submodule in SUBMODULES:
+        module = import_module(f"gpuens.{submodule}")
+        own = [name for name, value in vars(module).items() if is_defined_in(module, value)]
+        names |= {f"gpuens.{submodule}.{name}" for name in getattr(module, "__all__", own)}
+    return names
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = set()
+    for page in (ROOT / "docs" / "api").glob("*.rst"):
+        module = None
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if found := re.match(r"\.\. (?:current)?module:: (\S+)", line):
+                module = found[1]
+            elif found := re.match(r"   (\w+)$", line):
+                listed.add(f"{module}.{found[1]}")
+    assert listed == public_names()
+
+
+def test_every_display_is_in_the_gallery():
+    examples = [path.read_text(encoding="utf-8") for path in (ROOT / "docs/examples").glob("*.py")]
+    displays = [name for name in plotting.__all__ if name.endswith("Display")]
+    assert [d for d in displays if not any(f"{d}.from_" in text for text in examples)] == []
+
+
+@pytest.mark.parametrize("row", support_matrix(), ids=lambda row: row[0][0])
+def test_readme_says_what_estimators_support(row):
+    names, cells = row
+    for name in names:
+        cls = getattr(gpuens, name)
+        parameters = inspect.signature(cls).parameters
+        takes_weights = "sample_weight" in inspect.signature(cls.fit).parameters
+        assert cells["save"] == "✓" and hasattr(cls, "save")
+        assert "device" in parameters and cells["CPU"] == "✓"
+        if {"estimator", "estimators"} & set(parameters):
+            assert cells["GPU"] == cells["categories"] == cells["missing values"] == "m"
+        else:
+            assert cells["GPU"] == cells["missing values"] == "✓"
+            assert (cells["categories"] == "✓") == ("categorical_features" in parameters)
+            assert cls().__sklearn_tags__().input_tags.allow_nan
+        assert (cells["weights"] != "–") == takes_weights
+
+
+def test_readme_names_every_estimator():
+    estimators = {
+        name
+        for name in gpuens.__all__
+        if not name.startswith("_")
+        and isinstance(getattr(gpuens, name), type)
+        and not name.endswith("SearchCV")
+    }
+    assert {name for names, _ in support_matrix() for name in names} == estimators
