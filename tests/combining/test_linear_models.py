@@ -12,14 +12,14 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn.linear_model
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
-from gpuens.numerics.minimise import dot, lbfgs, newton
+from gpuens.numerics.minimise import Operator, dot, newton
 from tests.support import fake_cupy
 
 XR, Y = load_diabetes(return_X_y=True)
@@ -100,10 +100,22 @@ class TestLogistic:
             X, y = load(return_X_y=True)
             model = LogisticRegression().fit(X, y)
             with monkeypatch.context() as patch:
-                patch.setattr("gpuens.combining.logistic.MOST_FOR_NEWTON", 0)
+                patch.setattr("gpuens.combining.logistic.MOST_FOR_CHOLESKY", 0)
                 other = LogisticRegression().fit(X, y)
-            assert model.n_iter_ < 15 < other.n_iter_
+            assert model.n_iter_ < 15 and other.n_iter_ < 30
             np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-6)
+
+    @pytest.mark.parametrize("C", [0.01, 1.0])
+    @pytest.mark.parametrize("load", [load_breast_cancer, load_wine, load_digits])
+    def test_conjugate_gradients_reach_the_tolerance(self, monkeypatch, load, C):
+        monkeypatch.setattr("gpuens.combining.logistic.MOST_FOR_CHOLESKY", 0)
+        X, y = load(return_X_y=True)
+        weight = np.random.default_rng(0).random(len(y))
+        model = LogisticRegression(C).fit(X, y, weight)  # else it warns
+        order = np.random.default_rng(1).permutation(len(y))
+        again = LogisticRegression(C).fit(X[order], y[order], weight[order])
+        np.testing.assert_array_equal(again.coef_, model.coef_)
+        assert model.n_iter_ < 50
 
     def test_decision_function(self):
         X, y = load_wine(return_X_y=True)
@@ -255,7 +267,8 @@ class TestMinimise:
         def function(x):
             return float((x - aim) @ matrix @ (x - aim) / 2), matrix @ (x - aim)
 
-        found = lbfgs(function, np.zeros(30), lambda g: g / np.diag(matrix), 1e-9, 500)
+        operator = Operator(lambda v: matrix @ v, np.diag(matrix))
+        found = newton(function, lambda x: operator, np.zeros(30), 1e-9, 500)
         assert found.converged and found.value < 1e-15
         np.testing.assert_allclose(found.x, aim, atol=1e-7)
         exact = newton(function, lambda x: matrix, np.zeros(30), 1e-9, 500)
@@ -266,10 +279,8 @@ class TestMinimise:
         def function(x):
             return float(x[0] != 0), np.ones(1)
 
-        for found in (
-            lbfgs(function, np.zeros(1), lambda g: g, 1e-9, 9),
-            newton(function, lambda x: np.ones((1, 1)), np.zeros(1), 1e-9, 9),
-        ):
+        for hessian in (np.ones((1, 1)), Operator(lambda v: v, np.ones(1))):
+            found = newton(function, lambda x, hessian=hessian: hessian, np.zeros(1), 1e-9, 9)
             assert not found.converged and found.x.tolist() == [0]
 
     def test_a_singular_hessian(self):
@@ -279,6 +290,15 @@ class TestMinimise:
         hessian = 2 * np.array([[1.0, -1.0], [-1.0, 1.0]])
         found = newton(function, lambda x: hessian, np.zeros(2), 1e-9, 50)
         assert found.converged and found.x[0] - found.x[1] == pytest.approx(3)
+        operator = Operator(lambda v: hessian @ v, np.diag(hessian))
+        found = newton(function, lambda x: operator, np.zeros(2), 1e-9, 50)
+        assert found.converged and found.x[0] - found.x[1] == pytest.approx(3)
+
+    def test_an_operator_that_is_not_positive(self):
+        """Rounding can leave no curvature: the scaled gradient still leads downhill."""
+        operator = Operator(lambda v: -v, np.ones(3))
+        found = newton(lambda x: (float(x @ x) / 2, x), lambda x: operator, np.ones(3), 1e-9, 9)
+        assert found.converged and not found.x.any()
 
     def test_dot(self):
         assert dot(np.array([1e16, 1.0, -1e16]), np.ones(3)) == 1.0
