@@ -1,4 +1,4 @@
-"""``python -m benchmarks [NAME [options]]``: one measurement, or the standard set."""
+"""``python -m benchmarks [NAME [options]]``: list the programs, or run one of them."""
 
 from __future__ import annotations
 
@@ -26,30 +26,36 @@ PROGRAMS = {
     "memory": "peak memory of training",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
-    "report": "the results in README.md, and their picture",
+    "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
+    "out_of_bag": "draw the picture of docs/out_of_bag.md",
     "gpu_check": "tests and times on this machine's NVIDIA GPU",
 }
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
          "report": "report", "gpu_check": "gpu"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-STANDARD = [name for name in PROGRAMS if name not in ("compare", "gpu_check", "scaling")]
+NOT_STANDARD = ("compare", "gpu_check", "scaling", "out_of_bag")
+STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
+ALL = "all"
 
 
 def main(argv: list[str] | None = None) -> int:
     listing = "\n".join(f"  {name:<11}{text}" for name, text in PROGRAMS.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Measure gpuens. Without NAME: everything but compare, gpu_check and scaling, "
-        "each in a process of its own.",
-        epilog=f"programs:\n{listing}\n\n`python -m benchmarks NAME --help` lists the options.",
+        description="Measure gpuens.",
+        epilog=f"programs:\n{listing}\n  {ALL:<11}everything but {', '.join(NOT_STANDARD)}, each "
+        "in a process of its own\n\n`python -m benchmarks NAME --help` lists the options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", choices=PROGRAMS, metavar="NAME")
+    parser.add_argument("name", nargs="?", choices=[*PROGRAMS, ALL], metavar="NAME")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="options of the program")
     options = parser.parse_args(argv)
-    if options.name:
-        return program(options.name).main(options.options)
-    return max([_run(name) for name in STANDARD])
+    if options.name is None:
+        parser.print_help()
+        return 0
+    if options.name == ALL:
+        return max([_run(name) for name in STANDARD])
+    return program(options.name).main(options.options)
 
 
 def program(name: str) -> ModuleType:

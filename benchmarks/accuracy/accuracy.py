@@ -6,10 +6,10 @@ gradient boosting
 estimators
     Every estimator beside scikit-learn's at the same settings, as one table: means over the
     splits with their standard errors, and their ratio. Isolation forests learn from all rows and
-    are asked which of them are outliers; their runs differ by the seed alone.
+    predict which of them are outliers; their runs differ by the seed alone.
 
 Splits are 75/25, stratified for classes. A ratio divides means over the splits; below 1 gpuens is
-better. Its standard error pairs the runs of a split; since splits share rows, it tells how much
+better. Its standard error pairs the runs of a split; since splits share rows, it says how much
 the ratio depends on them, not how it would turn out on other data. Published values stem from
 splits of their authors' own. A table that is missing, and a library that is missing or fails, is
 named and left out.
@@ -17,37 +17,41 @@ named and left out.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from ..common import peers
-from ..common.counterparts import DATA, OURS, THEIRS, GapError, say_skipped
-from ..common.records import Record, options_of, positive
-from ..report import drawing
-from ..report.markdown import table as markdown_table
-from ..report.markdown import with_error
-from . import boosting as accuracy_boosting
+from ..common import pictures
+from ..common.goals import Goal
+from ..common.markdown import pivot, with_error
+from ..common.peers import BOTH, OURS, THEIRS, GapError, say_skipped
+from ..common.program import Content, Options, Program, Results
+from ..common.tables import DATA, Table, load_table
+from . import boosting
 from .estimators import ESTIMATORS, PUBLISHED, Setup
-from .tables import TASKS, Table, load, parts_of
 
-LIBRARIES = (OURS, THEIRS)
+TABLES = list(dict.fromkeys(
+    (*boosting.TABLES, *(table for kind in ESTIMATORS.values() for table in kind.tables))
+))  # fmt: skip
 COMPARISONS = "comparisons of boosting"
 
 Runs = dict[str, list[float]]
 
 
 def standard_error(runs: Sequence[float]) -> float | None:
-    """Of the mean; None of a single run."""
+    """Return that of the mean; None for a single run."""
     return float(np.std(runs, ddof=1) / np.sqrt(len(runs))) if len(runs) > 1 else None
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float | None]:
-    """The ratio of two means and its standard error by linearisation (Cochran 1977, 6.4): that of
-    the mean of ``ours - ratio * theirs``, divided by the mean of theirs."""
+    """Return the ratio of two means and its standard error.
+
+    By linearisation (Cochran 1977, 6.4): the standard error of the mean of ``ours - ratio *
+    theirs``, divided by the mean of theirs.
+    """
     mean = float(np.mean(theirs))
     if mean == 0.0:
         return {"ratio": None, "ratio_standard_error": None}
@@ -57,15 +61,15 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, fl
 
 
 def outliers(table: Table) -> Table:
-    """The same rows with y = 1 where they count as outliers: the smaller of two classes, the three
-    smallest of more."""
+    """Return the same rows with y = 1 where they count as outliers: the smaller of two classes,
+    the three smallest of more."""
     counts = np.bincount(table.y)
     smallest = np.argsort(counts, kind="stable")[: 1 if counts.size == 2 else 3]
-    return Table(table.name, table.X, np.isin(table.y, smallest).astype(np.int64), "binary")
+    return Table(table.name, table.X, np.isin(table.y, smallest).astype(np.int64))
 
 
-def loss_of(name: str, library: str, table: Table, seed: int, options: argparse.Namespace) -> float:
-    """The metric of one fit."""
+def loss_of(name: str, library: str, table: Table, seed: int, options: Options) -> float:
+    """Return the metric of one fit."""
     kind = ESTIMATORS[name]
     model = kind.make(
         library, Setup(table.task, options.trees, options.threads, seed, table.n_classes)
@@ -74,15 +78,15 @@ def loss_of(name: str, library: str, table: Table, seed: int, options: argparse.
     if name == "isolation forest":
         known = outliers(table)
         return metric(model.fit(table.X), known.X, known.y)
-    X, X_test, y, y_test = parts_of(table, seed)
+    X, X_test, y, y_test = table.split(seed)
     return metric(model.fit(X, y), X_test, y_test)
 
 
-def measure(name: str, table: Table, options: argparse.Namespace) -> dict[str, Any]:
-    """Both libraries on all splits of one table."""
+def measure(name: str, table: Table, options: Options) -> dict[str, Any]:
+    """Measure both libraries on all splits of one table."""
     losses: Runs = {}
     gaps = []
-    for library in LIBRARIES:
+    for library in BOTH:
         try:
             losses[library] = [
                 loss_of(name, library, table, seed, options) for seed in range(options.seeds)
@@ -91,7 +95,7 @@ def measure(name: str, table: Table, options: argparse.Namespace) -> dict[str, A
             first = (str(error).splitlines() or [type(error).__name__])[0]
             gaps.append(say_skipped(GapError(f"{name} of {library} on {table.name}: {first}")))
     entry: dict[str, Any] = {"metric": ESTIMATORS[name].metric(table.task)[0], "losses": losses}
-    if len(losses) == len(LIBRARIES):
+    if len(losses) == len(BOTH):
         entry |= paired_ratio(losses[OURS], losses[THEIRS])
     if (name, table.name) in PUBLISHED:
         value, source = PUBLISHED[name, table.name]
@@ -99,75 +103,139 @@ def measure(name: str, table: Table, options: argparse.Namespace) -> dict[str, A
     return {**entry, "gaps": gaps} if gaps else entry
 
 
-def measure_estimators(options: argparse.Namespace) -> dict[str, Any]:
-    """Every estimator on every table of its own."""
+def measure_estimators(options: Options) -> dict[str, Any]:
+    """Measure every estimator on its tables."""
     tables: dict[str, Table] = {}
     results: dict[str, Any] = {}
     for name in [name for name in ESTIMATORS if name in options.estimators]:
         for of in [of for of in ESTIMATORS[name].tables if of in options.only]:
             try:
-                tables.setdefault(of, load(options.data, of, options.rows))
+                tables.setdefault(of, load_table(options.data, of, options.rows))
             except GapError as gap:
                 if str(gap) not in results.setdefault("gaps", []):
                     results["gaps"].append(say_skipped(gap))
                 continue
-            results.setdefault(name, {})[of] = entry = measure(name, tables[of], options)
-            print(f"  {name:<18}{' '.join(row_of(of, entry)[:-1])}", flush=True)
+            results.setdefault(name, {})[of] = measure(name, tables[of], options)
+            print(f"  {name}: {of}", flush=True)
     return results
 
 
-def row_of(table: str, entry: dict[str, Any]) -> list[str]:
-    """Cells of one line: table and metric, ours, theirs, ratio, published."""
-    cells = [f"{table}, {entry['metric']}"]
-    for library in LIBRARIES:
-        runs = entry["losses"].get(library)
-        cells.append(with_error(float(np.mean(runs)), standard_error(runs)) if runs else "")
-    ratio = entry.get("ratio")
-    cells.append("" if ratio is None else with_error(ratio, entry["ratio_standard_error"]))
-    published = entry.get("published")
-    return [*cells, f"{published['value']:g} ({published['source']})" if published else ""]
+def measure_all(options: Options) -> Results:
+    results: Results = {}
+    if COMPARISONS in options.estimators:
+        results = boosting.measure_all(options)
+    return {**results, "estimators": measure_estimators(options)}
 
 
-def estimators_table(results: dict[str, Any]) -> str:
-    """All estimators as Markdown."""
-    rows = []
-    for name, by_table in results.items():
-        for table, entry in by_table.items() if name != "gaps" else ():
-            first, *cells = row_of(table, entry)
-            rows.append([f"{name}: {first}", *cells])
-    return markdown_table(["mean ± standard error", *LIBRARIES, "ratio", "published"], rows)
+def cells_of(entry: dict[str, Any]) -> dict[str, str]:
+    """Return the cells of one estimator on one table."""
+    losses, ratio, published = entry["losses"], entry.get("ratio"), entry.get("published")
+    cells = {
+        library: with_error(float(np.mean(losses[library])), standard_error(losses[library]))
+        for library in BOTH if losses.get(library)
+    }  # fmt: skip
+    if ratio is not None:
+        cells["ratio"] = with_error(ratio, entry["ratio_standard_error"])
+    if published:
+        cells["published"] = f"{published['value']:g} ({published['source']})"
+    return cells
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("accuracy", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--data", default=DATA, type=type(DATA),
-        help="folder of the tables, NAME.npz with X and y (default: ../shared/data)",
-    )  # fmt: skip
-    parser.add_argument("--only", nargs="+", choices=TASKS, default=list(TASKS), help="tables")
-    parser.add_argument("--estimators", nargs="+", choices=[COMPARISONS, *ESTIMATORS],
-                        default=[COMPARISONS, *ESTIMATORS], help="lines of the table")  # fmt: skip
-    parser.add_argument("--seeds", type=positive, default=5, help="number of splits (5)")
-    parser.add_argument("--trees", type=positive, default=100, help="rounds of boosting (100)")
-    parser.add_argument("--threads", type=positive, default=2, help="threads (2)")
-    parser.add_argument("--rows", type=positive, help="use only so many rows of each table")
-    options = parser.parse_args(argv)
-    there = [name for name in options.only if (options.data / f"{name}.npz").is_file()]
-    if not there:
-        for name in options.only:
-            print(f"skipped: {name}.npz is not in {options.data}")
-        return 0
-    peers.silence()
-    record = Record("accuracy", options)
-    results: dict[str, Any] = {}
-    with threadpool_limits(options.threads):
-        if COMPARISONS in options.estimators:
-            results = accuracy_boosting.measure_all(options)
-            accuracy_boosting.show(results)
-        results["estimators"] = measure_estimators(options)
-    print(estimators_table(results["estimators"]))
-    content = record.write(results)
-    if results.get("summary"):
-        drawing.draw(drawing.accuracy, content, record.path.with_suffix(".png"))
-    return 0
+def show(content: Content) -> Iterator[str]:
+    """Yield ratios of boosting, ratios of all estimators, and all errors."""
+    rows = {}
+    for comparison, by_peer in content["results"].get("summary", {}).items():
+        for peer, entry in by_peer.items():
+            how = "its settings" if comparison.endswith(peer) else f"{comparison} of both"
+            worst = max(entry["ratios"], key=lambda name, ratios=entry["ratios"]: ratios[name])
+            rows[f"{peer}, {how}"] = {
+                "geometric mean": f"{entry['geometric_mean']:.4f}",
+                "worst table": f"{entry['worst']:.4f} ({worst})",
+                "tables": str(len(entry["ratios"])),
+            }
+    yield pivot("loss of gradient boosting ÷ that of", rows)
+    estimators = content["results"].get("estimators", {})
+    by_name = {name: by_table for name, by_table in estimators.items() if name != "gaps"}
+    yield pivot("error ÷ scikit-learn's, same settings", {
+        name: together(by_table) for name, by_table in by_name.items()
+    })  # fmt: skip
+    order = dict.fromkeys((*BOTH, "ratio", "published"), "")
+    yield pivot("mean ± standard error", {
+        f"{name}: {table}, {entry['metric']}": order | cells_of(entry)
+        for name, by_table in by_name.items()
+        for table, entry in by_table.items()
+    })  # fmt: skip
+
+
+def together(by_table: dict[str, Any]) -> dict[str, str]:
+    """Return the cells of one estimator's ratios to scikit-learn's over all tables."""
+    ratios = {table: entry["ratio"] for table, entry in by_table.items() if entry.get("ratio")}
+    if not ratios:
+        return {"geometric mean": "not measured"}
+    mean = math.exp(fmean(map(math.log, ratios.values())))
+    worst = max(ratios, key=lambda table: ratios[table])
+    error = by_table[worst]["ratio_standard_error"]
+    spread = "" if error is None else f" ± {error:.3f}"
+    return {
+        "geometric mean": f"{mean:.3f}",
+        "worst table": f"{ratios[worst]:.3f}{spread} ({worst})",
+        "tables": str(len(ratios)),
+    }
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    summary = content["results"].get("summary", {})
+    for peer in ("LightGBM", "XGBoost"):
+        entry = summary.get(f"same as {peer}", {}).get(peer)
+        if entry:
+            what = f"loss relative to {peer}'s at its settings"
+            yield Goal(f"the geometric mean of the {what}", 1.003, entry["geometric_mean"])
+            yield Goal(f"the {what}, on the worst table,", 1.03, entry["worst"])
+    own = summary.get("defaults", {})
+    if own:
+        best = max(own, key=lambda peer: own[peer]["geometric_mean"])
+        what = (
+            f"the geometric mean of the loss with defaults relative to the best library's ({best})"
+        )
+        yield Goal(what, 1.0, own[best]["geometric_mean"])
+
+
+def picture(figure: Any, content: Content) -> None:
+    """Draw a panel for each comparison: our loss relative to the peer's on every table."""
+    summary = content["results"].get("summary")
+    if not summary:
+        raise pictures.NothingToDraw("gradient boosting was not compared")
+    figure.set_size_inches(10, 3.6)
+    panels = figure.subplots(1, len(summary), sharey=True, squeeze=False)[0]
+    drawn: dict[str, Any] = {}
+    for axes, (comparison, by_peer) in zip(panels, summary.items(), strict=True):
+        for i, (peer, entry) in enumerate(by_peer.items()):
+            shift = (i - (len(by_peer) - 1) / 2) * 0.15
+            places = [n + shift for n in range(len(entry["ratios"]))]
+            values = list(entry["ratios"].values())
+            drawn[peer] = axes.scatter(values, places, s=28, color=pictures.colour(peer))
+        tables = next(iter(by_peer.values()))["ratios"]
+        axes.set_yticks(range(len(tables)), list(tables))
+        axes.axvline(1, color="black", linewidth=0.8, linestyle=":")
+        axes.set_title(comparison, fontsize=10)
+        axes.grid(axis="x", alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].invert_yaxis()
+    figure.supxlabel("loss of gpuens ÷ loss of the other library (left of 1: gpuens is better)")
+    figure.legend(drawn.values(), drawn.keys(), loc="outside upper center", ncols=5, frameon=False)
+
+
+PROGRAM = Program(
+    "accuracy", __doc__, measure_all,
+    {
+        "data": (DATA, "folder of the tables, NAME.npz with X and y"),
+        "only": (TABLES, "tables"),
+        "estimators": ([COMPARISONS, *ESTIMATORS], "lines of the table"),
+        "seeds": (5, "number of splits"),
+        "trees": (100, "rounds of boosting"),
+        "threads": (2, "threads"),
+        "rows": (None, "use only so many rows of each table"),
+    },
+    show, goals, picture,
+)  # fmt: skip
+main = PROGRAM.main

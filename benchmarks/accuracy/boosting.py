@@ -13,7 +13,6 @@ defaults
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,19 +22,20 @@ import numpy as np
 from sklearn.metrics import log_loss, root_mean_squared_error
 
 from ..common import peers
-from ..common.counterparts import GapError, say_skipped
-from .tables import Table, load, parts_of
+from ..common.peers import OURS, GapError, say_skipped
+from ..common.program import Options
+from ..common.tables import Table, load_table
 
 TABLES = ("spambase", "adult", "higgs_lightgbm", "covtype_first20k", "california_housing", "bike")
 """Categories are used as numbers."""
-EVERYONE = (peers.OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
+EVERYONE = (OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
 
 Fit = tuple[str, peers.Settings]
 Losses = dict[str, dict[str, list[float]]]
 
 
 def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str, dict[str, Fit]]:
-    """Who is trained with which settings, for each comparison."""
+    """Return which libraries are trained with which settings, for each comparison."""
     k = table.n_classes
     lgb = peers.Settings(n_trees, 31, threads=threads, seed=seed)
     xgb = replace(lgb, min_samples_leaf=1, min_sum_hessian=1.0, l2=1.0)
@@ -43,15 +43,15 @@ def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str
     ours = replace(xgb, min_sum_hessian=half, l2=half, learning_rate=0.1 * half)
     own = replace(peers.defaults(threads, seed), n_trees=n_trees)
     return {
-        "same as LightGBM": {peers.OURS: (peers.OURS, lgb), "LightGBM": ("LightGBM", lgb)},
-        "same as XGBoost": {peers.OURS: (peers.OURS, ours), "XGBoost": ("XGBoost", xgb)},
+        "same as LightGBM": {OURS: (OURS, lgb), "LightGBM": ("LightGBM", lgb)},
+        "same as XGBoost": {OURS: (OURS, ours), "XGBoost": ("XGBoost", xgb)},
         "defaults": {library: (library, own) for library in EVERYONE},
     }
 
 
 def loss_of(table: Table, fit: Fit, seed: int) -> float:
-    """Log loss or RMSE on the held-out quarter."""
-    X, X_test, y, y_test = parts_of(table, seed)
+    """Return the log loss or RMSE on the held-out quarter."""
+    X, X_test, y, y_test = table.split(seed)
     model = peers.estimator(fit[0], table.task, fit[1]).fit(X, y)
     if table.task == "regression":
         return float(root_mean_squared_error(y_test, model.predict(X_test)))
@@ -59,9 +59,9 @@ def loss_of(table: Table, fit: Fit, seed: int) -> float:
     return float(log_loss(y_test, p, labels=np.arange(table.n_classes)))
 
 
-def measure(table: Table, options: argparse.Namespace, libraries: Sequence[str]) -> dict[str, Any]:
-    """All losses on one table: comparison, library, one value for each seed. A library that fails
-    is named in ``gaps`` and left out of its comparison."""
+def measure(table: Table, options: Options, libraries: Sequence[str]) -> dict[str, Any]:
+    """Return all losses on one table: comparison, library, one value for each seed. A library that
+    fails is named in ``gaps`` and left out of its comparison."""
     losses: Losses = {}
     gaps: dict[tuple[str, str], str] = {}
     for seed in range(options.seeds):
@@ -81,14 +81,14 @@ def measure(table: Table, options: argparse.Namespace, libraries: Sequence[str])
     return {"losses": losses, "gaps": list(gaps.values())}
 
 
-def measure_all(options: argparse.Namespace) -> dict[str, Any]:
-    """The comparisons on every table."""
+def measure_all(options: Options) -> dict[str, Any]:
+    """Make the comparisons on every table."""
     libraries = peers.installed(EVERYONE)
     losses: dict[str, Losses] = {}
     gaps: list[str] = []
     for name in [name for name in TABLES if name in options.only]:
         try:
-            table = load(options.data, name, options.rows)
+            table = load_table(options.data, name, options.rows)
         except GapError as gap:
             gaps.append(say_skipped(gap))
             continue
@@ -100,12 +100,12 @@ def measure_all(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def summary(losses: dict[str, Losses]) -> dict[str, Any]:
-    """For each comparison and peer: our loss by its, table by table, and taken together."""
+    """Return our loss relative to each peer's, by comparison, by table and over all tables."""
     together: dict[str, Any] = {}
     for table, by_comparison in losses.items():
         for comparison, runs in by_comparison.items():
-            for peer in [name for name in runs if name != peers.OURS and peers.OURS in runs]:
-                ratio = float(np.mean(runs[peers.OURS]) / np.mean(runs[peer]))
+            for peer in [name for name in runs if name != OURS and OURS in runs]:
+                ratio = float(np.mean(runs[OURS]) / np.mean(runs[peer]))
                 entry = together.setdefault(comparison, {}).setdefault(peer, {"ratios": {}})
                 entry["ratios"][table] = ratio
     for by_peer in together.values():
@@ -114,14 +114,3 @@ def summary(losses: dict[str, Losses]) -> dict[str, Any]:
             entry["geometric_mean"] = math.exp(sum(map(math.log, ratios)) / len(ratios))
             entry["worst"] = max(ratios)
     return together
-
-
-def show(results: dict[str, Any]) -> None:
-    for comparison, by_peer in results["summary"].items():
-        print(comparison)
-        for peer, entry in by_peer.items():
-            tables = "  ".join(f"{name} {ratio:.4f}" for name, ratio in entry["ratios"].items())
-            print(
-                f"  gpuens ÷ {peer:<10} geometric mean {entry['geometric_mean']:.4f}  "
-                f"worst {entry['worst']:.4f}  ({tables})"
-            )

@@ -1,20 +1,35 @@
 """gpuens and the libraries beside it, each through its scikit-learn estimator.
 
-The names of the settings are those of gpuens; where a library has no such setting, the
-function that builds its estimator says so.
+Gradient boosting is built from ``Settings``, whose names are those of gpuens; trees, bagging and
+forests of gpuens and scikit-learn by the name of their class, which is the same in both.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
 
 Task = Literal["binary", "multiclass", "regression"]
+OURS, THEIRS = "gpuens", "scikit-learn"
+BOTH = (OURS, THEIRS)
+MODULES = {OURS: ("gpuens",), THEIRS: ("sklearn.tree", "sklearn.ensemble")}
+"""Where the classes of ``build`` are."""
+
+
+class GapError(Exception):
+    """Something that a measurement needs is missing; the text says what."""
+
+
+def say_skipped(gap: GapError) -> str:
+    """Print what is missing, and return it for the results."""
+    print(f"skipped: {gap}", flush=True)
+    return str(gap)
 
 
 @dataclass(frozen=True)
@@ -34,131 +49,136 @@ class Settings:
 
 
 def defaults(threads: int, seed: int) -> Settings:
-    """A hundred trees and every library's own defaults."""
+    """Return a hundred trees and every library's own defaults."""
     return Settings(100, None, None, None, None, None, None, threads, seed)
 
 
-def _given(**parameters: Any) -> dict[str, Any]:
-    return {name: value for name, value in parameters.items() if value is not None}
+def settings_for(library: str, settings: Settings) -> Settings:
+    """Return the shared settings as far as the library has them: XGBoost has no least number of
+    rows and keeps its defaults of lambda = 1 and least hessian = 1."""
+    return replace(settings, l2=1.0, min_sum_hessian=1.0) if library == "XGBoost" else settings
 
 
-def _gpuens(task: Task, s: Settings, **more: Any) -> Any:
-    from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+@dataclass(frozen=True)
+class _Library:
+    """Where a library's gradient boosting is, and its names for our settings."""
 
-    cls = GradientBoostingRegressor if task == "regression" else GradientBoostingClassifier
-    parameters = _given(
-        learning_rate=s.learning_rate,
-        max_leaf_nodes=s.max_leaf_nodes,
-        max_bins=s.max_bins,
-        min_samples_leaf=s.min_samples_leaf,
-        min_sum_hessian=s.min_sum_hessian,
-        l2_regularization=s.l2,
-        max_depth=s.max_depth,
-    )
-    fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
-    return cls(**{"device": "cpu", **fixed, **parameters, **more})
+    module: str
+    stem: str
+    names: Mapping[str, str]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _lightgbm(task: Task, s: Settings, **more: Any) -> Any:
-    from lightgbm import LGBMClassifier, LGBMRegressor
-
-    cls = LGBMRegressor if task == "regression" else LGBMClassifier
-    parameters = _given(
-        learning_rate=s.learning_rate,
-        num_leaves=s.max_leaf_nodes,
-        max_bin=s.max_bins,
-        min_child_samples=s.min_samples_leaf,
-        min_child_weight=s.min_sum_hessian,
-        reg_lambda=s.l2,
-        max_depth=s.max_depth,
-    )
-    fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
-    return cls(verbose=-1, **fixed, **parameters, **more)
-
-
-def _lightgbm_quantised(task: Task, s: Settings, **more: Any) -> Any:
-    """LightGBM's own integer gradients."""
-    return _lightgbm(task, s, use_quantized_grad=True, **more)
-
-
-def _xgboost(task: Task, s: Settings, **more: Any) -> Any:
-    """Leaf-wise where leaves are limited. It has no least number of rows a leaf."""
-    from xgboost import XGBClassifier, XGBRegressor
-
-    cls = XGBRegressor if task == "regression" else XGBClassifier
-    leaf_wise = {"grow_policy": "lossguide", "max_leaves": s.max_leaf_nodes, "max_depth": 0}
-    depth = {"max_depth": s.max_depth} if s.max_depth else {}
-    parameters = _given(
-        learning_rate=s.learning_rate,
-        max_bin=s.max_bins,
-        min_child_weight=s.min_sum_hessian,
-        reg_lambda=s.l2,
-        **({**leaf_wise, **depth} if s.max_leaf_nodes else depth),
-    )
-    fixed = {"n_estimators": s.n_trees, "n_jobs": s.threads, "random_state": s.seed}
-    return cls(tree_method="hist", verbosity=0, **fixed, **parameters, **more)
-
-
-def _hist_gradient_boosting(task: Task, s: Settings, **more: Any) -> Any:
-    """scikit-learn's. Its least hessian is fixed at 1e-3; see ``timing`` for its threads."""
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-    regression = task == "regression"
-    cls = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    parameters = _given(
-        learning_rate=s.learning_rate,
-        max_leaf_nodes=s.max_leaf_nodes,
-        max_bins=s.max_bins,
-        min_samples_leaf=s.min_samples_leaf,
-        l2_regularization=s.l2,
-        max_depth=s.max_depth,
-    )
-    fixed = {"max_iter": s.n_trees, "early_stopping": False, "random_state": s.seed}
-    return cls(**fixed, **parameters, **more)
-
-
-def _catboost(task: Task, s: Settings, **more: Any) -> Any:
-    """With its own defaults only: its symmetric trees share no settings of growth."""
-    from catboost import CatBoostClassifier, CatBoostRegressor
-
-    cls = CatBoostRegressor if task == "regression" else CatBoostClassifier
-    fixed = {"iterations": s.n_trees, "thread_count": s.threads, "random_seed": s.seed}
-    return cls(verbose=0, allow_writing_files=False, **fixed, **more)
-
-
-OURS = "gpuens"
-_BUILD: dict[str, tuple[str, Callable[..., Any]]] = {
-    OURS: ("gpuens", _gpuens),
-    "LightGBM": ("lightgbm", _lightgbm),
-    "LightGBM quantised": ("lightgbm", _lightgbm_quantised),
-    "XGBoost": ("xgboost", _xgboost),
-    "HistGB": ("sklearn", _hist_gradient_boosting),
-    "CatBoost": ("catboost", _catboost),
+_LIGHTGBM = {
+    "n_trees": "n_estimators", "threads": "n_jobs", "seed": "random_state",
+    "learning_rate": "learning_rate", "max_leaf_nodes": "num_leaves", "max_bins": "max_bin",
+    "min_samples_leaf": "min_child_samples", "min_sum_hessian": "min_child_weight",
+    "l2": "reg_lambda", "max_depth": "max_depth",
+}  # fmt: skip
+_XGBOOST = {name: _LIGHTGBM[name] for name in _LIGHTGBM if name != "min_samples_leaf"}
+_GPUENS = {name: name for name in _LIGHTGBM} | {
+    "n_trees": "n_estimators", "threads": "n_jobs", "seed": "random_state",
+    "l2": "l2_regularization",
+}  # fmt: skip
+# The least hessian of HistGradientBoosting is fixed at 1e-3, and its threads are OpenMP's.
+_HIST = {n: _GPUENS[n] for n in _GPUENS if n not in ("threads", "min_sum_hessian")} | {
+    "n_trees": "max_iter"
 }
-LIBRARIES = tuple(_BUILD)
+# Its symmetric trees share no settings of growth with the others.
+_CATBOOST = {"n_trees": "iterations", "threads": "thread_count", "seed": "random_seed"}
+_LIBRARIES = {
+    OURS: _Library("gpuens", "GradientBoosting", _GPUENS, {"device": "cpu"}),
+    "LightGBM": _Library("lightgbm", "LGBM", _LIGHTGBM, {"verbose": -1}),
+    "LightGBM quantised": _Library(
+        "lightgbm", "LGBM", _LIGHTGBM, {"verbose": -1, "use_quantized_grad": True}
+    ),
+    "XGBoost": _Library(
+        "xgboost", "XGB", _XGBOOST | {"max_leaf_nodes": "max_leaves"},
+        {"tree_method": "hist", "verbosity": 0},
+    ),
+    "HistGB": _Library(
+        "sklearn.ensemble", "HistGradientBoosting", _HIST, {"early_stopping": False}
+    ),
+    "CatBoost": _Library(
+        "catboost", "CatBoost", _CATBOOST, {"verbose": 0, "allow_writing_files": False}
+    ),
+}  # fmt: skip
 
 
 def estimator(library: str, task: Task, settings: Settings, **more: Any) -> Any:
-    """An estimator that has not been fitted; ``more`` are parameters of that library alone."""
-    return _BUILD[library][1](task, settings, **more)
+    """Return gradient boosting, not fitted; ``more`` are parameters of that library alone."""
+    entry = _LIBRARIES[library]
+    name = f"{entry.stem}{'Regressor' if task == 'regression' else 'Classifier'}"
+    given = {name: value for name, value in asdict(settings).items() if value is not None}
+    found = {entry.names[name]: given[name] for name in given if name in entry.names}
+    if library == "XGBoost" and settings.max_leaf_nodes:  # it grows by depth unless told otherwise
+        found = {"grow_policy": "lossguide", "max_depth": 0, **found}
+    return getattr(import_module(entry.module), name)(**{**entry.fixed, **found, **more})
+
+
+def present(library: str) -> bool:
+    """Return whether a library of gradient boosting is installed."""
+    return find_spec(_LIBRARIES[library].module.split(".")[0]) is not None
 
 
 def installed(libraries: Iterable[str]) -> list[str]:
-    """Those of the libraries that are there; says which are not."""
+    """Return the libraries that are installed; print which are not."""
     found = []
     for library in libraries:
-        if find_spec(_BUILD[library][0]) is None:
-            print(f"skipped: {library} is not installed (pip install {_BUILD[library][0]})")
-        else:
+        if present(library):
             found.append(library)
+        else:
+            module = _LIBRARIES[library].module
+            print(f"skipped: {library} is not installed (pip install {module})")
     return found
 
 
+def find(library: str, name: str) -> Any:
+    """Return a class of gpuens or scikit-learn by its name.
+
+    Raises
+    ------
+    GapError
+        If the library has no such class.
+    """
+    for module in MODULES[library]:
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise GapError(f"{library} has no {name}")
+
+
+def build(library: str, name: str, threads: int, **parameters: Any) -> Any:
+    """Return an estimator of gpuens or scikit-learn on the CPU, not fitted.
+
+    ``threads`` is left out where the class takes none, which is scikit-learn's single tree.
+    """
+    made = find(library, name)(**parameters, **({"device": "cpu"} if library == OURS else {}))
+    return made.set_params(n_jobs=threads) if "n_jobs" in made.get_params() else made
+
+
+def warm_up(library: str, names: Sequence[str], threads: int) -> None:
+    """Compile and load what the measurements use, on a few rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)).astype(np.float32)
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(np.int64)
+    for name in names:
+        few = {} if name.startswith("DecisionTree") else {"n_estimators": 3}
+        model = build(library, name, threads, random_state=0, **few).fit(X, y)
+        (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(X)
+
+
 def probabilities(model: Any, X: Any) -> np.ndarray:
-    """Class probabilities as float64 that sum to one (those in float32 do so roughly)."""
+    """Return class probabilities as float64 that sum to one (those in float32 do so roughly)."""
     p = model.predict_proba(X)
     p = (p.get() if hasattr(p, "get") else np.asarray(p)).astype(np.float64)
     return p / p.sum(axis=1, keepdims=True)
+
+
+def percent_wrong(model: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the share of rows whose class is predicted wrongly, in percent."""
+    return 100.0 * float(np.mean(np.asarray(model.predict(X)) != y))
 
 
 def silence() -> None:

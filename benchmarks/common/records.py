@@ -1,4 +1,4 @@
-"""Results as JSON files, and the options that all programs share."""
+"""Results as JSON files."""
 
 from __future__ import annotations
 
@@ -17,48 +17,18 @@ RESULTS = ROOT / "benchmarks" / "results"
 FORMAT = 1
 """Version of the result files; files without one are of version 1."""
 WRITERS = (*PROGRAMS, "gpu")
-"""Names that result files carry: those of the programs, and ``gpu_check``'s."""
+"""Names in result files: those of the programs, and ``gpu_check``'s."""
 PARTS: dict[str, type] = {
     "benchmark": str, "date": str, "machine": dict, "versions": dict, "settings": dict,
     "results": dict,
 }  # fmt: skip
 """What every result file holds."""
 NOT_THE_MACHINE = ("load_before", "gpu_problem")
-"""Parts of the description of a machine that are not what it is."""
+"""Parts of the description of a machine that vary from run to run."""
 
 
 class RecordError(ValueError):
     """A result file that cannot be used; the text names the file and says why."""
-
-
-def options_of(name: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser with the options of every program."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m benchmarks {name}",
-        description=description,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
-    return parser
-
-
-def positive(text: str) -> int:
-    """A whole number from 1, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
-    return int(text)
-
-
-def add_timing_options(parser: argparse.ArgumentParser, repeats: int) -> None:
-    """How often, with how many threads, for how long."""
-    parser.add_argument("--repeats", type=positive, default=repeats, help="runs of each library")
-    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
-    parser.add_argument(
-        "--budget",
-        type=float,
-        default=float("inf"),
-        help="seconds after which no further round of runs starts; every library runs as often",
-    )
 
 
 class Record:
@@ -83,11 +53,65 @@ class Record:
             },
         }
 
-    def write(self, results: Any, quiet: bool = False) -> dict[str, Any]:
-        """Write the results beside what they were measured on; returns all of it.
+    def resume(
+        self, file: str, parser: argparse.ArgumentParser, any_value: Collection[str],
+        unfinished: bool,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Take the place of a file and return its results, to go on with them.
 
-        The file is complete at every time: a reader, and a program that is killed here, find
-        the old one or the new one.
+        Parameters
+        ----------
+        file : str
+            Empty: the latest of this kind.
+        parser : argparse.ArgumentParser
+            Ends the program, with the reason, where the file does not exist or is of another
+            program, machine, other versions or other settings.
+        any_value : collection of str
+            Settings that may differ: they decide when to stop, not what is measured.
+        unfinished : bool
+            Whether the latest must not be complete.
+        """
+        try:
+            path = Path(file) if file else self._latest(unfinished)
+            old = read_record(path)
+        except RecordError as error:
+            parser.error(f"--resume: {error}")
+        ours = self.content
+        if old["benchmark"] != ours["benchmark"]:
+            parser.error(
+                f"--resume: {path} is of {old['benchmark']!r}, not of {ours['benchmark']!r}"
+            )
+        ignored = {"machine": NOT_THE_MACHINE, "versions": (), "settings": any_value}
+        found = [
+            f"{kind}: {'; '.join(texts)}"
+            for kind, but in ignored.items()
+            if (texts := differences(old[kind], ours[kind], but))
+        ]
+        if found:
+            parser.error(
+                f"--resume: {path} was measured under other conditions ({'. '.join(found)}). "
+                "Times of both would not be comparable: use the same, or start again without "
+                "--resume"
+            )
+        self.path, self.content = path, old
+        return old["results"]
+
+    def _latest(self, unfinished: bool) -> Path:
+        kind = f"{self.content['benchmark']}-{self.label}"
+        found = {path: read_record(path) for path in self.path.parent.glob(f"{kind}-*.json")}
+        paths = [
+            path for path, old in found.items()
+            if not (unfinished and old["results"].get("complete"))
+        ]  # fmt: skip
+        if not paths:
+            which = "unfinished " if unfinished else ""
+            raise RecordError(f"no {which}{kind}-*.json in {self.path.parent}")
+        return max(paths, key=lambda path: found[path]["date"])
+
+    def write(self, results: Any, quiet: bool = False) -> dict[str, Any]:
+        """Write the results with what they were measured on; returns all of it.
+
+        The file is replaced at once: it is complete even if this program is killed.
         """
         self.content["results"] = results
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +135,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A result file, checked.
+    """Read and check a result file.
 
     Raises
     ------
@@ -123,10 +147,10 @@ def read_record(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path} cannot be read: {error}") from error
     except json.JSONDecodeError as error:
-        raise RecordError(f"{path} is damaged: it is no JSON ({error})") from error
+        raise RecordError(f"{path} is damaged: not valid JSON ({error})") from error
     if not isinstance(record, dict):
         raise RecordError(
-            f"{path} is no result file: it holds a {type(record).__name__}, not an object"
+            f"{path} is not a result file: it holds a {type(record).__name__}, not an object"
         )
     version = record.get("format", 1)
     if version != FORMAT:
@@ -151,7 +175,7 @@ def read_record(path: Path) -> dict[str, Any]:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], but: Collection[str] = ()
 ) -> list[str]:
-    """What two descriptions say differently, as ``name: old → new``; ``but`` is left out."""
+    """Return the entries that differ as ``name: old → new``; those in ``but`` are ignored."""
     names = [name for name in dict.fromkeys((*old, *new)) if name not in but]
     missing = "nothing"
     return [
@@ -159,16 +183,3 @@ def differences(
         for name in names
         if old.get(name, missing) != new.get(name, missing)
     ]
-
-
-def newest(name: str, folder: Path) -> dict[str, Any] | None:
-    """The latest result of a program, None if there is none.
-
-    Raises
-    ------
-    RecordError
-        If a file that may be the latest is damaged.
-    """
-    found = [read_record(path) for path in sorted(folder.glob(f"{name}-*.json"))]
-    found = [record for record in found if record["benchmark"] == name]
-    return max(found, key=lambda record: record["date"], default=None)

@@ -1,4 +1,4 @@
-"""Fair clocks: runs of several libraries that take turns in one process."""
+"""Fair timing: libraries take turns in one process."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from .peers import OURS
+
 Action = Callable[[], Any]
 
 
 def seconds_of(action: Action, threads: int) -> tuple[float, Any]:
-    """Time of one call, and its result. OpenMP, which scikit-learn takes its number of threads
-    from, is limited outside of the clock."""
+    """Return the time of one call, and its result. The threads of OpenMP, which scikit-learn uses,
+    are limited outside of the clock."""
     gc.collect()
     with threadpool_limits(threads):
         start = time.perf_counter()
@@ -28,8 +30,8 @@ def interleaved(
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
     """Run all actions in turn, several times.
 
-    The order rotates from round to round, so that what a library leaves behind, and a machine
-    that becomes slower, meet everybody alike.
+    The order rotates from round to round, so that the state that a library leaves behind and a
+    machine that becomes slower affect all libraries alike.
 
     Parameters
     ----------
@@ -63,8 +65,17 @@ def interleaved(
     return seconds, results
 
 
+def take_turns(
+    actions: Mapping[str, Action], options: Any
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """Time all actions as the options of a program say; returns ``compare``'s table, and what
+    the last calls returned."""
+    seconds, results = interleaved(actions, options.repeats, options.threads, options.budget)
+    return compare(seconds, OURS), results
+
+
 def compare(seconds: Mapping[str, list[float]], ours: str) -> dict[str, dict[str, Any]]:
-    """Medians, and our time by each other's.
+    """Return medians, and our time divided by each other library's.
 
     ``ratio`` divides the medians; ``ratio_range`` is the least and the largest ratio of two
     runs of one round.

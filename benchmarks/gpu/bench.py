@@ -1,18 +1,156 @@
-"""What every case of ``gpu_check`` has: the card, contestants that take turns, and a deadline."""
+"""The surroundings of a case of ``gpu_check``: the card, taking turns, a deadline."""
 
 from __future__ import annotations
 
+import gc
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from ..common.timing import compare, interleaved
-from .card import Card
+import numpy as np
 
-OURS, ON_CPU, XGBOOST = "gpuens", "gpuens on the CPU", "XGBoost"
+from gpuens.datasets import tables as datasets_tables
+
+from ..common.peers import OURS
+from ..common.timing import compare, interleaved
+
+ON_CPU, XGBOOST = "gpuens on the CPU", "XGBoost"
 Action = Callable[[], Any]
+CELLS_AT_ONCE = 2**25
+"""Cells of a table that are generated together on a card, where a launch costs as much as a
+million of them; the host's blocks fit into its cache."""
+QUERY = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
+"""What ``nvidia-smi`` reports."""
+
+
+class Card:
+    """A GPU, by CuPy.
+
+    Parameters
+    ----------
+    cupy : module
+    """
+
+    def __init__(self, cupy: Any) -> None:
+        self.cupy = cupy
+        self.kept: dict[Any, Any] = {}
+        """Shared by the cases of a process."""
+
+    def put(self, array: np.ndarray) -> Any:
+        """Return a copy in the card's memory."""
+        return self.cupy.asarray(array)
+
+    def get(self, array: Any) -> np.ndarray:
+        """Return a copy in the host's memory."""
+        return array.get() if hasattr(array, "get") else np.asarray(array)
+
+    def table(self, make: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        """Return a table of ``gpuens.datasets``, generated in the card's memory."""
+        before = datasets_tables.BLOCK
+        datasets_tables.BLOCK = CELLS_AT_ONCE
+        try:
+            return make(*args, device="cuda", **more)
+        finally:
+            datasets_tables.BLOCK = before
+
+    def synchronise(self) -> None:
+        """Wait until the card has finished."""
+        self.cupy.cuda.runtime.deviceSynchronize()
+
+    def seconds(self, call: Callable[[], Any]) -> float:
+        """Return the time of one call, the card's work included."""
+        self.synchronise()
+        start = time.perf_counter()
+        call()
+        self.synchronise()
+        return time.perf_counter() - start
+
+    def free_bytes(self) -> int:
+        """Return the free memory, after unused memory has been given back."""
+        self.give_back()
+        return int(self.cupy.cuda.runtime.memGetInfo()[0])
+
+    def give_back(self) -> None:
+        """Return the memory of arrays that are gone."""
+        gc.collect()
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def peak_bytes(self, call: Callable[[], Any]) -> int:
+        """Return the most memory that CuPy has taken from the card during a call."""
+        self.give_back()
+        pool = self.cupy.get_default_memory_pool()
+        before = pool.total_bytes()
+        call()
+        self.synchronise()
+        return int(pool.total_bytes() - before)
+
+    def is_alive(self) -> bool:
+        """Return whether the card still computes: after an illegal access it does not, in this
+        process."""
+        try:
+            self.synchronise()
+            return int(self.cupy.ones(3).sum()) == 3
+        except Exception:
+            return False
+
+
+class Rehearsal(Card):
+    """NumPy in place of the card, where Numba simulates CUDA."""
+
+    def __init__(self) -> None:
+        super().__init__(np)
+
+    def table(self, make: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        return make(*args, **more)
+
+    def synchronise(self) -> None:
+        pass
+
+    def free_bytes(self) -> int:
+        return 2**34
+
+    def give_back(self) -> None:
+        gc.collect()
+
+    def peak_bytes(self, call: Callable[[], Any]) -> int:
+        call()
+        return 0
+
+
+def the_card(rehearsal: bool) -> Card:
+    """Return the card that this process measures."""
+    if rehearsal:
+        return Rehearsal()
+    import cupy
+
+    return Card(cupy)
+
+
+def describe_card() -> dict[str, Any]:
+    """Return name, driver, memory and limits of the card, as far as they are known."""
+    found: dict[str, Any] = {}
+    try:
+        command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]
+        text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        values = text.stdout.strip().splitlines()[0].split(",")
+        found = dict(zip(QUERY, (value.strip() for value in values), strict=False))
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        found["nvidia-smi"] = f"failed: {error}"
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        found["cuda_of_driver"] = runtime.driverGetVersion()
+        found["cuda_of_cupy"] = runtime.runtimeGetVersion()
+        found["multiprocessors"] = int(properties["multiProcessorCount"])
+        found["bytes"] = int(properties["totalGlobalMem"])
+    except Exception as error:  # a description is worth no failure
+        found["cupy"] = f"failed: {type(error).__name__}: {error}"
+    return found
 
 
 @dataclass
@@ -38,30 +176,30 @@ class Bench:
     deadline: float = float("inf")
     rehearsal: bool = False
     gaps: dict[str, str] = field(default_factory=dict)
-    """Contestants that a case misses, and why."""
+    """Contestants that are missing, and why."""
 
     def left(self) -> float:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return self.deadline - time.monotonic()
 
     def rows(self, n: int) -> int:
-        """Rows of a table, or of its miniature."""
+        """Return the rows of a table, or of its miniature."""
         return min(n, 80) if self.rehearsal else n
 
     def features(self, n: int) -> int:
-        """Columns of a generated table, or of its miniature."""
+        """Return the columns of a generated table, or of its miniature."""
         return min(n, 6) if self.rehearsal else n
 
     def classes(self, n: int) -> int:
-        """Classes of a target, or of that of a miniature."""
+        """Return the classes of a target, or of that of a miniature."""
         return min(n, 5) if self.rehearsal else n
 
     def trees(self, n: int) -> int:
-        """Trees of a model, or of its miniature."""
+        """Return the trees of a model, or of its miniature."""
         return min(n, 2) if self.rehearsal else n
 
     def depth(self, n: int) -> int:
-        """Depth of trees, or of those of a miniature."""
+        """Return the depth of trees, or of those of a miniature."""
         return min(n, 3) if self.rehearsal else n
 
     @property
@@ -69,7 +207,7 @@ class Bench:
         return "cpu" if self.rehearsal else "cuda"
 
     def waiting(self, action: Action) -> Action:
-        """The same, done when the card is."""
+        """Return an action that also waits for the card."""
 
         def wait() -> Any:
             result = action()
@@ -83,7 +221,7 @@ class Bench:
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """Let contestants take turns on the clock.
 
-        One that fails is out of it and stands in ``gaps``.
+        One that fails is left out and named in ``gaps``.
 
         Parameters
         ----------
@@ -96,7 +234,7 @@ class Bench:
         Returns
         -------
         libraries : dict of str to dict
-            Times and ratios by contestant, as ``timing.compare`` says.
+            Times and ratios by contestant, see ``timing.compare``.
         results : dict of str to object
             What each returned last.
         """
@@ -134,6 +272,6 @@ class Bench:
 
 
 def short(error: BaseException, most: int = 400) -> str:
-    """An exception in one line."""
+    """Return an exception in one line."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= most else text[: most - 1] + "…"

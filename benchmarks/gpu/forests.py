@@ -7,19 +7,18 @@ from typing import Any
 
 from gpuens import AdaBoostClassifier, RandomForestClassifier
 
-from ..common.peers import Settings
+from ..common.peers import OURS, Settings
 from ..scaling import libraries as scaling_libraries
-from .bench import ON_CPU, OURS, Action, Bench, short
-from .fits import table_for
+from .bench import ON_CPU, Action, Bench, short
+from .boosting import WARM_UP_ROWS, table_for
 
 CUML = "cuML"
-WARM_UP_ROWS = 4096
 
 
 def forest(
     bench: Bench, n_rows: int, n_trees: int, depth: int, n_classes: int = 7, with_cpu: bool = False
 ) -> dict[str, Any]:
-    """Times of a forest, accuracy on fresh rows, and the time to predict them.
+    """Measure a forest, accuracy on fresh rows, and the time to predict them.
 
     cuML has its own number of bins (128) and float32 sums; the depth, the number of trees and the
     features tried at a node (the square root) are the same.
@@ -74,7 +73,7 @@ def forest(
 
 
 def adaboost(bench: Bench, n_rows: int, n_trees: int = 100) -> dict[str, Any]:
-    """Times of AdaBoost with stumps, on the card and on the host."""
+    """Measure AdaBoost with stumps, on the card and on the host."""
     X, y = table_for(bench, n_rows, 28, 2)
     host = bench.card.get(X), bench.card.get(y)
     n_trees = bench.trees(n_trees)

@@ -1,6 +1,6 @@
 """Prove and measure the GPU path on this machine's card: ``make gpu-check``.
 
-Compiles all kernels, runs the tests that a card makes run, compares models of the card and of the
+Compiles all kernels, runs the tests that need a card, compares models of the card and of the
 host's cores bit for bit, and measures training and prediction beside XGBoost, cuML, nvForest,
 CatBoost and Py-Boost where they are installed. All within nine minutes on one H200: what does not
 fit is dropped, the largest first, and named. Every part runs in processes of its own, so that one
@@ -18,52 +18,51 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gpuens.devices.placement import gpu_problem, simulated
 
+from ..common import pictures
+from ..common.goals import goals_table
 from ..common.machine import describe_machine, slug
-from ..common.records import Record, options_of, positive
-from ..report import drawing
-from ..report.markdown import table
-from . import drawing as drawing_gpu
-from .card import describe_card
-from .figures import asked_and_measured
+from ..common.program import add_options, parser_of
+from ..common.records import Record
+from .bench import describe_card
 from .plan import NAMES, PARTS, chosen
-from .results import Results, take_over
-from .runner import SWITCHES, Command, run_part, worker_command
-from .tables import tables_of
+from .processes import SWITCHES, Command, run_part, worker_command
+from .results import PICTURES, Results, goals, show, take_over
+
+__all__ = ["goals", "main", "show"]
 
 BUDGET = 540.0
-"""Seconds for everything: a lent card is lent for ten minutes a command."""
+"""Seconds for everything: a command must end within ten minutes."""
 LAST = 12.0
 """Seconds that are kept for the pictures and the end."""
 
 
 def options_for(argv: Sequence[str] | None) -> tuple[argparse.Namespace, argparse.ArgumentParser]:
-    parser = options_of("gpu_check", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = parser_of("gpu_check", __doc__)
     parser.add_argument("--part", nargs="+", choices=NAMES, default=[], metavar="NAME",
                         help=f"only these parts: {', '.join(NAMES)}")  # fmt: skip
-    parser.add_argument("--budget", type=float, default=BUDGET,
-                        help=f"seconds for everything ({BUDGET:.0f})")  # fmt: skip
-    parser.add_argument("--repeats", type=positive, default=3, help="runs of what is short (3)")
-    parser.add_argument("--threads", type=positive, default=cores(), help="of the host (all)")
     parser.add_argument("--resume", nargs="?", const="", metavar="FILE",
-                        help="go on with a result of this machine (the latest)")  # fmt: skip
-    parser.add_argument("--rehearse", action="store_true",
-                        help="run everything, tiny, in CUDA's simulator")  # fmt: skip
+                        help="go on with a result, by default the latest")  # fmt: skip
+    add_options(parser, {
+        "budget": (BUDGET, "seconds for everything"),
+        "repeats": (3, "runs of what is short"),
+        "threads": (cores(), "threads of the host"),
+        "rehearse": (False, "run everything, tiny, in CUDA's simulator"),
+    })  # fmt: skip
     return parser.parse_args(argv), parser
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def show_plan(names: Sequence[str], budget: float) -> None:
-    """What there is to run, with sizes and shares of the time."""
+    """Print what there is to run, with sizes and shares of the time."""
     print(f"Parts of gpu_check, {budget:.0f} s together:")
     for name in names:
         part = PARTS[name]
@@ -72,8 +71,8 @@ def show_plan(names: Sequence[str], budget: float) -> None:
 
 
 def deadlines(names: Sequence[str], budget: float) -> dict[str, float]:
-    """Seconds from the start by which each part must be done: it may use what those before it
-    have left over, and leaves those behind it their shares."""
+    """Return the seconds from the start by which each part must be done: it may use what earlier
+    parts have left over, and leaves later ones their shares."""
     shares = {name: PARTS[name].seconds for name in names}
     shrink = min(1.0, (budget - LAST) / sum(shares.values()))
     behind, found = 0.0, {}
@@ -90,7 +89,7 @@ def run_all(
     command: Command,
     started: float,
 ) -> None:
-    """All parts that have cases without a result; ``started`` by ``time.monotonic()``."""
+    """Run all parts that have cases without a result; ``started`` by ``time.monotonic()``."""
     for name, deadline in deadlines(names, options.budget).items():
         cases = results.missing(name)
         part = results.part(name)
@@ -115,25 +114,14 @@ def run_all(
 def conclude(results: Results) -> int:
     """Print what was found; returns the exit status."""
     content = results.write()
-    for title, rows in tables_of(content["results"]):
-        print(f"\n{title}\n\n{table(rows[0], rows[1:])}")
+    for text in filter(None, show(content)):
+        print(f"\n{text}")
     rehearsed = content["settings"]["rehearse"]
-    what = " in a rehearsal: these say nothing of a card" if rehearsed else ""
-    print(f"\nasked / measured{what}\n")
-    lines = [
-        [f.what, "" if f.at_most is None else f"{f.at_most:g} {f.unit}".strip(),
-         f.instead if f.measured is None else f"{f.measured:.4g} {f.unit}".strip(),
-         {True: "yes", False: "no", None: ""}[f.reached]]
-        for f in asked_and_measured(content["results"]["figures"])
-    ]  # fmt: skip
-    print(table(["figure", "asked, at most", "measured", "reached"], lines))
+    print(f"\ngoals{' in a rehearsal: these say nothing of a card' if rehearsed else ''}\n")
+    print(goals_table(goals(content)))
     path = results.record.path
-    pictures: dict[str, Callable[[Any, dict[str, Any]], None]] = drawing_gpu.PICTURES
-    for name, picture in pictures.items():
-        try:
-            drawing.draw(picture, content, path.with_name(f"{path.stem}{name}.png"))
-        except drawing_gpu.NothingToDraw as nothing:
-            print(f"no picture{name}: {nothing}")
+    for suffix, picture in PICTURES.items():
+        pictures.draw(picture, content, path.with_name(f"{path.stem}{suffix}.png"))
     for kind in ("dropped", "failed"):
         for case, why in content["results"][kind].items():
             print(f"{kind}: {case}: {why}")
@@ -169,7 +157,7 @@ def main(argv: Sequence[str] | None = None, command: Command | None = None) -> i
 
 
 def begin(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Results:
-    """A new result, or that which is gone on with."""
+    """Return a new result, or the one to go on with."""
     found = {name: value for name, value in os.environ.items() if name.startswith(SWITCHES)}
     options.environment = dict(sorted(found.items()))
     if options.rehearse:

@@ -1,8 +1,8 @@
 """Models of the card and of the host's cores, which must be the same to the last bit.
 
-Real tables where their folder is, generated ones of the same kind elsewhere. A model is known by
-the fingerprint of its forest, one without a forest by the bits of its weights and predictions;
-predictions are compared besides.
+Real tables where their folder exists, generated ones of the same kind elsewhere. A model is
+identified by the fingerprint of its forest, one without a forest by the bits of its weights and
+predictions; predictions are compared besides.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import gpuens
 from gpuens import losses
 from gpuens.datasets import make_covtype_like, make_friedman1, make_higgs_like
 
-from ..accuracy import tables as accuracy_tables
-from ..common import counterparts
+from ..common import tables
+from ..common.peers import GapError
 from .bench import Bench
 
 COMPARED_ROWS = 2000
@@ -29,7 +29,7 @@ OF_ADULT = [1, 3, 5, 6, 7, 8, 9, 13]
 
 @dataclass(frozen=True)
 class Model:
-    """What is fitted: a table, an estimator by its class, its parameters."""
+    """A model to fit: a table, an estimator by its class, its parameters."""
 
     table: str
     cls: str
@@ -39,7 +39,7 @@ class Model:
 
 
 def boosted(table: str, **parameters: Any) -> Model:
-    """Gradient boosting of 20 rounds."""
+    """Return gradient boosting of 20 rounds."""
     kind = "Regressor" if table == "california_housing" else "Classifier"
     return Model(table, f"GradientBoosting{kind}", {"n_estimators": 20, **parameters})
 
@@ -117,16 +117,16 @@ _FIRST = ("boosting, log loss", "boosting, squared_error", "boosting, 7 classes"
           "boosting, categories", "AdaBoost", "bagging", "tree", "boosting, monotone",
           "boosting, goss", "boosting, absolute_error", "forest, regression")  # fmt: skip
 MODELS = {name: _ALL[name] for name in dict.fromkeys((*_FIRST, *_ALL))}
-"""All that is compared, by what the table calls it; one of each kind first."""
+"""Everything that is compared, by its name in the table; one of each kind first."""
 ROWS_OF_SLOW = {"three learners": 5000, "AdaBoost, regression": 5000, "stagewise": 5000}
 
 
 def table_of(name: str, most: int | None) -> tuple[np.ndarray, np.ndarray, str]:
-    """A table of the host, and where it is from."""
+    """Return a table of the host, and where it is from."""
     try:
-        found = accuracy_tables.load(counterparts.DATA, name, most)
+        found = tables.load_table(tables.DATA, name, most)
         return found.X.astype(np.float32), found.y, "real"
-    except counterparts.GapError:
+    except GapError:
         n = most or 20_000
         if name == HOUSES:
             X, y = make_friedman1(n, 8)
@@ -141,7 +141,7 @@ def table_of(name: str, most: int | None) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def compare(bench: Bench, name: str) -> dict[str, Any]:
-    """Fit one model on both, and compare."""
+    """Fit one model on both devices, and compare."""
     model = MODELS[name]
     most = bench.rows(ROWS_OF_SLOW.get(name, 10**9))
     X, y, source = table_of(model.table, None if most >= 10**9 else most)
@@ -176,7 +176,7 @@ def compare(bench: Bench, name: str) -> dict[str, Any]:
 
 
 def built(bench: Bench, model: Model, device: str) -> Any:
-    """An estimator that has not been fitted."""
+    """Return an estimator, not fitted."""
     made = getattr(gpuens, model.cls)(**model.parameters)
     known = made.get_params(deep=False)
     shared = {"random_state": 0, "n_jobs": bench.threads, "device": device}
@@ -188,12 +188,12 @@ def built(bench: Bench, model: Model, device: str) -> Any:
 
 
 def takes_arrays_of_the_card(model: Model) -> bool:
-    """Whether it is fitted with the card's arrays; the others get the host's."""
+    """Return whether a model is fitted with the card's arrays; the others get the host's."""
     return model.cls not in ("ThreeLearnerBoostingClassifier",)
 
 
 def fingerprint(fitted: Any, prediction: np.ndarray) -> str:
-    """What tells a model from all others."""
+    """Return a text that is equal for identical models only."""
     if hasattr(fitted, "forest_"):
         return str(fitted.forest_.fingerprint())
     digest = hashlib.sha256(np.ascontiguousarray(prediction).tobytes())

@@ -1,7 +1,7 @@
-"""What ``gpu_check`` runs: its parts, their cases, and how long each may take.
+"""The plan of ``gpu_check``: its parts, their cases, and how long each may take.
 
 A part has a share of the nine minutes. Its cases run in the order that they are written in, what
-is asked about first and what is largest last, so that the largest are dropped when time runs out.
+has goals first and what is largest last, so that the largest are dropped when time runs out.
 The seconds of a case are an estimate for one H200, the other libraries' time included.
 """
 
@@ -13,24 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from . import (
-    fits as gpu_fits,
-)
-from . import (
-    forests as gpu_forests,
-)
-from . import (
-    identity as gpu_identity,
-)
-from . import (
-    predict as gpu_predict,
-)
-from . import (
-    small as gpu_small,
-)
-from . import (
-    suites as gpu_suites,
-)
+from . import boosting, forests, identity, suites
 from .bench import Bench
 
 GIB = 2**30
@@ -44,7 +27,7 @@ class Case:
     Parameters
     ----------
     run : callable
-        Measures; a ``"failed"`` in what it returns says what is wrong.
+        Measures; a ``"failed"`` in what it returns says what went wrong.
     seconds : float
         An estimate; it is dropped if less is left.
     bytes : int
@@ -88,14 +71,14 @@ class Part:
 
 
 def fit(seconds: float, n_rows: int, n_features: int = 28, **more: Any) -> Case:
-    """A training that needs its table, what training takes, and as much again for the others."""
+    """Return a training, with memory for its table, for training, and as much again for others."""
     cells = n_rows * n_features
-    run = partial(gpu_fits.fit, n_rows=n_rows, n_features=n_features, **more)
+    run = partial(boosting.fit, n_rows=n_rows, n_features=n_features, **more)
     return Case(run, seconds, 2 * (7 * cells + 60 * n_rows) + GIB)
 
 
 def kernels(bench: Bench, n_rows: int) -> dict[str, Any]:
-    """Every operation beside its floor."""
+    """Measure every operation beside its floor."""
     from argparse import Namespace
 
     from ..kernels.devices import OnCpu, OnGpu
@@ -112,10 +95,10 @@ def kernels(bench: Bench, n_rows: int) -> dict[str, Any]:
 
 
 def launches(variant: str) -> Part:
-    """One way to start kernels."""
-    run = partial(gpu_small.launches, variant=variant)
+    """Return the part of one way to start kernels."""
+    run = partial(boosting.launches, variant=variant)
     cases = {f"{n // 1000}k": Case(partial(run, n_rows=n), 4) for n in (10_000, 100_000)}
-    return Part(f"launches: {variant}", 11, cases, gpu_small.VARIANTS[variant])
+    return Part(f"launches: {variant}", 11, cases, boosting.VARIANTS[variant])
 
 
 M = 1_000_000
@@ -126,7 +109,7 @@ FITS = {
     "11M × 28, depth 8": fit(28, 11 * M, depth=8, repeats=2),
     "10k × 28": fit(3, 10_000, others=True),
     "1M × 28": fit(10, M, others=True),
-    "memory, 11M × 28": Case(partial(gpu_fits.memory, n_rows=11 * M), 3, 4 * GIB),
+    "memory, 11M × 28": Case(partial(boosting.memory, n_rows=11 * M), 3, 4 * GIB),
     "1M × 28, 20 trees": fit(2, M, n_trees=20, with_quality=False),
     "10M × 28, 20 trees": fit(5, 10 * M, n_trees=20, repeats=2, with_quality=False),
     "1M × 28, depth 8": fit(5, M, depth=8, repeats=2),
@@ -141,56 +124,56 @@ PARTS: dict[str, Part] = {
     "compile": Part(
         "compile all kernels", 80,
         {
-            "compile": Case(gpu_suites.compile_all, 30, ends_itself=True),
-            "warm up": Case(gpu_suites.warm_up, 10),
+            "compile": Case(suites.compile_all, 30, ends_itself=True),
+            "warm up": Case(suites.warm_up, 10),
         },
         on_card=False,
     ),
     "tests": Part(
-        "tests with CUDA", 80, {"pytest": Case(gpu_suites.tests, 15, ends_itself=True)},
+        "tests with CUDA", 80, {"pytest": Case(suites.tests, 15, ends_itself=True)},
         on_card=False,
     ),
     "identity": Part(
         "models of the card and of the host", 60,
         {
-            name: Case(partial(gpu_identity.compare, name=name), 1.0)
-            for name in gpu_identity.MODELS
+            name: Case(partial(identity.compare, name=name), 1.0)
+            for name in identity.MODELS
         },
     ),
     "fit": Part("gradient boosting", 115, FITS),
     "predict": Part(
         "prediction", 30,
         {
-            "1M × 28": Case(partial(gpu_predict.predict, n_rows=M), 10),
-            "10M × 28": Case(partial(gpu_predict.predict, n_rows=10 * M), 10, 6 * GIB),
-            "10k × 28": Case(partial(gpu_predict.predict, n_rows=10_000), 2),
-            "100k × 28": Case(partial(gpu_predict.predict, n_rows=100_000), 2),
-            "100M × 28": Case(partial(gpu_predict.predict, n_rows=100 * M), 28, 24 * GIB),
+            "1M × 28": Case(partial(boosting.predict, n_rows=M), 10),
+            "10M × 28": Case(partial(boosting.predict, n_rows=10 * M), 10, 6 * GIB),
+            "10k × 28": Case(partial(boosting.predict, n_rows=10_000), 2),
+            "100k × 28": Case(partial(boosting.predict, n_rows=100_000), 2),
+            "100M × 28": Case(partial(boosting.predict, n_rows=100 * M), 28, 24 * GIB),
         },
     ),
     "forests": Part(
         "forests and AdaBoost", 45,
         {
             "465k × 54, 100 trees, depth 30": Case(
-                partial(gpu_forests.forest, n_rows=465_000, n_trees=100, depth=30), 18, 4 * GIB
+                partial(forests.forest, n_rows=465_000, n_trees=100, depth=30), 18, 4 * GIB
             ),
-            "AdaBoost, 100k × 28": Case(partial(gpu_forests.adaboost, n_rows=100_000), 6),
+            "AdaBoost, 100k × 28": Case(partial(forests.adaboost, n_rows=100_000), 6),
             "100k × 54, 100 trees, depth 14": Case(
                 partial(
-                    gpu_forests.forest, n_rows=100_000, n_trees=100, depth=14, with_cpu=True
+                    forests.forest, n_rows=100_000, n_trees=100, depth=14, with_cpu=True
                 ), 10,
             ),
-            "AdaBoost, 1M × 28": Case(partial(gpu_forests.adaboost, n_rows=M), 10),
+            "AdaBoost, 1M × 28": Case(partial(forests.adaboost, n_rows=M), 10),
         },
     ),
     "small": Part(
-        "many small fits", 25, {"50 × 10k × 20": Case(gpu_small.many_fits, 15)}
+        "many small fits", 25, {"50 × 10k × 20": Case(boosting.many_fits, 15)}
     ),
-    **{f"launches, {variant}": launches(variant) for variant in gpu_small.VARIANTS},
+    **{f"launches, {variant}": launches(variant) for variant in boosting.VARIANTS},
     "cores": Part(
         "the card and the host's cores", 20,
         {
-            f"{n:,} × 28": Case(partial(gpu_fits.cores, n_rows=n), seconds)
+            f"{n:,} × 28": Case(partial(boosting.cores, n_rows=n), seconds)
             for n, seconds in ((M, 8), (100_000, 4), (10_000, 2), (1_000, 2), (30_000, 2),
                                (300_000, 4))
         },
@@ -205,7 +188,7 @@ PARTS: dict[str, Part] = {
     "sanitizer": Part(
         "compute-sanitizer", 35,
         {
-            tool: Case(partial(gpu_suites.sanitize, tool=tool), 10, ends_itself=True)
+            tool: Case(partial(suites.sanitize, tool=tool), 10, ends_itself=True)
             for tool in ("memcheck", "racecheck")
         },
         on_card=False,
@@ -215,9 +198,9 @@ PARTS: dict[str, Part] = {
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Parts by their names; "launches" stands for all of them."""
+    """Return parts by their names; "launches" means all of that kind."""
     return [p for p in PARTS if not names or p in names or p.partition(",")[0] in names]
 
 
 NAMES = list(dict.fromkeys(name.partition(",")[0] for name in PARTS))
-"""What ``--part`` takes."""
+"""The values of ``--part``."""

@@ -1,4 +1,4 @@
-"""What ``gpu_check`` runs as programs of their own: the compiler, pytest, and compute-sanitizer."""
+"""Programs that ``gpu_check`` runs: the compiler, pytest, and compute-sanitizer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_CARD = re.compile(r"SKIPPED .*(needs an? (real |NVIDIA )?GPU|CUDA needs)")
 
 
 def run(command: Sequence[str], seconds: float, **more: Any) -> tuple[int | None, str]:
-    """A program's exit status, None if it was ended at its time, and its output."""
+    """Run a program; returns its exit status, None if its time was over, and its output."""
     child = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         errors="replace", **more,
@@ -39,7 +39,7 @@ def run(command: Sequence[str], seconds: float, **more: Any) -> tuple[int | None
         output, _ = child.communicate(timeout=max(1.0, seconds))
         return child.returncode, output
     except subprocess.TimeoutExpired:
-        child.send_signal(2)  # pytest then tells of its failures
+        child.send_signal(2)  # pytest then reports its failures
         try:
             output, _ = child.communicate(timeout=5)
         except subprocess.TimeoutExpired:
@@ -81,7 +81,7 @@ def compile_all(bench: Bench) -> dict[str, Any]:
 
 
 def warm_up(bench: Bench) -> dict[str, Any]:
-    """``gpuens.warmup("cuda")`` in a process that finds most kernels compiled."""
+    """Run ``gpuens.warmup("cuda")`` in a process that finds most kernels compiled."""
     if bench.rehearsal:
         return {"skipped": "nothing is compiled for the simulator"}
     import gpuens
@@ -92,7 +92,7 @@ def warm_up(bench: Bench) -> dict[str, Any]:
 
 
 def tests(bench: Bench) -> dict[str, Any]:
-    """pytest on what runs on a card; its last lines."""
+    """Run pytest on what runs on a card; returns its last lines."""
     command = [
         sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider",
         "-k", "cuda or gpu",
@@ -118,7 +118,7 @@ def tests(bench: Bench) -> dict[str, Any]:
 
 
 def sanitize(bench: Bench, tool: str) -> dict[str, Any]:
-    """compute-sanitizer on small fits, each array of which is an allocation of its own."""
+    """Run compute-sanitizer on small fits, each array of which is an allocation of its own."""
     program = shutil.which("compute-sanitizer")
     if program is None and os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
         program = "/usr/local/cuda/bin/compute-sanitizer"
@@ -156,7 +156,7 @@ def compile_part(part: int, n_parts: int) -> None:
 
 
 def small_fits() -> None:
-    """What a sanitizer looks at: boosting of all kinds, a forest, and predictions."""
+    """Fit what a sanitizer checks: boosting of all kinds, a forest, and predictions."""
     import cupy
     import numpy as np
 

@@ -14,25 +14,23 @@ of its events. Without a GPU that part is named and left out.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
 from gpuens.devices.placement import gpu_problem, simulated
 
-from ..common.counterparts import GapError, say_skipped
-from ..common.records import Record, add_timing_options, options_of, positive
-from ..report.markdown import table
+from ..common.markdown import pivot
+from ..common.peers import GapError, say_skipped
+from ..common.program import Content, Options, Program, Results, timing
 from .cases import Case, cases
 from .devices import MOST_COPIED, OnCpu, OnGpu
 
 WARM_UP = 2
-DEVICES = ("cpu", "gpu")
 
 
 def measure(case: Case, device: OnCpu | OnGpu, rate: float, repeats: int) -> dict[str, Any]:
-    """Times of one operation, and its floor."""
+    """Measure one operation, and its floor."""
     seconds = []
     for i in range(WARM_UP + repeats):
         if case.prepare is not None:
@@ -48,8 +46,8 @@ def measure(case: Case, device: OnCpu | OnGpu, rate: float, repeats: int) -> dic
     }  # fmt: skip
 
 
-def measure_device(device: OnCpu | OnGpu, options: argparse.Namespace) -> dict[str, Any]:
-    """All operations on all sizes; one that fails is named."""
+def measure_device(device: OnCpu | OnGpu, options: Options) -> dict[str, Any]:
+    """Measure all operations on all sizes; one that fails is named."""
     ops: dict[str, Any] = {}
     gaps: list[str] = []
     with device.active():
@@ -64,39 +62,15 @@ def measure_device(device: OnCpu | OnGpu, options: argparse.Namespace) -> dict[s
                 try:
                     ops[name] = measure(case, device, rate, options.repeats)
                     ops[name] |= {"op": case.op, "size": size}
-                    print(f"  {'  '.join(row_of(ops[name]))}", flush=True)
+                    print(f"  {name}: {milliseconds(ops[name]['median'])} ms", flush=True)
                 except Exception as error:
                     gaps.append(say_skipped(GapError(f"{name} on the {device.name}: {error}")))
     floors = {"copied_bytes_per_second": copied, "updates_per_second": rate}
     return {"floors": floors, "ops": ops, "gaps": gaps}
 
 
-def row_of(row: dict[str, Any]) -> list[str]:
-    """Cells of one line."""
-    least, most = row["spread"]
-    return [
-        row["op"], row["size"], milliseconds(row["median"]),
-        f"{milliseconds(least)} … {milliseconds(most)}", f"{row['bytes'] / 1e6:.4g}",
-        f"{row['updates'] / 1e6:.4g}" if row["updates"] else "", milliseconds(row["floor"]),
-        f"{row['share']:.0%}",
-    ]  # fmt: skip
-
-
-def milliseconds(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g}"
-
-
-HEAD = ("operation", "size", "ms", "least … most", "MB", "M additions", "floor in ms",
-        "floor ÷ time")  # fmt: skip
-
-
-def ops_table(part: dict[str, Any]) -> str:
-    """Everything that was measured on one device, as Markdown."""
-    return table(HEAD, [row_of(row) for row in part["ops"].values()])
-
-
 def gpu() -> OnGpu:
-    """The GPU of this machine.
+    """Return the GPU of this machine.
 
     Raises
     ------
@@ -111,24 +85,55 @@ def gpu() -> OnGpu:
     return OnGpu(cupy)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("kernels", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_timing_options(parser, repeats=15)
-    parser.add_argument("--rows", type=positive, nargs="+", default=[100_000, 1_000_000],
-                        help="rows of the tables (100000 1000000)")  # fmt: skip
-    parser.add_argument("--features", type=positive, default=28, help="features (28)")
-    parser.add_argument("--trees", type=positive, default=100, help="trees that predict (100)")
-    parser.add_argument("--only", nargs="+", choices=DEVICES, default=list(DEVICES), help="devices")
-    options = parser.parse_args(argv)
-    record = Record("kernels", options)
-    results: dict[str, Any] = {}
-    for name in options.only:
-        try:
-            device = OnCpu(options.threads) if name == "cpu" else gpu()
-            results[name] = measure_device(device, options)
-            print(ops_table(results[name]))
-        except GapError as gap:
-            results[name] = {"gaps": [say_skipped(gap)]}
-    record.write(results)
-    return 0
+def on_cpu(options: Options) -> Results:
+    """Measure all operations on the CPU."""
+    return measure_device(OnCpu(options.threads), options)
+
+
+def on_gpu(options: Options) -> Results:
+    """Measure all operations on a GPU."""
+    return measure_device(gpu(), options)
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}"
+
+
+def cells_of(row: dict[str, Any]) -> dict[str, str]:
+    """Return the cells of one operation."""
+    least, most = row["spread"]
+    return {
+        "ms": milliseconds(row["median"]),
+        "least … most": f"{milliseconds(least)} … {milliseconds(most)}",
+        "MB": f"{row['bytes'] / 1e6:.4g}",
+        "M additions": f"{row['updates'] / 1e6:.4g}" if row["updates"] else "",
+        "floor in ms": milliseconds(row["floor"]),
+        "floor ÷ time": f"{row['share']:.0%}",
+    }
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield operations beside their floors, by device."""
+    for name, part in content["results"].items():
+        if part.get("ops"):
+            floors = part["floors"]
+            yield (
+                f"{name.upper()}: a copy moves {floors['copied_bytes_per_second'] / 1e9:.3g} GB/s, "
+                f"histograms take {floors['updates_per_second'] / 1e9:.3g} additions a ns."
+            )
+            yield pivot("operation", {
+                f"{row['op']}; {row['size']}": cells_of(row) for row in part["ops"].values()
+            })  # fmt: skip
+
+
+PROGRAM = Program(
+    "kernels", __doc__, {"cpu": on_cpu, "gpu": on_gpu},
+    {
+        **timing(15),
+        "rows": ([100_000, 1_000_000], "rows of the tables"),
+        "features": (28, "features"),
+        "trees": (100, "trees that predict"),
+    },
+    show,
+)  # fmt: skip
+main = PROGRAM.main

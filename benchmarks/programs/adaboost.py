@@ -18,9 +18,7 @@ A table that is missing is named and left out.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
@@ -31,32 +29,33 @@ from sklearn.tree import DecisionTreeClassifier as SklearnTree
 from gpuens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier
 from gpuens.datasets import make_higgs_like
 
-from ..common import counterparts
-from ..common.counterparts import DATA, OURS, THEIRS, GapError, say_skipped
-from ..common.records import Record, add_timing_options, options_of, positive
+from ..common.goals import Goal, measured
+from ..common.markdown import medians, pivot
+from ..common.peers import OURS, THEIRS, percent_wrong
+from ..common.program import Content, Options, Program, Results, timing
+from ..common.tables import DATA, load, title
 from ..common.timing import compare, interleaved
-from .fit import title
-from .published import percent_wrong
 
 EXACT = "gpuens, exact thresholds"
 MEDIAN = 9.34
 """Of the chi-squared distribution with ten degrees of freedom."""
 LEAVES = 16
-
-Part = dict[str, Any]
+THREADS = (1, 2, 3)
+ERRORS = {"stumps": 6.5, f"trees of {LEAVES} leaves": 5.3}
+"""Goals for the test error on spambase, in percent."""
 
 
 def ours(threads: int, estimator: Any = None, **parameters: Any) -> Any:
     return AdaBoostClassifier(estimator, n_jobs=threads, device="cpu", **parameters)
 
 
-def stumps(options: argparse.Namespace) -> Part:
+def stumps(options: Options) -> Results:
     """Train stumps on a large table."""
     X, y = make_higgs_like(options.rows, random_state=0)
     few = max(1, options.rounds // options.scale)
-    ours(options.threads, n_estimators=2).fit(X[:300], y[:300])
-    SklearnAdaBoost(n_estimators=2).fit(X[:300], y[:300])
-    calls: dict[str, Callable[[], Any]] = {
+    for model in (ours(options.threads, n_estimators=2), SklearnAdaBoost(n_estimators=2)):
+        model.fit(X[:300], y[:300])
+    calls = {
         OURS: lambda: ours(options.threads, n_estimators=options.rounds).fit(X, y),
         THEIRS: lambda: SklearnAdaBoost(n_estimators=few).fit(X, y),
     }
@@ -72,9 +71,9 @@ def stumps(options: argparse.Namespace) -> Part:
     }
 
 
-def spambase(options: argparse.Namespace) -> Part:
-    """Test errors on the official split."""
-    arrays = counterparts.load(options.data, "spambase")
+def spambase(options: Options) -> Results:
+    """Measure test errors on the official split."""
+    arrays = load(options.data, "spambase")
     X, y, test = arrays["X"], arrays["y"], arrays["is_test"]
     threads, n = options.threads, {"n_estimators": options.rounds}
     half = {"n_estimators": max(1, options.rounds // 2)}
@@ -91,18 +90,18 @@ def spambase(options: argparse.Namespace) -> Part:
             THEIRS: SklearnAdaBoost(SklearnTree(random_state=0, **tree), random_state=0, **half),
         },
     }
-    errors: dict[str, dict[str, float]] = {}
-    for kind, by_library in models.items():
-        errors[kind] = {
+    errors = {
+        kind: {
             library: percent_wrong(model.fit(X[~test], y[~test]), X[test], y[test])
             for library, model in by_library.items()
         }
-        show_errors(kind, errors[kind])
+        for kind, by_library in models.items()
+    }
     return {"errors": errors}
 
 
-def chi_squared(options: argparse.Namespace) -> Part:
-    """Test errors on the ten-dimensional example."""
+def chi_squared(options: Options) -> Results:
+    """Measure test errors on the ten-dimensional example."""
     errors: dict[str, list[float]] = {}
     for draw in range(options.draws):
         X, y = chi_squared_table(2000, 2 * draw)
@@ -114,27 +113,17 @@ def chi_squared(options: argparse.Namespace) -> Part:
         }
         for library, model in models.items():
             errors.setdefault(library, []).append(percent_wrong(model.fit(X, y), X_test, y_test))
-    means = {library: fmean(values) for library, values in errors.items()}
-    show_errors("mean", means)
-    return {"errors": errors, "means": means}
+    return {"errors": errors, "means": {name: fmean(found) for name, found in errors.items()}}
 
 
 def chi_squared_table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the example, half of them of class 1."""
+    """Return rows of the example, half of them of class 1."""
     X = np.random.default_rng(seed).normal(size=(n, 10))
     return X, ((X**2).sum(axis=1) > MEDIAN).astype(np.int64)
 
 
-def show_errors(kind: str, errors: dict[str, float]) -> None:
-    text = "  ".join(f"{library} {error:.2f}" for library, error in errors.items())
-    print(f"  {kind:<20}{text}", flush=True)
-
-
-THREADS = (1, 2, 3)
-
-
-def identity(options: argparse.Namespace) -> Part:
-    """Fingerprints of models trained with several numbers of threads."""
+def identity(options: Options) -> Results:
+    """Compare fingerprints of models trained with several numbers of threads."""
     X, y = make_higgs_like(min(options.rows, 20_000), random_state=0)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
     numbers = y + 3.0 * np.nan_to_num(X[:, 0])
@@ -145,47 +134,67 @@ def identity(options: argparse.Namespace) -> Part:
         "trees, three classes": (AdaBoostClassifier(tree, n_estimators=10), three),
         "numbers": (AdaBoostRegressor(n_estimators=10, loss="exponential"), numbers),
     }
-    found: dict[str, dict[str, str]] = {}
-    for name, (model, target) in cases.items():
-        found[name] = {
+    found = {
+        name: {
             f"{n} threads": model.set_params(n_jobs=n).fit(X, target).forest_.fingerprint()
             for n in THREADS
         }
+        for name, (model, target) in cases.items()
+    }
     equal = {name: len(set(hashes.values())) == 1 for name, hashes in found.items()}
-    for name, same in equal.items():
-        print(f"  {name:<26}{'identical' if same else 'DIFFERENT'}", flush=True)
     return {"equal": equal, "fingerprints": found}
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Part]] = {
-    "stumps": stumps,
-    "spambase": spambase,
-    "chi_squared": chi_squared,
-    "identity": identity,
-}
+def show(content: Content) -> Iterator[str]:
+    """Yield times, and test errors in percent."""
+    results = measured(content["results"])
+    if "stumps" in results:
+        part = results["stumps"]
+        corner = f"median time to train {part['n_rounds']} stumps"
+        yield medians(corner, {part["title"]: part["libraries"]})
+    errors = {
+        f"spambase, {kind}": found
+        for kind, found in results.get("spambase", {}).get("errors", {}).items()
+    }
+    if "chi_squared" in results:
+        errors["ten-dimensional χ², stumps"] = results["chi_squared"]["means"]
+    yield pivot("AdaBoost: error in %", {
+        name: {library: f"{value:.2f}" for library, value in found.items()}
+        for name, found in errors.items()
+    })  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("adaboost", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_timing_options(parser, repeats=3)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the real tables")
-    parser.add_argument("--rows", type=positive, default=100_000, help="rows to train on")
-    parser.add_argument("--rounds", type=positive, default=400, help="stumps; half as many trees")
-    parser.add_argument("--scale", type=positive, default=20, help="fewer stumps of scikit-learn")
-    parser.add_argument("--draws", type=positive, default=10, help="tables of chi_squared")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts")
-    options = parser.parse_args(argv)
-    record = Record("adaboost", options)
-    results: dict[str, Part] = {}
-    for name in options.only:
-        print(f"{name}: {PARTS[name].__doc__}", flush=True)
-        try:
-            results[name] = PARTS[name](options)
-        except GapError as gap:
-            results[name] = {"gaps": [say_skipped(gap)]}
-    for library, row in results.get("stumps", {}).get("libraries", {}).items():
-        ratio = f"gpuens ÷ it {row['ratio']:.4f}" if "ratio" in row else ""
-        print(f"  {library:<20}{row['median']:>10.3f} s  {ratio}")
-    record.write(results)
-    return int(not all(results.get("identity", {}).get("equal", {}).values()))
+def goals(content: Content) -> Iterator[Goal]:
+    results = measured(content["results"])
+    if "stumps" in results:
+        part = results["stumps"]
+        of = f"{part['n_rounds']} stumps of AdaBoost, {part['title']}"
+        what = f"the time to train {of}, relative to scikit-learn"
+        yield Goal(what, 0.05, part["libraries"][THEIRS]["ratio"])
+    for kind, errors in results.get("spambase", {}).get("errors", {}).items():
+        what = f"the test error of AdaBoost with {kind} on spambase"
+        yield Goal(what, ERRORS.get(kind), errors[OURS], "%")
+    if "chi_squared" in results:
+        means = results["chi_squared"]["means"]
+        what = "the difference of AdaBoost's and scikit-learn's error, ten-dimensional χ²"
+        yield Goal(what, 0.5, abs(means[OURS] - means[THEIRS]), "points")
+    equal = results.get("identity", {}).get("equal")
+    if equal:
+        what = f"the number of kinds of AdaBoost (of {len(equal)}) that depend on the threads"
+        yield Goal(what, 0, list(equal.values()).count(False))
+
+
+PROGRAM = Program(
+    "adaboost", __doc__,
+    {"stumps": stumps, "spambase": spambase, "chi_squared": chi_squared, "identity": identity},
+    {
+        **timing(3),
+        "data": (DATA, "folder of the real tables"),
+        "rows": (100_000, "rows to train on"),
+        "rounds": (400, "stumps; half as many trees"),
+        "scale": (20, "scikit-learn trains this many times fewer stumps"),
+        "draws": (10, "tables of chi_squared"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -9,9 +9,9 @@ beside the times.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from gpuens.datasets import make_covtype_like, make_higgs_like
 
-from ..common import counterparts, peers
-from ..common.records import Record, add_timing_options, options_of, positive
-from ..common.timing import compare, interleaved
-from ..report import drawing
+from ..common import peers, pictures, tables
+from ..common.goals import Goal, measured
+from ..common.markdown import medians, pivot
+from ..common.peers import OURS, settings_for
+from ..common.program import Content, Options, Program, Results, timing
+from ..common.timing import take_turns
 
 Table = tuple[np.ndarray, np.ndarray]
 WARM_UP_ROWS = 2000
@@ -32,7 +34,7 @@ ALL = ("LightGBM", "LightGBM quantised", "XGBoost", "HistGB")
 
 @dataclass(frozen=True)
 class Workload:
-    """A table to train on, and who trains on it."""
+    """A table to train on, and the libraries that train on it."""
 
     n_rows: int
     make: Callable[[int, int], Table]
@@ -43,13 +45,13 @@ class Workload:
 
 
 def higgs(n_features: int) -> Callable[[int, int], Table]:
-    """Tables of ``make_higgs_like``."""
+    """Return what makes tables of ``make_higgs_like``."""
     return lambda n_rows, seed: make_higgs_like(n_rows, n_features, seed)
 
 
 def letter(n_rows: int, seed: int) -> Table:
-    """Real letters: seed 0 gives the rows to train on, any other those behind them."""
-    arrays = counterparts.load(counterparts.DATA, "letter")
+    """Return real letters: seed 0 gives the rows to train on, any other the rows after them."""
+    arrays = tables.load(tables.DATA, "letter")
     rows = np.random.default_rng(0).permutation(len(arrays["y"]))
     rows = rows[:n_rows] if seed == 0 else rows[n_rows : 2 * n_rows]
     return arrays["X"][rows], arrays["y"][rows]
@@ -64,20 +66,8 @@ WORKLOADS = {
 }
 
 
-def title(y: np.ndarray, n_features: int) -> str:
-    """A table's size in words."""
-    n = len(y)
-    rows = f"{n / 1e6:g}M" if n >= 1e6 else f"{n / 1e3:g}k" if n >= 1000 else str(n)
-    return f"{rows} × {n_features}, {np.unique(y).size} classes"
-
-
-def settings_for(library: str, settings: peers.Settings) -> peers.Settings:
-    """The shared settings, as far as the library has them."""
-    return replace(settings, l2=1.0, min_sum_hessian=1.0) if library == "XGBoost" else settings
-
-
 def quality(model: Any, test: Table, task: peers.Task) -> dict[str, float]:
-    """Log loss on rows that were not trained on, and what people ask for beside it."""
+    """Return the log loss on rows that were not trained on, and AUC or accuracy beside it."""
     X, y = test
     p = peers.probabilities(model, X)
     found = {"log_loss": float(log_loss(y, p, labels=model.classes_))}
@@ -86,61 +76,99 @@ def quality(model: Any, test: Table, task: peers.Task) -> dict[str, float]:
     return {**found, "accuracy": float(accuracy_score(y, model.classes_[p.argmax(axis=1)]))}
 
 
-def measure(workload: Workload, options: argparse.Namespace) -> dict[str, Any]:
-    """All runs on one table."""
+def measure(workload: Workload, options: Options) -> Results:
+    """Measure all libraries on one table."""
     n_rows = options.rows or workload.n_rows
     shared = peers.Settings(n_trees=options.trees or workload.n_trees, threads=options.threads)
     X, y = workload.make(n_rows, 0)
-    print(title(y, X.shape[1]), flush=True)
-    libraries = peers.installed([peers.OURS, *workload.libraries])
+    libraries = peers.installed([OURS, *workload.libraries])
 
     def training(library: str) -> Callable[[], Any]:
         settings = settings_for(library, shared)
         return lambda: peers.estimator(library, workload.task, settings).fit(X, y)
 
-    warm_up = min(n_rows, WARM_UP_ROWS)
+    few = slice(min(n_rows, WARM_UP_ROWS))
     for library in libraries:
         small = replace(settings_for(library, shared), n_trees=3)
-        model = peers.estimator(library, workload.task, small)
-        model.fit(X[:warm_up], y[:warm_up]).predict_proba(X[:warm_up])
-    actions = {library: training(library) for library in libraries}
-    seconds, models = interleaved(actions, options.repeats, options.threads, options.budget)
-    table = compare(seconds, peers.OURS)
+        peers.estimator(library, workload.task, small).fit(X[few], y[few]).predict_proba(X[few])
+    table, models = take_turns({library: training(library) for library in libraries}, options)
     test = workload.make(min(n_rows, TEST_ROWS), 1)
     for library, model in models.items():
         table[library]["quality"] = quality(model, test, workload.task)
     return {
-        "title": title(y, X.shape[1]),
-        "n_rows": n_rows,
-        "n_features": X.shape[1],
-        "n_trees": shared.n_trees,
-        "libraries": table,
+        "title": tables.title(y, X.shape[1]), "n_rows": n_rows, "n_features": X.shape[1],
+        "n_trees": shared.n_trees, "libraries": table,
+    }  # fmt: skip
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield times and losses by workload."""
+    workloads = measured(content["results"]).values()
+    yield medians("median time to train", {w["title"]: w["libraries"] for w in workloads})
+    yield pivot("log loss on fresh rows", {
+        workload["title"]: {
+            library: f"{row['quality']['log_loss']:.4f}"
+            for library, row in workload["libraries"].items() if "quality" in row
+        }
+        for workload in workloads
+    })  # fmt: skip
+
+
+AT_MOST = {
+    "1m": {"LightGBM": 0.50, "LightGBM quantised": 0.75, "XGBoost": 0.60, "HistGB": 0.50},
+    "covtype": {"LightGBM": 0.80},
+}
+AT_MOST_OF_THE_FASTEST = {"100k": 0.60, "10k": 0.60, "letter": 0.60}
+BEST_OF = ("LightGBM", "XGBoost", "HistGB")
+LETTER = "letter, 26 classes, 100 rounds"
+LETTER_LOSS = 1.01
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    found = measured(content["results"])
+    for key, workload in found.items():
+        libraries, of = workload["libraries"], workload["title"]
+        for peer, limit in AT_MOST.get(key, {}).items():
+            if peer in libraries:
+                what = f"the time to train {of}, relative to {peer}"
+                yield Goal(what, limit, libraries[peer]["ratio"])
+        ratios = {name: libraries[name]["ratio"] for name in BEST_OF if name in libraries}
+        if key in AT_MOST_OF_THE_FASTEST and ratios:
+            best = max(ratios, key=lambda name: ratios[name])
+            what = f"the time to train {of}, relative to the fastest other library ({best})"
+            yield Goal(what, AT_MOST_OF_THE_FASTEST[key], ratios[best])
+        if key == "letter" and "LightGBM" in libraries:
+            a, b = (libraries[name]["quality"]["log_loss"] for name in (OURS, "LightGBM"))
+            yield Goal(f"the log loss on {of}, relative to LightGBM", LETTER_LOSS, a / b)
+    if "letter" not in found:
+        what = f"the time to train {LETTER}, relative to the faster of LightGBM and XGBoost"
+        yield Goal(what, AT_MOST_OF_THE_FASTEST["letter"], None)
+        yield Goal(f"the log loss on {LETTER}, relative to LightGBM", LETTER_LOSS, None)
+
+
+def picture(figure: Any, content: Content) -> None:
+    """Draw a group of bars for each workload: time relative to gpuens."""
+    groups = {
+        workload["title"]: {name: row["median"] for name, row in workload["libraries"].items()}
+        for workload in measured(content["results"]).values()
     }
+    if not groups:
+        raise pictures.NothingToDraw("no workload was measured")
+    figure.set_size_inches(8, 1.2 + 0.26 * sum(map(len, groups.values())) + 0.25 * len(groups))
+    axes = figure.subplots()
+    pictures.bars(axes, groups, OURS)
+    axes.set_xlim(0, 1.18 * axes.get_xlim()[1])
+    axes.set_xlabel("time to train ÷ time of gpuens (shorter is faster)")
 
 
-def show(workload: dict[str, Any]) -> None:
-    """One line for each library."""
-    for library, row in workload["libraries"].items():
-        ratio = f"gpuens ÷ it {row['ratio']:.3f}" if "ratio" in row else ""
-        values = "  ".join(f"{name} {value:.5f}" for name, value in row["quality"].items())
-        print(f"  {library:<20}{row['median']:>10.3f} s  {values}  {ratio}")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("fit", __doc__)
-    add_timing_options(parser, repeats=3)
-    parser.add_argument("--rows", type=positive, help="rows of every table (None: its own)")
-    parser.add_argument("--trees", type=positive, help="rounds of boosting (None: the table's)")
-    parser.add_argument("--only", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
-    options = parser.parse_args(argv)
-    peers.silence()
-    record = Record("fit", options)
-    results = {}
-    for name in options.only:
-        try:
-            results[name] = measure(WORKLOADS[name], options)
-            show(results[name])
-        except counterparts.GapError as gap:
-            counterparts.say_skipped(gap)
-    drawing.draw(drawing.fit_times, record.write(results), record.path.with_suffix(".png"))
-    return 0
+PROGRAM = Program(
+    "fit", __doc__,
+    {name: partial(measure, workload) for name, workload in WORKLOADS.items()},
+    {
+        **timing(3),
+        "rows": (None, "rows of every table instead of its own"),
+        "trees": (None, "rounds of boosting instead of the table's"),
+    },
+    show, goals, picture,
+)  # fmt: skip
+main = PROGRAM.main

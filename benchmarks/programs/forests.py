@@ -7,11 +7,9 @@ over as many seeds as there are rounds. A class or a table that is missing is na
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,27 +18,27 @@ from sklearn.model_selection import train_test_split
 
 from gpuens.datasets import make_higgs_like
 
-from ..common import counterparts, same_tree
-from ..common.counterparts import DATA, OURS, THEIRS, GapError, build, say_skipped
-from ..common.records import Record, add_timing_options, options_of, positive
-from ..common.timing import compare, interleaved
-from .fit import title
+from ..common import peers, same_tree
+from ..common.goals import Goal, measured
+from ..common.markdown import medians
+from ..common.peers import BOTH, OURS, THEIRS, GapError, build, say_skipped
+from ..common.program import Content, Options, Program, Results, timing
+from ..common.tables import DATA, load, title
+from ..common.timing import take_turns
 
-LIBRARIES = (OURS, THEIRS)
 TEST_ROWS = 200_000
 FOREST, TREE = "RandomForestClassifier", "DecisionTreeClassifier"
 
-Part = dict[str, Any]
 Models = dict[str, list[Any]]
 
 
 def time_fits(
-    name: str, X: np.ndarray, y: np.ndarray, options: argparse.Namespace, **parameters: Any
-) -> tuple[dict[str, Part], Models]:
-    """Times of training by library, and the models, one seed a round."""
-    for library in LIBRARIES:
-        counterparts.warm_up(library, [name], options.threads)
-    models: Models = {library: [] for library in LIBRARIES}
+    name: str, X: np.ndarray, y: np.ndarray, options: Options, **parameters: Any
+) -> tuple[dict[str, Results], Models]:
+    """Return times of training by library, and the models, one seed a round."""
+    for library in BOTH:
+        peers.warm_up(library, [name], options.threads)
+    models: Models = {library: [] for library in BOTH}
 
     def training(library: str) -> Callable[[], Any]:
         seeds = count()
@@ -51,13 +49,13 @@ def time_fits(
 
         return train
 
-    actions = {library: training(library) for library in LIBRARIES}
-    seconds, _ = interleaved(actions, options.repeats, options.threads, options.budget)
-    return compare(seconds, OURS), models
+    actions = {library: training(library) for library in BOTH}
+    libraries, _ = take_turns(actions, options)
+    return libraries, models
 
 
-def part_of(X: np.ndarray, y: np.ndarray, libraries: dict[str, Part], **more: Any) -> Part:
-    """What a part of the results holds beside its own figures."""
+def part_of(X: np.ndarray, y: np.ndarray, libraries: dict[str, Results], **more: Any) -> Results:
+    """Return a part of the results."""
     return {"title": title(y, X.shape[1]), "n_rows": len(y), "libraries": libraries, **more}
 
 
@@ -65,7 +63,7 @@ def mean_auc(models: Iterable[Any], X: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean([roc_auc_score(y, model.predict_proba(X)[:, 1]) for model in models]))
 
 
-def depth_14(options: argparse.Namespace) -> Part:
+def depth_14(options: Options) -> Results:
     """Train a forest of limited depth on a large table."""
     X, y = make_higgs_like(options.rows, random_state=0)
     n_trees = max(1, options.trees * 2 // 5)
@@ -76,33 +74,32 @@ def depth_14(options: argparse.Namespace) -> Part:
     return part_of(X, y, table, n_trees=n_trees)
 
 
-def to_purity(options: argparse.Namespace) -> Part:
+def to_purity(options: Options) -> Results:
     """Train a forest of unlimited depth on a real table."""
-    arrays = counterparts.load(options.data, "covtype_first20k")
+    arrays = load(options.data, "covtype_first20k")
     X, y = arrays["X"][: options.rows], arrays["y"][: options.rows]
     table, _ = time_fits(FOREST, X, y, options, n_estimators=options.trees)
-    for library in LIBRARIES:
+    for library in BOTH:
         found = [held_out_accuracy(library, X, y, seed, options) for seed in range(options.splits)]
         table[library]["quality"] = {"accuracy": float(np.mean(found)), "splits": found}
     return part_of(X, y, table, n_trees=options.trees)
 
 
 def held_out_accuracy(
-    library: str, X: np.ndarray, y: np.ndarray, seed: int, options: argparse.Namespace
+    library: str, X: np.ndarray, y: np.ndarray, seed: int, options: Options
 ) -> float:
-    """Of a forest trained on three quarters of a table."""
+    """Return the accuracy of a forest trained on three quarters of a table."""
     X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
     model = build(library, FOREST, options.threads, n_estimators=options.trees, random_state=seed)
     return float(accuracy_score(y_test, model.fit(X, y).predict(X_test)))
 
 
-def predict(options: argparse.Namespace) -> Part:
+def predict(options: Options) -> Results:
     """Predict a large table with deep trees."""
     X, y = make_higgs_like(min(options.rows, options.predict_rows), random_state=0)
     settings = {"n_estimators": options.trees, "random_state": 0}
     models = {
-        library: build(library, FOREST, options.threads, **settings).fit(X, y)
-        for library in LIBRARIES
+        library: build(library, FOREST, options.threads, **settings).fit(X, y) for library in BOTH
     }
     for model in models.values():
         model.predict_proba(X[:2000])
@@ -110,11 +107,11 @@ def predict(options: argparse.Namespace) -> Part:
     calls = {
         library: (lambda model=model: model.predict_proba(X)) for library, model in models.items()
     }
-    seconds, _ = interleaved(calls, options.repeats, options.threads, options.budget)
-    return part_of(X, y, compare(seconds, OURS), n_trees=options.trees)
+    libraries, _ = take_turns(calls, options)
+    return part_of(X, y, libraries, n_trees=options.trees)
 
 
-def single_tree(options: argparse.Namespace) -> Part:
+def single_tree(options: Options) -> Results:
     """Train one tree on every distinct value, and compare it with scikit-learn's."""
     X, y = make_higgs_like(options.rows, random_state=0)
     table, models = time_fits(TREE, X, y, options)
@@ -136,8 +133,8 @@ IDENTITY = {
 THREADS = (1, 2, 3)
 
 
-def identity(options: argparse.Namespace) -> Part:
-    """Fingerprints of models trained with several numbers of threads."""
+def identity(options: Options) -> Results:
+    """Compare fingerprints of models trained with several numbers of threads."""
     X, y = make_higgs_like(min(options.rows, 20_000), random_state=0)
     X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
     found: dict[str, dict[str, str]] = {}
@@ -151,15 +148,13 @@ def identity(options: argparse.Namespace) -> Part:
         except GapError as gap:
             gaps.append(say_skipped(gap))
     equal = {name: len(set(hashes.values())) == 1 for name, hashes in found.items()}
-    for name, same in equal.items():
-        print(f"  {name:<26}{'identical' if same else 'DIFFERENT'}", flush=True)
     return {"equal": equal, "fingerprints": found, "gaps": gaps}
 
 
 def fingerprint(
     name: str, threads: int, X: np.ndarray, y: np.ndarray, parameters: dict[str, Any]
 ) -> str:
-    """Of all trees of a model, whether it holds them together or by member."""
+    """Return the fingerprint of all trees, whether the model holds them together or by member."""
     model = build(OURS, name, threads, random_state=0, **parameters).fit(X, y)
     if hasattr(model, "forest_"):
         return str(model.forest_.fingerprint())
@@ -167,50 +162,65 @@ def fingerprint(
     return sha256("".join(members).encode()).hexdigest()
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Part]] = {
-    "depth_14": depth_14,
-    "to_purity": to_purity,
-    "predict": predict,
-    "single_tree": single_tree,
-    "identity": identity,
+AT_MOST = {"depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0}
+WORK = {
+    "depth_14": "train a forest of depth 14",
+    "to_purity": "train a forest to purity",
+    "predict": "predict with deep trees",
+    "single_tree": "train one exact tree",
 }
 
 
-def show(part: Part) -> None:
-    """One line for each library, and the comparison of trees."""
-    for library, row in part.get("libraries", {}).items():
-        ratio = f"gpuens ÷ it {row['ratio']:.3f}" if "ratio" in row else ""
-        values = {k: v for k, v in row.get("quality", {}).items() if isinstance(v, float)}
-        text = "  ".join(f"{name} {value:.5f}" for name, value in values.items())
-        print(f"  {library:<20}{row['median']:>10.3f} s  {text}  {ratio}")
-    if "same" in part:
-        print("  nodes:", ", ".join(f"{n} {name}" for name, n in part["same"].items()))
+def show(content: Content) -> Iterator[str]:
+    """Yield times."""
+    parts = measured(content["results"])
+    yield medians("median time to", {
+        f"{WORK[name]}, {parts[name]['title']}": parts[name]["libraries"]
+        for name in WORK if name in parts
+    })  # fmt: skip
 
 
-def measure(names: Sequence[str], options: argparse.Namespace) -> dict[str, Part]:
-    """All parts that were asked for; a gap stands in the place of its part."""
-    results: dict[str, Part] = {}
-    for name in names:
-        print(f"{name}: {PARTS[name].__doc__}", flush=True)
-        try:
-            results[name] = PARTS[name](options)
-            show(results[name])
-        except GapError as gap:
-            results[name] = {"gaps": [say_skipped(gap)]}
-    return results
+def goals(content: Content) -> Iterator[Goal]:
+    results = measured(content["results"])
+    for part, limit in AT_MOST.items():
+        libraries = results.get(part, {}).get("libraries")
+        if not libraries:
+            continue
+        trees = f", {results[part]['n_trees']} trees" if results[part]["n_trees"] > 1 else ""
+        work = f"{WORK[part]}, {results[part]['title']}{trees}"
+        yield Goal(
+            f"the time to {work}, relative to scikit-learn", limit, libraries[THEIRS]["ratio"]
+        )
+        a, b = (libraries[name].get("quality", {}) for name in BOTH)
+        if "auc" in a:
+            what = f"the AUC lost to scikit-learn ({work})"
+            yield Goal(what, 0.001, b["auc"] - a["auc"])
+        if "accuracy" in a:
+            points = 100 * (b["accuracy"] - a["accuracy"])
+            yield Goal(f"the accuracy lost to scikit-learn ({work})", 0.3, points, "points")
+        if "same" in results[part]:
+            what = f"the number of nodes unlike scikit-learn's, ties apart ({work})"
+            yield Goal(what, 0, results[part]["same"]["different"])
+    equal = results.get("identity", {}).get("equal")
+    if equal:
+        what = f"the number of kinds of trees and forests (of {len(equal)}) that depend on the"
+        yield Goal(f"{what} threads", 0, list(equal.values()).count(False))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("forests", __doc__)
-    add_timing_options(parser, repeats=3)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the real tables")
-    parser.add_argument("--rows", type=positive, default=100_000, help="rows to train on")
-    parser.add_argument("--trees", type=positive, default=100, help="trees; 2/5 with depth 14")
-    parser.add_argument("--splits", type=positive, default=5, help="splits for the accuracy")
-    parser.add_argument("--predict-rows", type=positive, default=1_000_000, help="rows to predict")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts")
-    options = parser.parse_args(argv)
-    record = Record("forests", options)
-    results = measure(options.only, options)
-    record.write(results)
-    return int(not all(results.get("identity", {}).get("equal", {}).values()))
+PROGRAM = Program(
+    "forests", __doc__,
+    {
+        "depth_14": depth_14, "to_purity": to_purity, "predict": predict,
+        "single_tree": single_tree, "identity": identity,
+    },
+    {
+        **timing(3),
+        "data": (DATA, "folder of the real tables"),
+        "rows": (100_000, "rows to train on"),
+        "trees": (100, "trees; 2/5 with depth 14"),
+        "splits": (5, "splits for the accuracy"),
+        "predict_rows": (1_000_000, "rows to predict"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -9,8 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -22,12 +21,14 @@ from gpuens.kernels.runtime.dtypes import N_SLOTS, ROW_ALIGNMENT, Codes, Totals
 from gpuens.kernels.statistics.quantise import quantise, scales_for
 
 from ..common.machine import ROOT
-from ..common.records import Record, options_of, positive
+from ..common.markdown import pivot
+from ..common.program import Content, Options, Program, Results
 
-CASES = ("regression", "binary", "multiclass", "sampled")
+CASES = ["regression", "binary", "multiclass", "sampled"]
+BLOCKS = (2, 3, 17, 200)
 
 
-def fingerprint(case: str, n_rows: int, n_features: int, **parameters: Any) -> str:
+def fingerprint(case: str, n_rows: int, n_features: int, **parameters: object) -> str:
     """Train one kind of model on a table with missing values."""
     X, y = make_higgs_like(n_rows, n_features)
     if case == "regression":
@@ -41,12 +42,12 @@ def fingerprint(case: str, n_rows: int, n_features: int, **parameters: Any) -> s
     return cls(**{"min_samples_leaf": 5, **parameters}).fit(X, y).forest_.fingerprint()
 
 
-def threads_agree(case: str, options: Any) -> dict[str, str]:
+def by_threads(case: str, options: Options) -> dict[str, str]:
     table = {"n_rows": options.rows, "n_features": 28, "n_estimators": options.trees}
     return {f"{n} threads": fingerprint(case, **table, device="cpu", n_jobs=n) for n in (1, 2, 3)}
 
 
-def reference_agrees(case: str, options: Any) -> dict[str, str]:
+def by_reference(case: str, options: Options) -> dict[str, str]:
     table = {"n_rows": options.small_rows, "n_features": 12, "n_estimators": 3}
     found = {"cpu": fingerprint(case, **table, device="cpu", n_jobs=2)}
     with using(Implementation.REFERENCE):
@@ -54,8 +55,8 @@ def reference_agrees(case: str, options: Any) -> dict[str, str]:
     return found
 
 
-def simulator_agrees(cases: Sequence[str], options: Any) -> dict[str, dict[str, str]]:
-    """The CUDA kernels in Numba's simulator, which needs a process of its own.
+def by_simulator(cases: Sequence[str], options: Options) -> dict[str, dict[str, str]]:
+    """Compare with the CUDA kernels in Numba's simulator, which needs a process of its own.
 
     It takes half a millisecond for every thread that a GPU would run: the models are tiny.
     """
@@ -76,7 +77,7 @@ def simulator_agrees(cases: Sequence[str], options: Any) -> dict[str, dict[str, 
     )
     if child.returncode:
         error = (child.stderr.strip().splitlines() or ["no output"])[-1]
-        return {case: {"simulator": f"failed: {error}"} for case in cases}
+        return {case: {"cpu": "", "simulator": f"failed: {error}"} for case in cases}
     simulated = json.loads(child.stdout)
     return {
         case: {"cpu": fingerprint(case, **table, device="cpu"), "simulator": simulated[case]}
@@ -84,8 +85,8 @@ def simulator_agrees(cases: Sequence[str], options: Any) -> dict[str, dict[str, 
     }
 
 
-def blocks_agree(options: Any) -> dict[str, Any]:
-    """Histograms of random blocks of rows, added up, against that of all rows."""
+def by_blocks(options: Options) -> dict[str, bool]:
+    """Compare histograms of random blocks of rows, added up, with that of all rows."""
     rng = np.random.default_rng(0)
     n, n_features = options.rows, 28
     stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
@@ -101,40 +102,49 @@ def blocks_agree(options: Any) -> dict[str, Any]:
         return histogram(codes, records, cuts[:-1], cuts[1:]).sum(axis=0, dtype=np.int32)
 
     whole = summed(records, np.array([0, n]))
-    splits = []
-    for n_blocks in (2, 3, 17, 200):
+    found = {}
+    for n_blocks in BLOCKS:
         cuts = np.sort(np.append(rng.integers(0, n + 1, n_blocks - 1), [0, n]))
-        splits.append(bool(np.array_equal(summed(rng.permutation(records), cuts), whole)))
-    return {"blocks": [2, 3, 17, 200], "equal": splits}
+        same = np.array_equal(summed(rng.permutation(records), cuts), whole)
+        found[f"{n_blocks} blocks"] = bool(same)
+    return found
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("identity", __doc__)
-    parser.add_argument("--rows", type=positive, default=100_000, help="rows for the CPU")
-    parser.add_argument("--trees", type=positive, default=20, help="rounds of boosting on the CPU")
-    parser.add_argument("--small-rows", type=positive, default=2000, help="for the reference")
-    parser.add_argument("--simulated-rows", type=positive, default=120, help="for the simulator")
-    parser.add_argument("--only", nargs="+", choices=CASES, default=CASES, help="kinds of models")
-    parser.add_argument("--no-simulator", action="store_true", help="leave the simulator out")
-    options = parser.parse_args(argv)
-    record = Record("identity", options)
-    hashes: dict[str, dict[str, dict[str, str]]] = {
-        "threads": {case: threads_agree(case, options) for case in options.only},
-        "reference": {case: reference_agrees(case, options) for case in options.only},
+def measure(options: Options) -> Results:
+    hashes = {
+        "threads": {case: by_threads(case, options) for case in options.only},
+        "reference": {case: by_reference(case, options) for case in options.only},
     }
     if not options.no_simulator:
-        hashes["simulator"] = simulator_agrees(options.only, options)
+        hashes["simulator"] = by_simulator(options.only, options)
     equal = {
         kind: {case: len(set(found.values())) == 1 for case, found in by_case.items()}
         for kind, by_case in hashes.items()
     }
-    blocks = blocks_agree(options)
-    equal["histogram over blocks"] = dict(
-        zip([f"{n} blocks" for n in blocks["blocks"]], blocks["equal"], strict=True)
-    )
-    for kind, by_case in equal.items():
-        for case, same in by_case.items():
-            print(f"  {kind:<22}{case:<12}{'identical' if same else 'DIFFERENT'}")
+    equal["histogram over blocks"] = by_blocks(options)
     identical = all(all(by_case.values()) for by_case in equal.values())
-    record.write({"identical": identical, "equal": equal, "fingerprints": hashes})
-    return 0 if identical else 1
+    return {"identical": identical, "equal": equal, "fingerprints": hashes}
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield what was compared."""
+    yield pivot("compared", {
+        f"{kind}: {case}": {"": "identical" if same else "**different**"}
+        for kind, by_case in content["results"]["equal"].items()
+        for case, same in by_case.items()
+    })  # fmt: skip
+
+
+PROGRAM = Program(
+    "identity", __doc__, measure,
+    {
+        "rows": (100_000, "rows for the CPU"),
+        "trees": (20, "rounds of boosting on the CPU"),
+        "small_rows": (2000, "rows for the reference"),
+        "simulated_rows": (120, "rows for the simulator"),
+        "only": (CASES, "kinds of models"),
+        "no_simulator": (False, "leave the simulator out"),
+    },
+    show,
+)  # fmt: skip
+main = PROGRAM.main

@@ -20,10 +20,8 @@ and left out.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,42 +33,23 @@ from sklearn.metrics import (
     mean_tweedie_deviance,
 )
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.losses import Poisson, Tweedie
 
 from ..common import peers
-from ..common.counterparts import DATA, GapError, say_skipped
-from ..common.records import Record, options_of, positive
+from ..common.goals import Goal, measured
+from ..common.markdown import pivot
+from ..common.peers import OURS, GapError
+from ..common.program import Content, Options, Program, Results
+from ..common.tables import DATA, load
 
-LIMITS = {"huber": 0.313, "spambase": 4.9, "exposure": 1.005}
-"""At most: mean absolute error, percent, ratio to LightGBM."""
-
-Part = dict[str, Any]
-Arrays = dict[str, np.ndarray]
-
-
-def load(folder: Path, name: str) -> Arrays:
-    """All arrays of one ``.npz`` file, the target in float64.
-
-    Raises
-    ------
-    GapError
-        If the file is not there.
-    """
-    path = folder / f"{name}.npz"
-    if not path.is_file():
-        raise GapError(f"{name}.npz is not in {folder}")
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {key: file[key] for key in file.files}
-    if arrays["y"].dtype.kind in "fiu":
-        arrays["y"] = arrays["y"].astype(np.float64)
-    return arrays
+AT_MOST = {"huber": 0.313, "spambase": 4.9, "exposure": 1.005}
+"""Mean absolute error, percent, and ratio to LightGBM."""
 
 
-def huber(options: argparse.Namespace) -> Part:
-    """Mean absolute error of the Huber loss on California housing."""
+def huber(options: Options) -> Results:
+    """Measure the mean absolute error of the Huber loss on California housing."""
     table = load(options.data, "california_housing")
     errors, constant = [], []
     for seed in range(options.splits):
@@ -85,8 +64,8 @@ def huber(options: argparse.Namespace) -> Part:
     return {"mean": float(np.mean(errors)), "splits": errors, "constant": float(np.mean(constant))}
 
 
-def spambase(options: argparse.Namespace) -> Part:
-    """Test error on spambase's official split, in percent."""
+def spambase(options: Options) -> Results:
+    """Measure the test error on spambase's official split, in percent."""
     table = load(options.data, "spambase")
     X, y, test = table["X"], table["y"], table["is_test"].astype(bool)
     errors = []
@@ -99,8 +78,8 @@ def spambase(options: argparse.Namespace) -> Part:
     return {"mean": float(np.mean(errors)), "seeds": errors}
 
 
-def exposure(options: argparse.Namespace) -> Part:
-    """Poisson deviance of claims per exposure, beside LightGBM's."""
+def exposure(options: Options) -> Results:
+    """Measure the Poisson deviance of claims per exposure, beside LightGBM's."""
     if not peers.installed(["LightGBM"]):
         raise GapError("LightGBM is not installed")
     table = load(options.data, "datacar")
@@ -108,7 +87,7 @@ def exposure(options: argparse.Namespace) -> Part:
     ratios: dict[str, float] = {}
     losses: dict[str, dict[str, list[float]]] = {}
     for step in (0.7, 1e-9):  # LightGBM wants more than 0
-        runs: dict[str, list[float]] = {peers.OURS: [], "LightGBM": []}
+        runs: dict[str, list[float]] = {OURS: [], "LightGBM": []}
         for seed in range(options.splits):
             X, X_test, y, y_test, w, w_test = train_test_split(
                 table["X"], table["y"] / weight, weight, test_size=0.25, random_state=seed
@@ -116,8 +95,8 @@ def exposure(options: argparse.Namespace) -> Part:
             settings = settings_of(options, seed)
             more = {"objective": "poisson", "poisson_max_delta_step": step}
             models = {
-                peers.OURS: peers.estimator(
-                    peers.OURS, "regression", settings, loss=Poisson(max_delta_step=step)
+                OURS: peers.estimator(
+                    OURS, "regression", settings, loss=Poisson(max_delta_step=step)
                 ),
                 "LightGBM": peers.estimator("LightGBM", "regression", settings, **more),
             }
@@ -130,13 +109,13 @@ def exposure(options: argparse.Namespace) -> Part:
     return {"ratios": ratios, "losses": losses, "worst": max(ratios.values())}
 
 
-def settings_of(options: argparse.Namespace, seed: int) -> peers.Settings:
-    """31 leaves, at least 20 rows a leaf, no regularisation, rate 0.1."""
+def settings_of(options: Options, seed: int) -> peers.Settings:
+    """Return 31 leaves, at least 20 rows a leaf, no regularisation, rate 0.1."""
     return peers.Settings(options.rounds or 100, 31, threads=options.threads, seed=seed)
 
 
 def ratio(runs: dict[str, list[float]], peer: str) -> float:
-    return float(np.mean(runs[peers.OURS]) / np.mean(runs[peer]))
+    return float(np.mean(runs[OURS]) / np.mean(runs[peer]))
 
 
 Metric = Callable[[Any, Any], float]
@@ -166,13 +145,13 @@ LOSSES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, M
 """Parameters of gpuens, LightGBM and HistGB (None: it has no such loss), and the metric."""
 
 
-def same_settings(options: argparse.Namespace) -> Part:
-    """Every loss on California housing, beside LightGBM and HistGB."""
+def same_settings(options: Options) -> Results:
+    """Measure every loss on California housing, beside LightGBM and HistGB."""
     table = load(options.data, "california_housing")
-    libraries = peers.installed([peers.OURS, "LightGBM", "HistGB"])
+    libraries = peers.installed([OURS, "LightGBM", "HistGB"])
     results: dict[str, Any] = {}
     for name, (ours, lightgbm, hist, metric) in LOSSES.items():
-        parameters = {peers.OURS: ours, "LightGBM": lightgbm, "HistGB": hist}
+        parameters = {OURS: ours, "LightGBM": lightgbm, "HistGB": hist}
         runs: dict[str, list[float]] = {}
         for seed in range(options.splits):
             X, X_test, y, y_test = train_test_split(
@@ -183,52 +162,48 @@ def same_settings(options: argparse.Namespace) -> Part:
                 if own is not None:
                     settings = settings_of(options, seed)
                     model = peers.estimator(library, "regression", settings, **own)
-                    with threadpool_limits(options.threads):
-                        prediction = model.fit(X, y).predict(X_test)
+                    prediction = model.fit(X, y).predict(X_test)
                     runs.setdefault(library, []).append(float(metric(y_test, prediction)))
-        ratios = {peer: ratio(runs, peer) for peer in runs if peer != peers.OURS}
+        ratios = {peer: ratio(runs, peer) for peer in runs if peer != OURS}
         results[name] = {"losses": runs, "ratios": ratios}
     return results
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], Part]] = {
-    "huber": huber,
-    "spambase": spambase,
-    "exposure": exposure,
-    "same_settings": same_settings,
-}
+def show(content: Content) -> Iterator[str]:
+    """Yield every loss at the same settings."""
+    part = measured(content["results"]).get("same_settings", {})
+    yield pivot("loss on California housing", {
+        name: {OURS: f"{np.mean(row['losses'][OURS]):.4g}"}
+        | {f"÷ {peer}": f"{value:.4f}" for peer, value in row["ratios"].items()}
+        for name, row in part.items() if name != "gaps"
+    })  # fmt: skip
 
 
-def show(name: str, part: Part) -> None:
-    """The figures of a part."""
-    if "mean" in part:
-        print(f"  {part['mean']:.4f} (at most {LIMITS[name]})")
-    for peer, value in part.get("ratios", {}).items():
-        print(f"  gpuens ÷ LightGBM, {peer}: {value:.4f} (at most {LIMITS[name]})")
-    for loss, row in part.items():
-        if isinstance(row, dict) and "losses" in row:
-            text = "  ".join(f"÷ {peer} {value:.4f}" for peer, value in row["ratios"].items())
-            print(f"  {loss:<14}{np.mean(row['losses'][peers.OURS]):.5f}  {text}")
+def goals(content: Content) -> Iterator[Goal]:
+    results = measured(content["results"])
+    if "huber" in results:
+        what = "the mean absolute error of the Huber loss on California housing"
+        yield Goal(what, AT_MOST["huber"], results["huber"]["mean"])
+    if "spambase" in results:
+        what = "the test error of gradient boosting on spambase"
+        yield Goal(what, AT_MOST["spambase"], results["spambase"]["mean"], "%")
+    for name, value in results.get("exposure", {}).get("ratios", {}).items():
+        what = f"the Poisson deviance of claims per exposure ({name}), relative to LightGBM"
+        yield Goal(what, AT_MOST["exposure"], value)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("losses", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the real tables")
-    parser.add_argument("--splits", type=positive, default=5, help="splits or seeds (5)")
-    parser.add_argument("--rounds", type=positive, help="rounds, to try the program")
-    parser.add_argument("--threads", type=positive, default=2, help="threads (2)")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts")
-    options = parser.parse_args(argv)
-    peers.silence()
-    record = Record("losses", options)
-    results: dict[str, Part] = {}
-    for name in options.only:
-        print(f"{name}: {PARTS[name].__doc__}", flush=True)
-        try:
-            results[name] = PARTS[name](options)
-            show(name, results[name])
-        except GapError as gap:
-            results[name] = {"gaps": [say_skipped(gap)]}
-    record.write(results)
-    return 0
+PROGRAM = Program(
+    "losses", __doc__,
+    {
+        "huber": huber, "spambase": spambase, "exposure": exposure,
+        "same_settings": same_settings,
+    },
+    {
+        "data": (DATA, "folder of the real tables"),
+        "splits": (5, "splits or seeds"),
+        "rounds": (None, "rounds, to try the program"),
+        "threads": (2, "threads"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

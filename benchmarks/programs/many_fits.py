@@ -8,8 +8,7 @@ mean log loss on the rows that a fit has not seen.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -23,9 +22,12 @@ from gpuens import fit_many
 from gpuens.datasets import make_higgs_like
 
 from ..common import peers
-from ..common.records import Record, add_timing_options, options_of, positive
-from ..common.timing import compare, interleaved
-from .fit import settings_for, title
+from ..common.goals import Goal
+from ..common.markdown import pivot, seconds
+from ..common.peers import OURS, settings_for
+from ..common.program import Content, Options, Program, Results, timing
+from ..common.tables import title
+from ..common.timing import take_turns
 
 LEAVES, RATES, FOLDS = (7, 15, 31, 63, 127), (0.05, 0.2), 5
 ONE_BY_ONE = "gpuens, one by one"
@@ -37,10 +39,10 @@ Models = list[list[Any]]
 
 
 def actions(
-    X: np.ndarray, y: np.ndarray, folds: Sequence[Fold], options: argparse.Namespace
+    X: np.ndarray, y: np.ndarray, folds: Sequence[Fold], trees: int, threads: int
 ) -> dict[str, Callable[[], Models]]:
-    """All fits of each library."""
-    shared = peers.Settings(n_trees=options.trees, min_samples_leaf=10, threads=options.threads)
+    """Return all fits of each library."""
+    shared = peers.Settings(n_trees=trees, min_samples_leaf=10, threads=threads)
     grid = [
         replace(shared, max_leaf_nodes=leaves, learning_rate=rate)
         for leaves, rate in product(LEAVES, RATES)
@@ -56,19 +58,19 @@ def actions(
         ]
 
     def at_once() -> Models:
-        models = [estimator(peers.OURS, settings) for settings in grid]
-        return fit_many(models, X, y, folds=folds, n_jobs=options.threads)
+        models = [estimator(OURS, settings) for settings in grid]
+        return fit_many(models, X, y, folds=folds, n_jobs=threads)
 
     others = peers.installed(OTHERS)
     return {
-        peers.OURS: at_once,
-        ONE_BY_ONE: partial(one_by_one, peers.OURS),
+        OURS: at_once,
+        ONE_BY_ONE: partial(one_by_one, OURS),
         **{library: partial(one_by_one, library) for library in others},
     }
 
 
 def mean_loss(models: Models, X: np.ndarray, y: np.ndarray, folds: Sequence[Fold]) -> float:
-    """Log loss on the rows that each model has not seen."""
+    """Return the log loss on the rows that each model has not seen."""
     return float(np.mean([
         log_loss(y[test], peers.probabilities(model, X[test]))
         for by_fold in models
@@ -76,32 +78,45 @@ def mean_loss(models: Models, X: np.ndarray, y: np.ndarray, folds: Sequence[Fold
     ]))  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("many_fits", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add_timing_options(parser, repeats=3)
-    parser.add_argument("--rows", type=positive, default=2500, help="rows of the table (2500)")
-    parser.add_argument("--trees", type=positive, default=100, help="rounds of boosting (100)")
-    options = parser.parse_args(argv)
-    peers.silence()
-    record = Record("many_fits", options)
+def measure(options: Options) -> Results:
     X, y = make_higgs_like(options.rows, 20)
     folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(X, y))
-    fits = actions(X, y, folds, options)
-    warm = actions(X, y, folds[:1], argparse.Namespace(**{**vars(options), "trees": 2}))
-    for fit in warm.values():
+    for fit in actions(X, y, folds[:1], 2, options.threads).values():
         fit()
-    seconds, models = interleaved(fits, options.repeats, options.threads, options.budget)
-    libraries = compare(seconds, peers.OURS)
+    fits = actions(X, y, folds, options.trees, options.threads)
+    libraries, models = take_turns(fits, options)
     for library, fitted in models.items():
         libraries[library]["quality"] = {"log_loss": mean_loss(fitted, X, y, folds)}
-    for library, row in libraries.items():
-        ratio = f"gpuens ÷ it {row['ratio']:.3f}" if "ratio" in row else ""
-        loss = f"log loss {row['quality']['log_loss']:.5f}"
-        print(f"  {library:<20}{row['median']:>10.3f} s  {loss}  {ratio}")
-    train = folds[0][0]
-    record.write({
-        "title": title(y[train], X.shape[1]), "n_fits": len(LEAVES) * len(RATES) * len(folds),
+    return {
+        "title": title(y[folds[0][0]], X.shape[1]),
+        "n_fits": len(LEAVES) * len(RATES) * len(folds),
         "n_trees": options.trees, "libraries": libraries,
+    }  # fmt: skip
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield times and losses."""
+    results = content["results"]
+    yield pivot(f"{results['n_fits']} fits of {results['title']}", {
+        library: {
+            "median time": seconds(row["median"]),
+            "log loss": f"{row['quality']['log_loss']:.4f}" if "quality" in row else "",
+        }
+        for library, row in results["libraries"].items()
     })  # fmt: skip
-    return 0
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    results = content["results"]
+    if "LightGBM" in results["libraries"]:
+        fits = f"{results['n_fits']} fits of {results['title']}"
+        what = f"the time of {fits} at once, relative to LightGBM one by one"
+        yield Goal(what, 0.30, results["libraries"]["LightGBM"]["ratio"])
+
+
+PROGRAM = Program(
+    "many_fits", __doc__, measure,
+    {**timing(3), "rows": (2500, "rows of the table"), "trees": (100, "rounds of boosting")},
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -24,11 +24,13 @@ from typing import Any
 from gpuens.datasets import make_higgs_like
 
 from ..common import peers
+from ..common.goals import Goal
 from ..common.machine import ROOT
-from ..common.records import Record, options_of, positive
-from .fit import settings_for
+from ..common.markdown import pivot
+from ..common.peers import OURS, settings_for
+from ..common.program import Content, Options, Program, Results
 
-ALL = (peers.OURS, "LightGBM", "XGBoost", "HistGB")
+ALL = (OURS, "LightGBM", "XGBoost", "HistGB")
 WARM_UP_ROWS = 2000
 STATUS = Path("/proc/self/status")
 
@@ -53,7 +55,7 @@ class HighWaterMark:
 
 
 class Sampler:
-    """The same from a thread that looks every millisecond."""
+    """The resident size, read by a thread every millisecond."""
 
     method = "resident size, read every millisecond"
 
@@ -80,7 +82,7 @@ class Sampler:
 
 
 def best_meter() -> HighWaterMark | Sampler:
-    """The exact one where the system has it."""
+    """Return the exact meter where the system has it."""
     try:
         meter = HighWaterMark()
         meter.start()
@@ -91,7 +93,7 @@ def best_meter() -> HighWaterMark | Sampler:
 
 
 def give_back() -> None:
-    """Return freed memory to the system, where the C library can be asked to."""
+    """Return freed memory to the system, where the C library can do so."""
     gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
@@ -99,12 +101,12 @@ def give_back() -> None:
             trim(0)
 
 
-def measure_here(library: str, options: Any) -> dict[str, Any]:
-    """Peak of one fit in this process."""
-    X, y = make_higgs_like(options.rows)
-    settings = settings_for(library, peers.Settings(n_trees=options.trees, threads=options.threads))
-    n = min(WARM_UP_ROWS, options.rows)
-    peers.estimator(library, "binary", replace(settings, n_trees=3)).fit(X[:n], y[:n])
+def measure_here(library: str, n_rows: int, trees: int, threads: int) -> dict[str, Any]:
+    """Measure the peak of one fit in this process."""
+    X, y = make_higgs_like(n_rows)
+    settings = settings_for(library, peers.Settings(n_trees=trees, threads=threads))
+    few = slice(min(WARM_UP_ROWS, n_rows))
+    peers.estimator(library, "binary", replace(settings, n_trees=3)).fit(X[few], y[few])
     give_back()
     meter = best_meter()
     before = meter.start()
@@ -114,37 +116,52 @@ def measure_here(library: str, options: Any) -> dict[str, Any]:
     return {"bytes": beyond, "input_bytes": X.nbytes, "method": meter.method}
 
 
-def measure(library: str, options: Any) -> list[dict[str, Any]]:
-    """The same in new processes."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "memory", "--inside", library]
-    for name in ("rows", "trees", "threads"):
-        command += [f"--{name}", str(getattr(options, name))]
-    return [
-        json.loads(
-            subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-        )
-        for _ in range(options.repeats)
-    ]
+def in_new_process(library: str, options: Options) -> dict[str, Any]:
+    arguments = library, options.rows, options.trees, options.threads
+    code = (
+        "import json\n"
+        "from benchmarks.programs.memory import measure_here\n"
+        f"print(json.dumps(measure_here{arguments!r}))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    child = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(child.stdout)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("memory", __doc__)
-    parser.add_argument("--repeats", type=positive, default=3, help="processes for each library")
-    parser.add_argument("--threads", type=positive, default=2, help="threads of each library")
-    parser.add_argument("--rows", type=positive, default=1_000_000, help="rows of the table")
-    parser.add_argument("--trees", type=positive, default=100, help="rounds of boosting")
-    parser.add_argument("--inside", choices=ALL, help="measure one library in this process")
-    options = parser.parse_args(argv)
-    if options.inside:
-        print(json.dumps(measure_here(options.inside, options)))
-        return 0
-    record = Record("memory", options)
+def measure(options: Options) -> Results:
     results = {}
     for library in peers.installed(ALL):
-        runs = measure(library, options)
+        runs = [in_new_process(library, options) for _ in range(options.repeats)]
         relative = median(run["bytes"] / run["input_bytes"] for run in runs)
         results[library] = {"runs": runs, "relative": relative}
-        megabytes = median(run["bytes"] for run in runs) / 1e6
-        print(f"  {library:<10}{megabytes:>10.1f} MB beyond the input = {relative:.3f} × the input")
-    record.write(results)
-    return 0
+    return results
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield peaks by library."""
+    yield pivot("peak memory of training beyond the input", {
+        library: {
+            "MB": f"{median(run['bytes'] for run in row['runs']) / 1e6:.4g}",
+            "÷ the input as float32": f"{row['relative']:.3f}",
+        }
+        for library, row in content["results"].items()
+    })  # fmt: skip
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    rows = content["settings"]["rows"]
+    what = f"the peak memory of training {rows:,} × 28 beyond the input, relative to the input as"
+    yield Goal(f"{what} float32", 1.0, content["results"][OURS]["relative"])
+
+
+PROGRAM = Program(
+    "memory", __doc__, measure,
+    {
+        "repeats": (3, "processes for each library"),
+        "threads": (2, "threads of each library"),
+        "rows": (1_000_000, "rows of the table"),
+        "trees": (100, "rounds of boosting"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -16,28 +16,25 @@ All values are percentages of rows. A table or a class that is missing is named 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
-from threadpoolctl import threadpool_limits
 
-from ..common import counterparts
-from ..common.counterparts import DATA, OURS, THEIRS, GapError, build, say_skipped
-from ..common.records import Record, options_of, positive
-
-LIBRARIES = (OURS, THEIRS)
+from ..common.goals import Goal, measured
+from ..common.markdown import pivot
+from ..common.peers import BOTH, OURS, GapError, build, percent_wrong, say_skipped
+from ..common.program import Content, Options, Program, Results
+from ..common.tables import DATA, load
 
 SPAMBASE = {
     "random forest": (4.88, 5.3),
     "bagging": (5.4, 6.0),
     "pruned tree": (8.7, 9.0),
 }
-"""The published test error, and what is asked for."""
+"""The published test error, and the goal."""
 
 PROTOCOL = {
     "glass": ((20.6, 22.5), (21.2, 22.6)),
@@ -54,12 +51,8 @@ OUT_OF_BAG = {"letter": 15_000, "satimage": 4_435}
 Errors = dict[str, list[float]]
 
 
-def percent_wrong(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    return 100.0 * float(np.mean(np.asarray(model.predict(X)) != y))
-
-
 def pruned_tree(library: str, X: np.ndarray, y: np.ndarray, seed: int, threads: int) -> Any:
-    """A tree with the alpha of least error in cross-validation, the larger where errors tie.
+    """Return a tree with the alpha of least error in cross-validation, the larger where errors tie.
 
     An alpha is tried for each (of at most 40) of the subtrees on the path: the geometric mean of
     the values between which it is optimal (Breiman et al. 1984, 11.5).
@@ -77,9 +70,9 @@ def pruned_tree(library: str, X: np.ndarray, y: np.ndarray, seed: int, threads: 
 
 
 def spambase_model(
-    what: str, library: str, X: np.ndarray, y: np.ndarray, seed: int, options: argparse.Namespace
+    what: str, library: str, X: np.ndarray, y: np.ndarray, seed: int, options: Options
 ) -> Any:
-    """One fitted model."""
+    """Return one fitted model."""
     if what == "pruned tree":
         return pruned_tree(library, X, y, seed, options.threads)
     name = "RandomForestClassifier" if what == "random forest" else "BaggingClassifier"
@@ -87,24 +80,23 @@ def spambase_model(
     return build(library, name, options.threads, **settings).fit(X, y)
 
 
-def spambase(options: argparse.Namespace) -> dict[str, Any]:
-    """Test errors on the official split."""
-    arrays = counterparts.load(options.data, "spambase")
+def spambase(options: Options) -> Results:
+    """Measure test errors on the official split."""
+    arrays = load(options.data, "spambase")
     X, y, test = arrays["X"], arrays["y"], arrays["is_test"]
-    results: dict[str, Any] = {}
+    results: Results = {}
     for what, (published, asked) in SPAMBASE.items():
         errors: Errors = {}
-        for library in LIBRARIES:
+        for library in BOTH:
             for seed in range(options.seeds):
                 model = spambase_model(what, library, X[~test], y[~test], seed, options)
                 errors.setdefault(library, []).append(percent_wrong(model, X[test], y[test]))
         results[what] = {"published": published, "asked": asked, "errors": errors}
-        print(f"  {what:<26}published {published:g}  {said(errors)}", flush=True)
     return results
 
 
-def splits_of(X: np.ndarray, y: np.ndarray, library: str, options: argparse.Namespace) -> Errors:
-    """Errors of every split: of one feature, of more, and of the better out of bag."""
+def splits_of(X: np.ndarray, y: np.ndarray, library: str, options: Options) -> Errors:
+    """Return the errors of every split: of one feature, of more, and of the better out of bag."""
     n_features = {"single": 1, "several": int(np.log2(X.shape[1]) + 1)}
     errors: Errors = {"single": [], "several": [], "selection": []}
     for seed in range(options.repeats):
@@ -121,49 +113,43 @@ def splits_of(X: np.ndarray, y: np.ndarray, library: str, options: argparse.Name
     return errors
 
 
-def protocol(options: argparse.Namespace) -> dict[str, Any]:
-    """Breiman's experiment on each table."""
-    results: dict[str, Any] = {}
+def protocol(options: Options) -> Results:
+    """Repeat Breiman's experiment on each table."""
+    results: Results = {}
     for table in options.tables:
         try:
-            arrays = counterparts.load(options.data, table)
+            arrays = load(options.data, table)
         except GapError as gap:
             results[table] = {"gaps": [say_skipped(gap)]}
             continue
-        found = {
-            library: splits_of(arrays["X"], arrays["y"], library, options) for library in LIBRARIES
-        }
+        found = {library: splits_of(arrays["X"], arrays["y"], library, options) for library in BOTH}
         for kind, published in zip(("selection", "single"), PROTOCOL[table], strict=True):
             errors = {library: by_kind[kind] for library, by_kind in found.items()}
             results.setdefault(table, {})[kind] = {"published": published, "errors": errors}
-            text = "/".join(f"{value:g}" for value in published)
-            print(f"  {table:<26}{kind:<11}published {text:<10}{said(errors)}", flush=True)
     return results
 
 
-def out_of_bag(options: argparse.Namespace) -> dict[str, Any]:
-    """Out-of-bag error and test error of forests."""
-    results: dict[str, Any] = {}
+def out_of_bag(options: Options) -> Results:
+    """Measure out-of-bag and test errors of forests."""
+    results: Results = {}
     for table, n_rows in OUT_OF_BAG.items():
         try:
-            arrays = counterparts.load(options.data, table)
+            arrays = load(options.data, table)
         except GapError as gap:
             results[table] = {"gaps": [say_skipped(gap)]}
             continue
         bags: dict[str, Errors] = {"out of bag": {}, "test": {}}
-        for library in LIBRARIES:
+        for library in BOTH:
             for seed in range(options.seeds):
                 pair = _out_of_bag_and_test(library, arrays, n_rows, seed, options)
                 for errors, value in zip(bags.values(), pair, strict=True):
                     errors.setdefault(library, []).append(value)
         results[table] = {name: {"errors": errors} for name, errors in bags.items()}
-        for name, errors in bags.items():
-            print(f"  {table:<26}{name:<11}{said(errors)}", flush=True)
     return results
 
 
 def _out_of_bag_and_test(
-    library: str, arrays: dict[str, Any], n_rows: int, seed: int, options: argparse.Namespace
+    library: str, arrays: dict[str, Any], n_rows: int, seed: int, options: Options
 ) -> tuple[float, float]:
     X, y = arrays["X"], arrays["y"]
     n_train = min(n_rows, 3 * len(y) // 4)
@@ -173,35 +159,52 @@ def _out_of_bag_and_test(
     return 100.0 * (1.0 - float(model.oob_score_)), percent_wrong(model, X_test, y_test)
 
 
-PARTS = {"spambase": spambase, "protocol": protocol, "out_of_bag": out_of_bag}
+def show(content: Content) -> Iterator[str]:
+    """Yield error rates beside published ones."""
+    rows = {}
+    for of, part in content["results"].items():
+        for name, entry in measured(part).items():
+            for kind, row in {"": entry}.items() if "errors" in entry else entry.items():
+                values = row.get("published", ())
+                values = values if isinstance(values, list | tuple) else [values]
+                name = f"spambase, {name}" if of == "spambase" else name
+                rows[", ".join(filter(None, (name, kind)))] = {
+                    "published / re-run": " / ".join(f"{value:g}" for value in values),
+                    **{
+                        library: f"{fmean(errors):.2f}" for library, errors in row["errors"].items()
+                    },
+                }
+    yield pivot("error in %", rows)
 
 
-def said(errors: Errors) -> str:
-    """Means by library."""
-    return "  ".join(f"{library} {fmean(values):.2f}" for library, values in errors.items())
+def goals(content: Content) -> Iterator[Goal]:
+    results = {name: measured(part) for name, part in content["results"].items()}
+    for what, row in results.get("spambase", {}).items():
+        name = f"the test error of a {what} on spambase".replace("a bagging", "bagging")
+        yield Goal(name, row["asked"], fmean(row["errors"][OURS]), "%")
+    for table, kinds in results.get("protocol", {}).items():
+        worst = max(
+            min(abs(fmean(row["errors"][OURS]) - value) for value in row["published"])
+            for row in kinds.values()
+        )
+        what = f"the difference to the nearest published error on {table}"
+        yield Goal(what, 2.0, worst, "points")
+    for table, rows in results.get("out_of_bag", {}).items():
+        bag, test = (fmean(rows[name]["errors"][OURS]) for name in ("out of bag", "test"))
+        what = f"the difference of out-of-bag and test error on {table}"
+        yield Goal(what, 1.0, abs(bag - test), "points")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("published", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--data", type=Path, default=DATA, help=f"folder of the tables ({DATA})")
-    parser.add_argument("--seeds", type=positive, default=3, help="models of a kind (3)")
-    parser.add_argument("--repeats", type=positive, default=100, help="splits of a table (100)")
-    parser.add_argument("--trees", type=positive, default=500,
-                        help="trees, but for Breiman's experiment (500)")  # fmt: skip
-    parser.add_argument("--threads", type=positive, default=2, help="threads (2)")
-    parser.add_argument("--tables", nargs="+", choices=PROTOCOL, default=list(PROTOCOL),
-                        help="tables of Breiman's experiment")  # fmt: skip
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts")
-    options = parser.parse_args(argv)
-    record = Record("published", options)
-    results: dict[str, Any] = {}
-    with threadpool_limits(options.threads):
-        for name in options.only:
-            print(name, flush=True)
-            try:
-                results[name] = PARTS[name](options)
-            except GapError as gap:
-                results[name] = {"gaps": [say_skipped(gap)]}
-    record.write(results)
-    return 0
+PROGRAM = Program(
+    "published", __doc__, {"spambase": spambase, "protocol": protocol, "out_of_bag": out_of_bag},
+    {
+        "data": (DATA, "folder of the tables"),
+        "seeds": (3, "models of a kind"),
+        "repeats": (100, "splits of a table"),
+        "trees": (500, "trees, except in Breiman's experiment"),
+        "threads": (2, "threads"),
+        "tables": (list(PROTOCOL), "tables of Breiman's experiment"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -9,10 +9,9 @@ split 75/25. A table that is missing is named and left out.
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -25,22 +24,22 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
-from threadpoolctl import threadpool_limits
 
 import gpuens
 
-from ..common import counterparts
-from ..common.counterparts import DATA, OURS, GapError, build, say_skipped
-from ..common.records import Record, options_of, positive
+from ..common.goals import Goal, measured
+from ..common.markdown import pivot
+from ..common.peers import OURS, build, probabilities
+from ..common.program import Content, Options, Program, Results
+from ..common.tables import DATA, load
 
 TABLES = ("adult", "covtype_first20k")
 
-Part = dict[str, Any]
 Members = list[tuple[str, Any]]
 
 
-def members_of(categorical: np.ndarray, options: argparse.Namespace) -> Members:
-    """The three members, not fitted."""
+def members_of(categorical: np.ndarray, options: Options) -> Members:
+    """Return the three members, not fitted."""
     columns = np.flatnonzero(categorical).tolist()
     settings = {"n_estimators": options.trees, "random_state": 0}
     by_category = {"categorical_features": columns or None}
@@ -56,7 +55,7 @@ def members_of(categorical: np.ndarray, options: argparse.Namespace) -> Members:
 
 
 def ensembles_of(members: Members) -> dict[str, Callable[[], Any]]:
-    """What is compared with the members, by name."""
+    """Return what is compared with the members, by name."""
     return {
         "stack": lambda: gpuens.StackingClassifier(members, device="cpu"),
         "stack, holdout": lambda: gpuens.StackingClassifier(members, cv="holdout", device="cpu"),
@@ -73,21 +72,8 @@ def ensembles_of(members: Members) -> dict[str, Callable[[], Any]]:
     }
 
 
-def load(folder: Path, name: str, max_rows: int | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Arrays of a table, and which of its features are categories."""
-    arrays = counterparts.load(folder, name)
-    with np.load(folder / f"{name}.npz", allow_pickle=False) as file:
-        n_features = arrays["X"].shape[1]
-        known = "is_categorical" in file.files
-        categorical = file["is_categorical"] if known else np.zeros(n_features, bool)
-    if max_rows is not None:
-        rows = np.random.default_rng(0).permutation(len(arrays["y"]))[:max_rows]
-        arrays = {key: values[rows] for key, values in arrays.items()}
-    return arrays, categorical
-
-
 def split(arrays: dict[str, np.ndarray], seed: int) -> list[np.ndarray]:
-    """X to train on, X to predict, and their labels."""
+    """Return X to train on, X to predict, and their labels."""
     X, y, test = arrays["X"], arrays["y"], arrays.get("is_test")
     if test is None:
         return train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
@@ -95,15 +81,11 @@ def split(arrays: dict[str, np.ndarray], seed: int) -> list[np.ndarray]:
     return [X[seen], X[test], y[seen], y[test]]
 
 
-def loss_of(model: Any, X: np.ndarray, y: np.ndarray) -> float:
-    """Log loss; probabilities in float32 do not sum to one closely enough for the metric."""
-    shares = model.predict_proba(X).astype(np.float64)
-    return float(log_loss(y, shares / shares.sum(axis=1, keepdims=True)))
-
-
-def compare(name: str, options: argparse.Namespace) -> Part:
-    """Losses on fresh rows and times of training, for each split of a table."""
-    arrays, categorical = load(options.data, name, options.rows)
+def measure(name: str, options: Options) -> Results:
+    """Measure losses on fresh rows and times of training, for each split of a table."""
+    arrays = load(options.data, name, options.rows)
+    none = np.zeros(arrays["X"].shape[1], bool)
+    categorical = arrays.get("is_categorical", none)
     losses: dict[str, list[float]] = {}
     seconds: dict[str, list[float]] = {}
     weights: dict[str, list[list[float]]] = {}
@@ -114,10 +96,13 @@ def compare(name: str, options: argparse.Namespace) -> Part:
             start = time.perf_counter()
             model = make().fit(X, y)
             seconds.setdefault(what, []).append(time.perf_counter() - start)
-            losses.setdefault(what, []).append(loss_of(model, X_test, y_test))
+            losses.setdefault(what, []).append(
+                float(log_loss(y_test, probabilities(model, X_test)))
+            )
             if what == "stack":
                 for member, fitted in model.named_estimators_.items():
-                    losses.setdefault(member, []).append(loss_of(fitted, X_test, y_test))
+                    loss = float(log_loss(y_test, probabilities(fitted, X_test)))
+                    losses.setdefault(member, []).append(loss)
             if hasattr(model, "weights_"):
                 weights.setdefault(what, []).append(model.weights_.tolist())
     names = [member for member, _ in members]
@@ -131,32 +116,34 @@ def compare(name: str, options: argparse.Namespace) -> Part:
     }  # fmt: skip
 
 
-def show(part: Part) -> None:
-    """One line for each model."""
-    print(f"  {part['title']}; the best member is {part['best']}")
-    for what, found in part["losses"].items():
-        spent = f"{fmean(part['seconds'][what]):8.1f} s" if what in part["seconds"] else ""
-        ratio = f"÷ the best member {part['ratios'][what]:.4f}"
-        print(f"  {what:<22}log loss {fmean(found):.5f}  {ratio}  {spent}", flush=True)
+def show(content: Content) -> Iterator[str]:
+    """Yield log losses and times of members and of what combines them."""
+    for part in measured(content["results"]).values():
+        yield pivot(part["title"], {
+            what: {
+                "log loss": f"{fmean(losses):.4f}",
+                "÷ the best member": f"{part['ratios'].get(what, 1.0):.4f}",
+                "seconds": f"{fmean(part['seconds'][what]):.1f}" if what in part["seconds"] else "",
+            }
+            for what, losses in part["losses"].items()
+        })  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("stacking", __doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the real tables")
-    parser.add_argument("--rows", type=positive, default=None, help="most rows of a table")
-    parser.add_argument("--trees", type=positive, default=100, help="trees of a forest, rounds")
-    parser.add_argument("--splits", type=positive, default=3, help="splits of a table")
-    parser.add_argument("--threads", type=positive, default=2, help="threads")
-    parser.add_argument("--only", nargs="+", choices=TABLES, default=list(TABLES), help="tables")
-    options = parser.parse_args(argv)
-    record = Record("stacking", options)
-    results: dict[str, Part] = {}
-    with threadpool_limits(options.threads):
-        for name in options.only:
-            try:
-                results[name] = compare(name, options)
-                show(results[name])
-            except GapError as gap:
-                results[name] = {"gaps": [say_skipped(gap)]}
-    record.write(results)
-    return 0
+def goals(content: Content) -> Iterator[Goal]:
+    for table, part in measured(content["results"]).items():
+        what = f"the log loss of a stack on {table}, relative to its best member ({part['best']})"
+        yield Goal(what, 1.0, part["ratios"]["stack"], below=True)
+
+
+PROGRAM = Program(
+    "stacking", __doc__, {name: partial(measure, name) for name in TABLES},
+    {
+        "data": (DATA, "folder of the real tables"),
+        "rows": (None, "use only so many rows of each table"),
+        "trees": (100, "trees of a forest, rounds"),
+        "splits": (3, "splits of a table"),
+        "threads": (2, "threads"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -5,19 +5,19 @@ empty cache of compiled kernels (``NUMBA_CACHE_DIR`` points to a new folder), th
 there what the first has compiled. The table is read between import and fit, off the clock.
 
 The same is measured of a process that serves: it imports the library, loads a random forest of as
-many trees from a file, and predicts one row, then the table. Each library's forest was saved in its
-own way: gpuens by ``save``, scikit-learn by joblib, LightGBM and XGBoost as text and JSON.
+many trees (at most ``DEPTH`` levels, a square root of the features at a node; a tree, in LightGBM)
+from a file, and predicts one row, then the table. Each library's forest was saved in its own way:
+gpuens by ``save``, scikit-learn by joblib, LightGBM and XGBoost as text and JSON.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,18 +27,28 @@ import numpy as np
 from gpuens.datasets import make_higgs_like
 
 from ..common import peers
-from ..common.counterparts import GapError, say_skipped
+from ..common.goals import Goal
 from ..common.machine import ROOT
-from ..common.records import Record, options_of, positive
-from . import startup_forests
-from .startup_forests import THEIRS
+from ..common.markdown import pivot
+from ..common.peers import OURS, THEIRS, GapError, say_skipped
+from ..common.program import Content, Options, Program, Results
 
+DEPTH = 10
 IMPORTS = {
-    peers.OURS: "from gpuens import GradientBoostingClassifier",
+    OURS: "from gpuens import GradientBoostingClassifier",
     "LightGBM": "from lightgbm import LGBMClassifier",
     "XGBoost": "from xgboost import XGBClassifier",
     "HistGB": "from sklearn.ensemble import HistGradientBoostingClassifier",
 }
+LOAD = {
+    OURS: ("import gpuens", "gpuens.load(path).set_params(n_jobs=threads)"),
+    THEIRS: ("import joblib, sklearn.ensemble", "joblib.load(path).set_params(n_jobs=threads)"),
+    "LightGBM": ("import lightgbm", "lightgbm.Booster(model_file=path)"),
+    "XGBoost": ("import xgboost", "xgboost.XGBRFClassifier(n_jobs=threads)"),
+}
+"""The import, and what loads a file."""
+AFTER = {"XGBoost": "model.load_model(path)"}
+PREDICT = {"LightGBM": "model.predict({rows}, num_threads=threads)"}
 CHILD = """
 from time import perf_counter as clock
 t0 = clock()
@@ -46,19 +56,26 @@ t0 = clock()
 t1 = clock()
 import json, sys
 import numpy as np
-from benchmarks import peers
+{prepare}
+t2 = clock()
+{first}
+t3 = clock()
+{one}
+t4 = clock()
+{all}
+t5 = clock()
+print(json.dumps({{"import": t1 - t0, {name!r}: t3 - t2, "first predict": t4 - t3,
+                   "first table": t5 - t4}}))
+"""
+PREPARE_TRAINING = """
+from benchmarks.common import peers
 file = np.load(sys.argv[1])
 X, y = file["X"], file["y"]
 settings = peers.Settings(n_trees=int(sys.argv[2]), threads=int(sys.argv[3]))
-t2 = clock()
-model = peers.estimator({library!r}, "binary", settings).fit(X, y)
-t3 = clock()
-model.predict_proba(X[:1])
-t4 = clock()
-model.predict_proba(X)
-t5 = clock()
-print(json.dumps({{"import": t1 - t0, "first fit": t3 - t2, "first predict": t4 - t3,
-                   "first table": t5 - t4}}))
+"""
+PREPARE_SERVING = """
+X = np.load(sys.argv[1])["X"]
+path, threads = sys.argv[2], int(sys.argv[3])
 """
 
 Seconds = dict[str, float]
@@ -66,8 +83,61 @@ Start = Callable[[str, str | None], Seconds]
 """Run a process of a library with a cache (None: the one that is there)."""
 
 
+def training_code(library: str) -> str:
+    """Return the program of a process that trains."""
+    call = "model.predict_proba({rows})"
+    fit = f'model = peers.estimator({library!r}, "binary", settings).fit(X, y)'
+    return CHILD.format(
+        imports=IMPORTS[library], prepare=PREPARE_TRAINING, first=fit, name="first fit",
+        one=call.format(rows="X[:1]"), all=call.format(rows="X"),
+    )  # fmt: skip
+
+
+def serving_code(library: str) -> str:
+    """Return the program of a process that serves."""
+    imports, load = LOAD[library]
+    call = PREDICT.get(library, "model.predict_proba({rows})")
+    return CHILD.format(
+        imports=imports, prepare=PREPARE_SERVING, name="load",
+        first=f"model = {load}\n{AFTER.get(library, '')}",
+        one=call.format(rows="X[:1]"), all=call.format(rows="X"),
+    )  # fmt: skip
+
+
+def save_forest(
+    library: str, X: np.ndarray, y: np.ndarray, folder: Path, trees: int, threads: int
+) -> Path:
+    """Train a forest and write it; returns its file."""
+    shared: dict[str, Any] = {"n_estimators": trees, "max_depth": DEPTH, "random_state": 0}
+    if library in (OURS, THEIRS):
+        forest = peers.build(library, "RandomForestClassifier", threads, **shared).fit(X, y)
+        path = folder / ("forest.gpuens" if library == OURS else "forest.joblib")
+        if library == OURS:
+            forest.save(path)
+        else:
+            import joblib
+
+            joblib.dump(forest, path)
+        return path
+    share = X.shape[1] ** -0.5
+    shared |= {"n_jobs": threads, "subsample": 0.632}
+    if library == "LightGBM":
+        from lightgbm import LGBMClassifier
+
+        bags: dict[str, Any] = {"boosting_type": "rf", "subsample_freq": 1, "verbose": -1}
+        leaves: dict[str, Any] = {"num_leaves": 2**DEPTH, "colsample_bytree": share}
+        path = folder / "forest.txt"
+        LGBMClassifier(**shared, **bags, **leaves).fit(X, y).booster_.save_model(path)
+        return path
+    from xgboost import XGBRFClassifier
+
+    path = folder / "forest.json"
+    XGBRFClassifier(**shared, colsample_bynode=share).fit(X, y).save_model(path)
+    return path
+
+
 def run_new_process(code: str, cache: str | None, *arguments: Any) -> Seconds:
-    """The times that a new process prints in its last line.
+    """Return the times that a new process prints in its last line.
 
     Raises
     ------
@@ -91,90 +161,107 @@ def run_new_process(code: str, cache: str | None, *arguments: Any) -> Seconds:
     return found
 
 
-def training(table: Path, options: Any) -> Start:
-    """Import, first fit and first predictions."""
+def rounds_of(libraries: Sequence[str], start: Start, options: Options) -> Results:
+    """Start every library once a round; returns all rounds and their medians.
 
-    def start(library: str, cache: str | None) -> Seconds:
-        code = CHILD.format(imports=IMPORTS[library], library=library)
-        found = run_new_process(code, cache, table, options.trees, options.threads)
-        return {**found, "import + first fit": found["import"] + found["first fit"]}
-
-    return start
-
-
-def one_round(libraries: Sequence[str], start: Start, options: Any) -> dict[str, Seconds]:
-    """Everybody once. gpuens' cold process fills the cache of its warm one."""
-    found = {}
-    with tempfile.TemporaryDirectory() as cache:
-        if options.warm_only:
-            found["gpuens, warm cache"] = start(peers.OURS, None)
-        else:
-            for state in ("cold", "warm"):
-                found[f"gpuens, {state} cache"] = start(peers.OURS, cache)
-    for library in libraries:
-        found[library] = start(library, None)
-    return found
-
-
-def measure(libraries: Sequence[str], start: Start, options: Any) -> dict[str, Any]:
-    """All rounds and their medians."""
-    rounds = []
+    The cold process of gpuens fills the cache of its warm one.
+    """
+    rounds: list[dict[str, Seconds]] = []
     for i in range(options.repeats):
-        rounds.append(one_round(libraries, start, options))
+        found = {}
+        with tempfile.TemporaryDirectory() as cache:
+            states = {"warm": None} if options.warm_only else {"cold": cache, "warm": cache}
+            for state, folder in states.items():
+                found[f"gpuens, {state} cache"] = start(OURS, folder)
+        for library in libraries:
+            found[library] = start(library, None)
+        rounds.append(found)
         print(f"  round {i + 1} of {options.repeats} done", flush=True)
     medians = {
         process: {part: median(r[process][part] for r in rounds) for part in seconds}
         for process, seconds in rounds[0].items()
     }
-    for process, seconds in medians.items():
-        parts = "  ".join(f"{part} {value:.3f} s" for part, value in seconds.items())
-        print(f"  {process:<20}{parts}")
     return {"medians": medians, "runs": rounds}
 
 
+def training(libraries: Sequence[str], table: Path, options: Options) -> Results:
+    """Measure processes that train."""
+
+    def start(library: str, cache: str | None) -> Seconds:
+        code = training_code(library)
+        found = run_new_process(code, cache, table, options.trees, options.threads)
+        return {**found, "import + first fit": found["import"] + found["first fit"]}
+
+    return rounds_of(libraries, start, options)
+
+
 def serving(
-    libraries: Sequence[str], X: np.ndarray, y: np.ndarray, table: Path, options: Any
-) -> dict[str, Any]:
-    """The same of processes that load a forest; a library that fails is named."""
+    libraries: Sequence[str], X: np.ndarray, y: np.ndarray, table: Path, options: Options
+) -> Results:
+    """Measure processes that load a forest; a library that fails is named."""
     files, gaps = {}, []
-    for library in (peers.OURS, *libraries):
+    for library in (OURS, *libraries):
         try:
-            files[library] = startup_forests.save(library, X, y, table.parent, options)
+            files[library] = save_forest(
+                library, X, y, table.parent, options.trees, options.threads
+            )
         except Exception as error:
             gaps.append(say_skipped(GapError(f"a saved forest of {library}: {error}")))
-    if peers.OURS not in files:
+    if OURS not in files:
         return {"gaps": gaps}
 
     def start(library: str, cache: str | None) -> Seconds:
-        code = startup_forests.code(library)
+        code = serving_code(library)
         found = run_new_process(code, cache, table, files[library], options.threads)
         return {**found, "import to first predict": sum(found.values()) - found["first table"]}
 
-    found = measure([name for name in files if name != peers.OURS], start, options)
+    found = rounds_of([name for name in files if name != OURS], start, options)
     return {**found, **({"gaps": gaps} if gaps else {})}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("startup", __doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--repeats", type=positive, default=3, help="processes of each kind (3)")
-    parser.add_argument("--threads", type=positive, default=2, help="threads of each library (2)")
-    parser.add_argument("--rows", type=positive, default=10_000, help="rows of the table (10000)")
-    parser.add_argument("--trees", type=positive, default=100, help="rounds, trees (100)")
-    parser.add_argument(
-        "--warm-only", action="store_true", help="use the cache as it is, compile nothing anew"
-    )
-    options = parser.parse_args(argv)
-    record = Record("startup", options)
-    libraries = peers.installed([name for name in IMPORTS if name != peers.OURS])
+def measure(options: Options) -> Results:
+    libraries = peers.installed([name for name in IMPORTS if name != OURS])
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "table.npz"
         X, y = make_higgs_like(options.rows, 20)
         np.savez(table, X=X, y=y)
-        print("training", flush=True)
-        results = measure(libraries, training(table, options), options)
-        print("a forest from a file", flush=True)
+        results = training(libraries, table, options)
         forests = [THEIRS if library == "HistGB" else library for library in libraries]
         results["loaded"] = serving(forests, X, y, table, options)
-    record.write(results)
-    return 0
+    return results
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield seconds of new processes that train, and of those that load a forest."""
+    results = content["results"]
+    for corner, part in (("trains", results), ("loads a forest", results.get("loaded", {}))):
+        yield pivot(f"a new process {corner}: seconds", {
+            process: {name: f"{value:.2f}" for name, value in seconds.items()}
+            for process, seconds in part.get("medians", {}).items()
+        })  # fmt: skip
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    medians, settings = content["results"]["medians"], content["settings"]
+    of = f"{settings['rows']:,} × 20, {settings['trees']} trees"
+    warm, cold = medians.get("gpuens, warm cache"), medians.get("gpuens, cold cache")
+    if warm:
+        what = f"the time of import and first fit ({of}) in a new process, kernels cached"
+        yield Goal(what, 1.5, warm["import + first fit"], "s")
+    if cold:
+        what = f"the time of the first fit ({of}) in a new process, nothing cached"
+        yield Goal(what, 12.0, cold["first fit"], "s")
+
+
+PROGRAM = Program(
+    "startup", __doc__, measure,
+    {
+        "repeats": (3, "processes of each kind"),
+        "threads": (2, "threads of each library"),
+        "rows": (10_000, "rows of the table"),
+        "trees": (100, "rounds, trees"),
+        "warm_only": (False, "use the cache as it is: nothing is compiled again"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from ..common.markdown import table
 from ..common.records import NOT_THE_MACHINE, RecordError, differences, read_record
 from .compare_series import PACKAGES, Series, series_of
-from .markdown import table
 
 ANY_VALUE = (
     "along", "batches", "budget", "libraries", "max_rows", "memory", "min_rows", "most_repeats",

@@ -1,4 +1,4 @@
-"""Write the results into README.md, between its two markers, and draw their pictures.
+"""Write the results into benchmarks/RESULTS.md, and draw their pictures into docs/images.
 
 Everything comes from the newest JSON file of each program; the same files give the same text. A
 result that is missing, damaged or lacks what is shown of it is named in the text.
@@ -6,156 +6,195 @@ result that is missing, damaged or lacks what is shown of it is named in the tex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from ..accuracy.accuracy import estimators_table
+from ..__main__ import program
+from ..common import pictures
+from ..common.goals import Goal
 from ..common.machine import ROOT
-from ..common.records import RecordError, options_of, read_record
-from . import conformance_results, drawing, tables
-from .figures import FIGURES
-from .markdown import details, gaps_of
-from .text import (
-    DAMAGED,
-    Record,
-    Records,
-    Report,
-    count_line,
-    figures_table,
-    identity_line,
-    kernels_text,
-    measured_on,
+from ..common.markdown import details, gaps_of
+from ..common.program import nothing, parser_of
+from ..common.records import RecordError, read_record
+from . import conformance
+
+RESULTS_FILE = ROOT / "benchmarks" / "RESULTS.md"
+INTRODUCTION = (
+    "# Results\n\n"
+    "`python -m benchmarks report` writes this page from the newest files in `benchmarks/results`; "
+    "`python -m benchmarks` lists the programs that measured them. Times are medians of runs in "
+    "which the libraries took turns. A ratio divides the value of gpuens by that of the other "
+    "library: below 1 gpuens is better."
 )
+SECTIONS = {
+    "Time to train and to predict": ("fit", "predict", "many_fits"),
+    "Accuracy": ("accuracy",),
+    "Trees, bagging and forests": ("forests", "published"),
+    "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
+    "Stacks, votes, inspection": ("stacking", "inspection"),
+    "Growth with the data": ("scaling",),
+    "Memory and new processes": ("memory", "startup"),
+    "On a GPU": ("gpu",),
+    "The same model everywhere": ("identity",),
+    "scikit-learn's own tests": ("conformance",),
+    "Operations and their lower bounds": ("kernels",),
+}
+PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
+OPEN = {"accuracy": 2, "published": 0, "stacking": 2, "scaling": 1, "startup": 2, "identity": 0,
+        "kernels": 0}  # fmt: skip
+"""Tables that are shown at once, 1 where nothing is said; a click opens the others."""
+PICTURES = {"fit": "Time to train relative to gpuens", "scaling": "Time and memory by rows"}
+PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
+         "scikit-learn": "scikit-learn", "catboost": "CatBoost"}  # fmt: skip
+DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What reading a result raises that is not as it should be."""
 
-START, END = "<!-- results -->", "<!-- /results -->"
-PROGRAMS = ("identity", *FIGURES, "kernels", "gpu")
-
-
-def boosting_part(report: Report, pictures: dict[str, str]) -> None:
-    """Speed beside the peers: what a visitor looks for first."""
-    picture = f"![Time to train relative to gpuens]({pictures['fit']})" if "fit" in pictures else ""
-    report.section(
-        "Time to train and to predict", picture,
-        report.show("fit", tables.fit_table),
-        report.show("predict", tables.predict_table),
-        more=[report.figures_table("fit", "predict", "many_fits")],
-        summary="What is asked of these times",
-    )  # fmt: skip
-    report.section(
-        "Accuracy",
-        report.show("accuracy", tables.comparisons_table),
-        report.show("accuracy", lambda r: tables.estimators_summary(r)
-                    if "estimators" in r["results"] else ""),
-        more=[report.figures_table("accuracy"),
-              report.show("accuracy", lambda r: estimators_table(r["results"]["estimators"])
-                          if "estimators" in r["results"] else "")],
-        summary="Table by table, with standard errors and published values",
-    )  # fmt: skip
-
-
-def ensembles_part(report: Report) -> None:
-    """Forests, variants of boosting, combinations."""
-    report.section(
-        "Trees, bagging and forests beside scikit-learn's",
-        report.figures_table("forests"),
-        more=[report.figures_table("published"),
-              report.show("published", tables.published_table)],
-        summary="Error rates beside published ones",
-    )  # fmt: skip
-    report.section(
-        "AdaBoost, losses, categories",
-        report.figures_table("adaboost", "losses", "categories"),
-        more=[report.show("adaboost", tables.adaboost_table),
-              report.show("losses", tables.losses_table),
-              report.show("categories", tables.categories_table)],
-        summary="Beside the other libraries at the same settings",
-    )  # fmt: skip
-    report.section(
-        "Stacks, votes, inspection", report.figures_table("stacking", "inspection"),
-        more=[report.show("stacking", tables.stacking_table),
-              report.show("inspection", tables.inspection_table)],
-        summary="Members and combinations one by one",
-    )  # fmt: skip
+Record = dict[str, Any]
+Records = dict[str, Record]
 
 
-def machine_part(report: Report, pictures: dict[str, str]) -> None:
-    """What training costs beside time, and how both grow."""
-    picture = f"![Time and memory by rows]({pictures['scaling']})" if "scaling" in pictures else ""
-    report.section(
-        "Growth with the data", picture, report.figures_table("scaling"),
-        more=[report.show("scaling", tables.scaling_tables)], summary="Every size",
-    )  # fmt: skip
-    report.section(
-        "Memory and new processes", report.figures_table("startup", "memory"),
-        more=[report.show("startup", tables.startup_table),
-              report.show("memory", tables.memory_table)],
-        summary="Beside the other libraries",
-    )  # fmt: skip
+class Report:
+    """The paragraphs so far, the goals, and what could not be shown."""
+
+    def __init__(self, records: Records, problems: Iterable[str] = ()) -> None:
+        self.records = records
+        self.problems = list(problems)
+        self.paragraphs = [INTRODUCTION]
+        self.goals = [goal for name in PROGRAMS for goal in self._goals_of(name)]
+
+    def add(self, *paragraphs: str) -> None:
+        self.paragraphs += [text for text in paragraphs if text]
+
+    def read(self, name: str, what: str, make: Callable[[Record], Iterable[Any]]) -> list[Any]:
+        """Return what a result holds; nothing, and a problem, where it cannot be read."""
+        if name not in self.records:
+            return []
+        try:
+            return [found for found in make(self.records[name]) if found]
+        except DAMAGED as error:
+            kind = type(error).__name__
+            self.problems.append(f"the {what} of {name} are damaged: {kind} {error}")
+            return []
+
+    def _goals_of(self, name: str) -> list[Goal]:
+        if name == "conformance":
+            return []
+        goals = part_of(name, "goals")
+        found = self.read(name, "goals", goals)
+        return found or (list(goals(None)) if name == "gpu" else [])
+
+    def section(self, title: str, names: Iterable[str], drawn: dict[str, str]) -> None:
+        """Add a section: pictures, headline tables, and the others behind a click."""
+        visible, more = [], []
+        for name in names:
+            tables = self.read(name, "tables", part_of(name, "show"))
+            visible += [drawn[name]] if name in drawn else []
+            visible += tables[: OPEN.get(name, 1)]
+            more += tables[OPEN.get(name, 1) :]
+        if title == "The same model everywhere":
+            visible += self.read("identity", "results", lambda record: [identity_line(record)])
+        if title == "On a GPU" and not visible:
+            visible.append("No result of a GPU is here: `make gpu-check` measures one.")
+        if visible or more:
+            self.add(f"## {title}", *visible, details("More tables", more) if more else "")
+
+    def add_goals(self) -> None:
+        """Add the goals: those that are missed, reached, and not measured."""
+        reached = [goal.reached for goal in self.goals if goal.at_most is not None]
+        self.add(
+            "## Goals",
+            f"**{reached.count(True)} of {len(reached)} goals are reached, {reached.count(False)} "
+            f"are missed, {reached.count(None)} are not measured.**",
+        )
+        for title, state in (("Missed", False), ("Reached", True), ("Not measured", None)):
+            found = [goal for goal in self.goals if goal.reached is state]
+            sentences = "\n".join(f"- {sentence(goal)}" for goal in found)
+            if found:
+                self.add(f"### {title}", details("All", [sentences]) if state else sentences)
+
+    def add_provenance(self) -> None:
+        """Add machines and versions, and everything that is missing."""
+        places: dict[str, list[str]] = {}
+        for name in self.records:
+            for place in self.read(name, "origins", lambda record: [measured_on(record)]):
+                places.setdefault(place, []).append(name)
+        self.add("## Machines, versions, and what is missing")
+        self.add(*(f"{', '.join(names)}: {place}." for place, names in places.items()))
+        gaps = [gap for record in self.records.values() for gap in gaps_of(record["results"])]
+        missing = [
+            f"`python -m {'tests.conformance --json' if n == 'conformance' else f'benchmarks {n}'}`"
+            " has no result"
+            for n in PROGRAMS if n not in self.records and n != "gpu"
+        ]  # fmt: skip
+        gaps = list(dict.fromkeys([*gaps, *missing, *self.problems]))
+        if gaps:
+            self.add("Not measured:", "\n".join(f"- {gap}" for gap in gaps))
 
 
-def proofs_part(report: Report) -> None:
-    """GPUs, kernels, identity, scikit-learn's own tests."""
-    report.section("On a GPU", figures_table(report.on_gpu),
-                   more=[report.show("gpu", tables.gpu_tables)],
-                   summary="Times by number of rows")  # fmt: skip
-    report.section("The same model everywhere", report.show("identity", identity_line), summary="")
-    report.section("scikit-learn's own tests", report.show("conformance", conformance_results.line),
-                   more=[report.show("conformance", conformance_results.text)],
-                   summary="Share of the tests that pass, and why the others do not")  # fmt: skip
-    report.section("Operations beside their floors", more=[report.show("kernels", kernels_text)],
-                   summary="Time, bytes and additions of every operation")  # fmt: skip
+def part_of(name: str, function: str) -> Callable[..., Iterable[Any]]:
+    """Return a function of the module that makes a result: ``show`` or ``goals``."""
+    if name == "conformance":
+        return conformance.show
+    return getattr(program("gpu_check" if name == "gpu" else name), function, nothing)
 
 
-def provenance(report: Report) -> None:
-    """Machines and versions, and all that is missing."""
-    places: dict[str, list[str]] = {}
-    for name, record in report.records.items():
-        place = report.show(name, measured_on) if "machine" in record else ""
-        if place:
-            places.setdefault(place, []).append(name)
-    lines = [f"Measured ({', '.join(names)}) on: {place}." for place, names in places.items()]
-    gaps = [gap for record in report.records.values() for gap in gaps_of(record["results"])]
-    unknown = [name for name in PROGRAMS if name not in report.records and name != "gpu"]
-    missing = [f"`python -m benchmarks {name}` has no result" for name in unknown]
-    if "conformance" not in report.records:
-        missing.append("`python -m tests.conformance --json` has no result")
-    gaps = [*dict.fromkeys([*gaps, *missing, *report.problems])]
-    if gaps:
-        lines.append("Not measured:\n\n" + "\n".join(f"- {gap}" for gap in gaps))
-    if lines:
-        report.add(details("Machines, versions, and what is missing", lines))
+def sentence(goal: Goal) -> str:
+    """Return a goal as a sentence."""
+    text = goal.sentence()
+    return text[0].upper() + text[1:]
 
 
-def section(
-    records: Records, pictures: dict[str, str] | None = None, problems: Iterable[str] = ()
+def identity_line(record: Record) -> str:
+    """Return what was found to be identical."""
+    equal = record["results"]["equal"]
+    different = [
+        f"{kind}: {case}" for kind, cases in equal.items() for case in cases if not cases[case]
+    ]
+    compared = f"(compared: {', '.join(equal)})"
+    if different:
+        return f"**Different fingerprints**: {'; '.join(different)} {compared}."
+    return f"Identical fingerprints {compared}."
+
+
+def measured_on(record: Record) -> str:
+    """Return machine, versions and day of a result."""
+    machine, versions = record["machine"], record["versions"]
+    peers = [
+        f"{name} {versions[package]}" for package, name in PEERS.items() if package in versions
+    ]
+    gpus = "".join(f", {gpu}" for gpu in dict.fromkeys(machine["gpus"]))
+    return (
+        f"{machine['cpu']}, {machine['cores']} cores, {machine['ram_gib']:.0f} GiB{gpus}; "
+        f"gpuens {versions['gpuens']}, Python {versions['python']}, {', '.join(peers)}; "
+        f"{record['date'][:10]}"
+    )
+
+
+def text_of(
+    records: Records, drawn: dict[str, str] | None = None, problems: Iterable[str] = ()
 ) -> str:
-    """All of it as Markdown.
+    """Return everything as Markdown.
 
     Parameters
     ----------
     records : dict of str to record
         By program; ``conformance`` and ``gpu`` among them.
-    pictures : dict of str to str, optional
-        Paths from the README, by program.
+    drawn : dict of str to str, optional
+        Pictures as Markdown, by program.
     problems : iterable of str
         Result files that could not be read.
     """
-    report, pictures = Report(records, problems), pictures or {}
-    everything = [figure for found in report.figures.values() for figure in found]
-    report.add(count_line([*everything, *report.on_gpu]))
-    missed = [figure for figure in everything if figure.reached is False]
-    if missed:
-        report.add(details("What is not reached", [figures_table(missed)]))
-    boosting_part(report, pictures)
-    ensembles_part(report)
-    machine_part(report, pictures)
-    proofs_part(report)
-    provenance(report)
-    return "\n\n".join(report.paragraphs)
+    report = Report(records, problems)
+    for title, names in SECTIONS.items():
+        report.section(title, names, drawn or {})
+    report.add_goals()
+    report.add_provenance()
+    return "\n\n".join(report.paragraphs) + "\n"
 
 
 def is_shown(record: Record) -> bool:
-    """Of ``scaling`` the ladder of rows of gradient boosting."""
+    """Return whether a result is in the report: of ``scaling`` the rows of gradient boosting."""
     if record["benchmark"] != "scaling":
         return True
     usual = record["settings"].get("estimator", "gradient_boosting") == "gradient_boosting"
@@ -163,67 +202,47 @@ def is_shown(record: Record) -> bool:
 
 
 def read_all(folder: Path) -> tuple[Records, list[str]]:
-    """The newest result of every program, and the files that could not be read."""
+    """Return the newest result of every program, and the files that could not be read."""
     records: Records = {}
     problems: list[str] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            if path.name.startswith("conformance"):
-                record = conformance_results.read(path)
-            else:
-                record = read_record(path)
+            record = (
+                conformance.read(path) if path.name.startswith("conformance") else read_record(path)
+            )
         except RecordError as error:
             problems.append(str(error).replace(str(path), path.name))
             continue
         name = record["benchmark"]
         if is_shown(record) and record["date"] >= records.get(name, {"date": ""})["date"]:
             records[name] = record
-    order = [*PROGRAMS, "conformance"]
-    known = {name: records[name] for name in order if name in records}
-    return known, problems
+    return {name: records[name] for name in PROGRAMS if name in records}, problems
 
 
-def draw_pictures(records: Records, readme: Path) -> dict[str, str]:
-    """Pictures beside the README; returns their paths from it."""
-    from ..scaling.drawing import growth  # it imports this module's table
-
-    made = {}
-    for name, picture in (("fit", drawing.fit_times), ("scaling", growth)):
+def draw_pictures(records: Records, folder: Path) -> Iterator[tuple[str, str]]:
+    """Draw the pictures into ``docs/images`` of a folder; yields programs, and Markdown."""
+    for name, title in PICTURES.items():
         if name in records:
-            path = f"docs/images/{name}.png"
+            picture = part_of(name, "picture")
             try:
-                drawing.draw(picture, records[name], readme.parent / path)
+                pictures.draw(picture, records[name], folder / "docs" / "images" / f"{name}.png")
             except DAMAGED as error:
                 print(f"skipped: no picture of {name}: {type(error).__name__} {error}")
                 continue
-            made[name] = path
-    return made
-
-
-def put_between_markers(text: str, new: str, path: Path) -> str:
-    """The text with the part between the markers replaced."""
-    if text.count(START) != 1 or text.count(END) != 1 or text.index(START) > text.index(END):
-        raise SystemExit(f"{path} must hold {START} once and {END} once after it.")
-    before, rest = text.split(START)
-    return f"{before}{START}\n\n{new}\n\n{END}{rest.split(END)[1]}"
+            yield name, f"![{title}](../docs/images/{name}.png)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = options_of("report", __doc__)
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="file to rewrite")
+    parser = parser_of("report", __doc__)
+    parser.add_argument("--file", type=Path, default=RESULTS_FILE, help="file to write")
     options = parser.parse_args(argv)
     records, problems = read_all(options.output)
     for problem in problems:
         print(f"skipped: {problem}")
     if not records:
-        print(f"skipped: no results in {options.output}; python -m benchmarks makes them")
+        print(f"skipped: no results in {options.output}; python -m benchmarks all makes them")
         return 0
-    if not options.readme.is_file():
-        raise SystemExit(f"{options.readme} is missing; it must hold {START} and {END}.")
-    text = options.readme.read_text(encoding="utf-8")
-    put_between_markers(text, "", options.readme)
-    pictures = draw_pictures(records, options.readme)
-    new = put_between_markers(text, section(records, pictures, problems), options.readme)
-    options.readme.write_text(new, encoding="utf-8")
-    print(f"wrote {options.readme}")
+    drawn = dict(draw_pictures(records, options.file.parents[1]))
+    options.file.write_text(text_of(records, drawn, problems), encoding="utf-8")
+    print(f"wrote {options.file}")
     return 0

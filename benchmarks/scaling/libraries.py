@@ -1,4 +1,4 @@
-"""Who takes part in ``scaling``: for every kind of estimator the libraries that have it.
+"""The contestants of ``scaling``: for every kind of estimator the libraries that have it.
 
 Gradient boosting has 63 leaves, 255 bins, rate 0.1 and at least 20 rows a leaf everywhere; with a
 depth it has that depth and no other limit of leaves. Trees and forests have every library's own
@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from ..common import counterparts, peers
-from ..common.peers import OURS, Settings, Task
-from ..programs.fit import settings_for
+from ..common import peers
+from ..common.peers import OURS, THEIRS, Settings, Task, settings_for
 
 Build = Callable[[Task, Settings], Any]
 LEAST_DEPTH = 14
@@ -52,7 +51,7 @@ class Library:
     bin: Callable[[Any, Any, Settings], Any] | None = None
 
     def problem(self) -> str | None:
-        """Why it cannot take part, None if nothing is known."""
+        """Return why it cannot take part, None if nothing is known."""
         if find_spec(self.module) is None:
             return f"{self.module} is not installed"
         if self.device == "cpu":
@@ -96,7 +95,7 @@ def catboost(**more: Any) -> Build:
 
 
 def py_boost(task: Task, settings: Settings) -> Any:
-    """Py-Boost, which grows by depth alone: 6 unless told otherwise, its default."""
+    """Py-Boost, which grows by depth alone, by default 6."""
     from py_boost import GradientBoosting
 
     loss = {"binary": "bce", "multiclass": "crossentropy", "regression": "mse"}[task]
@@ -116,7 +115,7 @@ def trees(library: str, kind: str, device: str = "cpu", **more: Any) -> Build:
             parameters["n_estimators"] = settings.n_trees
         if kind != "AdaBoost":
             parameters["max_depth"] = settings.max_depth or LEAST_DEPTH
-        model = counterparts.build(library, name, settings.threads, **parameters)
+        model = peers.build(library, name, settings.threads, **parameters)
         return model.set_params(device=device) if library == OURS else model
 
     return build
@@ -147,7 +146,7 @@ class NvForest:
     """nvForest's prediction with a forest that scikit-learn has trained."""
 
     def __init__(self, task: Task, settings: Settings) -> None:
-        self.forest = trees(counterparts.THEIRS, "RandomForest")(task, settings)
+        self.forest = trees(THEIRS, "RandomForest")(task, settings)
 
     def fit(self, X: Any, y: Any) -> NvForest:
         import nvforest
@@ -192,7 +191,7 @@ def both(kind: str, **more: Any) -> tuple[Library, ...]:
     return (
         Library(OURS, "gpuens", trees(OURS, kind, **more)),
         Library(f"{OURS} CUDA", "cupy", cuda, "cuda"),
-        Library("scikit-learn", "sklearn", trees(counterparts.THEIRS, kind, **more)),
+        Library("scikit-learn", "sklearn", trees(THEIRS, kind, **more)),
     )
 
 
@@ -219,4 +218,4 @@ ESTIMATORS: dict[str, tuple[Library, ...]] = {
     "adaboost": both("AdaBoost"),
 }
 QUICK = (OURS, f"{OURS} CUDA", "LightGBM", "XGBoost", "XGBoost CUDA", "scikit-learn")
-"""Who takes part unless told otherwise: with all of them the ladder takes hours."""
+"""The libraries that take part by default: with all of them the ladder takes hours."""

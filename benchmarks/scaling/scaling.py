@@ -14,41 +14,46 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
-from ..common.counterparts import GapError
+from ..common import pictures
 from ..common.machine import describe_machine
-from ..common.peers import OURS
+from ..common.peers import OURS, GapError
 from ..common.records import Record, replace_text
-from ..report import drawing
-from .drawing import growth
-from .markdown import markdown
-from .options import complete, free_gib, label_of, parser_of
 from .plan import (
     FIELDS,
     Point,
-    as_json,
+    complete,
     expected_bytes,
     expected_rung,
     expected_seconds,
+    free_gib,
+    label_of,
     n_turns,
+    options_of,
     points_along,
     short,
 )
-from .resume import take_over
-from .summary import add_ratios, exponents, library_part, names_in
+from .results import add_ratios, exponents, goals, library_part, markdown, names_in, picture, show
 from .tables import Tables
 from .worker import Job, Worker
 
+__all__ = ["goals", "picture", "main", "show"]
+
+ANY_VALUE = ("resume", "budget", "memory")
+"""Settings that may differ after ``--resume``: they say when to stop, not what is measured."""
+BUDGET = "--budget"
+"""In the texts of gaps that are due to time alone."""
 REGISTRY = "benchmarks.scaling.libraries"
 WARM_UP = -1
 FAILURES = ("failed", "its process")
-"""How the texts of gaps begin that are no limit."""
+"""How the texts of gaps begin that are not limits."""
 
 
 class Ladder:
-    """One axis: its rungs so far, and who cannot climb on."""
+    """One axis: its rungs so far, and the libraries that cannot climb on."""
 
     def __init__(self, axis: str, options: argparse.Namespace, results: dict[str, Any]) -> None:
         self.axis, self.options, self.results = axis, options, results
@@ -95,12 +100,12 @@ class Ladder:
         """Put a rung into the results."""
         add_ratios(libraries)
         missing = {name: why for name, why in self.stopped.items() if name not in libraries}
-        self.rungs.append(as_json(point) | {"libraries": libraries, "missing": missing})
+        self.rungs.append(asdict(point) | {"libraries": libraries, "missing": missing})
         self.part["exponents"] = exponents(self.axis, self.rungs)
 
 
 def title_of(axis: str, options: argparse.Namespace) -> str:
-    """What stays the same along an axis."""
+    """Return what stays the same along an axis."""
     fixed = {
         "rows": f"{short(options.rows)} rows", "features": f"{options.features} features",
         "trees": f"{options.trees} trees",
@@ -119,13 +124,13 @@ def climb(
     """
     total = len(ladder.points)
     for point in ladder.remaining:
-        libraries = who_can(ladder, point)
+        libraries = able(ladder, point)
         if not libraries:
             break
         seconds = expected_rung(point, ladder.rungs, libraries, ladder.options)
         if time.monotonic() + seconds > deadline:
             for library in libraries:
-                why = f"the --budget would not last: the rung takes about {seconds:.0f} s"
+                why = f"the {BUDGET} would not last: the rung takes about {seconds:.0f} s"
                 ladder.stop(library, point, why)
             return False
         left = sum(each.expected() for each in (ladder, *others))
@@ -139,8 +144,8 @@ def climb(
     return True
 
 
-def who_can(ladder: Ladder, point: Point) -> list[str]:
-    """The libraries for which time and memory will probably do."""
+def able(ladder: Ladder, point: Point) -> list[str]:
+    """Return the libraries for which time and memory will probably suffice."""
     options = ladder.options
     for library in ladder.climbing():
         seconds = expected_seconds(point, ladder.rungs, library)
@@ -157,7 +162,7 @@ def who_can(ladder: Ladder, point: Point) -> list[str]:
 def measure(
     ladder: Ladder, point: Point, libraries: Sequence[str], tables: Tables, deadline: float
 ) -> dict[str, Any]:
-    """One rung: all libraries take turns; returns their parts of the results."""
+    """Measure one rung, all libraries in turns; returns their parts of the results."""
     options = ladder.options
     try:
         table = tables.table(point.n_rows, point.n_features)
@@ -200,12 +205,12 @@ def measure(
             worker.close()
     input_bytes = 4 * point.cells
     parts = {name: library_part(turns[name], input_bytes) for name in libraries if name in turns}
-    show(parts)
+    print_rung(parts)
     return parts
 
 
-def show(parts: dict[str, Any]) -> None:
-    """One line for each library."""
+def print_rung(parts: dict[str, Any]) -> None:
+    """Print one line for each library."""
     for library, part in parts.items():
         times = [
             f"{name} {part[name]['median']:.4g} s"
@@ -219,13 +224,13 @@ def show(parts: dict[str, Any]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """A time in words."""
+    """Return a time in words."""
     return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     registry = import_module(REGISTRY).ESTIMATORS
-    parser = parser_of(__doc__, registry)
+    parser = options_of(__doc__, registry)
     options = parser.parse_args(argv)
     machine = describe_machine()
     gaps = complete(options, parser, registry, machine["cores"])
@@ -241,7 +246,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         "gaps": gaps,
     }
     if options.resume is not None:
-        results = take_over(record, options.resume, parser)
+        results = record.resume(options.resume, parser, ANY_VALUE, unfinished=True)
+        if results.get("complete"):
+            print(f"{record.path} is complete already")
+        results["gaps"] = [gap for gap in results["gaps"] if BUDGET not in gap]
     return run(record, results, options)
 
 
@@ -270,7 +278,7 @@ def run(record: Record, results: dict[str, Any], options: argparse.Namespace) ->
         text = markdown(content)
         replace_text(record.path.with_suffix(".md"), text)
         print(text)
-        drawing.draw(growth, content, record.path.with_suffix(".png"))
+        pictures.draw(picture, content, record.path.with_suffix(".png"))
     ours = [name for name in options.libraries if name.startswith(OURS)]
     failed = [name for ladder in ladders for name in ours if name in ladder.failed()]
     return 130 if interrupted else int(bool(failed))

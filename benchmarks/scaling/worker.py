@@ -2,7 +2,7 @@
 
 A library that is killed because memory runs out, crashes or hangs takes nothing with it but its
 process. The processes of a rung wait for their turn, so that runs of the libraries alternate as
-in the other programs; what one of them allocates does not count for the others.
+in the other programs; the memory of one does not count for the others.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.counterparts import GapError
-from ..common.peers import OURS, Settings, Task
+from ..common.peers import OURS, GapError, Settings, Task, silence
+from ..common.timing import seconds_of
+from ..programs.memory import best_meter, give_back
 from .plan import Point
 from .tables import Table
 
@@ -68,7 +69,7 @@ class Worker:
         theirs.close()
 
     def ask(self, turn: int) -> dict[str, Any]:
-        """Let it run; turn -1 is the warm-up.
+        """Run one turn; -1 is the warm-up.
 
         Raises
         ------
@@ -99,7 +100,7 @@ class Worker:
 
 
 def reason_of(exitcode: int | None) -> str:
-    """Why a process ended that should not have."""
+    """Return why a process ended unexpectedly."""
     if exitcode is None or exitcode >= 0:
         return f"its process ended with code {exitcode}"
     name = signal.Signals(-exitcode).name
@@ -108,7 +109,7 @@ def reason_of(exitcode: int | None) -> str:
 
 
 def serve(connection: Connection, job: Job) -> None:
-    """Answer turns until nobody asks any more. Runs in the process."""
+    """Answer turns until the connection is closed. Runs in the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the program, which ends us
     threading.Thread(target=_end_with_parent, daemon=True).start()
     measured = None
@@ -127,7 +128,7 @@ def serve(connection: Connection, job: Job) -> None:
 
 
 def _end_with_parent() -> None:
-    """A run whose program was killed must not go on beside the next program's."""
+    """End this process with the program, whose next run must not have it beside itself."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -155,9 +156,6 @@ class Measured:
     """A library, ready to run on its table."""
 
     def __init__(self, job: Job) -> None:
-        from ..common.peers import silence
-        from ..programs.memory import best_meter
-
         silence()
         self.job, self.library = job, job.find()
         self.settings = job.settings
@@ -182,8 +180,6 @@ class Measured:
 
     def turn(self, number: int) -> dict[str, Any]:
         """Every part once: seconds, and bytes of the fit."""
-        from ..programs.memory import give_back
-
         found: dict[str, Any] = {}
         give_back()
         model = self.library.build(self.job.task, self.settings)
@@ -208,8 +204,6 @@ class Measured:
         return found | {"stages": self._stages(len(self.y))}
 
     def _clock(self, call: Any) -> tuple[float, Any]:
-        from ..common.timing import seconds_of
-
         def whole() -> Any:
             result = call()
             if self.library.device == "cuda":
@@ -229,7 +223,6 @@ class Measured:
         ours = self.job.library.split(" ")[0] == OURS
         if not ours or self.job.estimator != "gradient_boosting" or self.job.task != "binary":
             return {}
-        from ..programs.memory import give_back
         from .stages import stage_seconds
 
         give_back()

@@ -240,8 +240,8 @@ def test_files_without_runs_are_refused(run):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ('{"benchmark": "fit", "res', "is damaged: it is no JSON"),
-        ("[1]", "is no result file: it holds a list"),
+        ('{"benchmark": "fit", "res', "is damaged: not valid JSON"),
+        ("[1]", "is not a result file: it holds a list"),
         (fit(1.0) | {"format": 2}, "has format 2, this program reads format 1"),
         (fit(1.0) | {"format": None}, "has format None"),
         (fit(1.0) | {"benchmark": "knit"}, "unknown program, 'knit'. Known are identity, fit,"),

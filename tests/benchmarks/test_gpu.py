@@ -9,9 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from benchmarks.gpu import gpu_check
+from benchmarks.gpu import gpu_check, processes
 from benchmarks.gpu import plan as gpu_plan
-from benchmarks.gpu import runner as gpu_runner
 from benchmarks.gpu.plan import PARTS, Case, Part, chosen
 from benchmarks.gpu.results import Results
 
@@ -85,13 +84,13 @@ def part(monkeypatch):
     cases = {name: Case(lambda bench: {}, 0.0) for name in "abc"}
     monkeypatch.setitem(PARTS, "test", Part("test", 30, cases))
     monkeypatch.setattr(Case, "limit", 0.4)
-    monkeypatch.setattr(gpu_runner, "GRACE", 0.4)
-    monkeypatch.setattr(gpu_runner, "LEAST", 0.5)
+    monkeypatch.setattr(processes, "GRACE", 0.4)
+    monkeypatch.setattr(processes, "LEAST", 0.5)
 
 
 def events_of(text, seconds=20.0, cases="abc"):
     told = []
-    gpu_runner.run_part(
+    processes.run_part(
         "test", list(cases), seconds, script(text), lambda case, event: told.append((case, event))
     )
     return dict(told), [case for case, _ in told]
@@ -126,7 +125,7 @@ class TestProcesses:
         assert found["a"]["event"] == found["c"]["event"] == "done"
         assert found["b"] == {"event": "failed", "error": "it hung: it was ended after 0 s"}
 
-    def test_a_lost_card_is_taken_up_anew(self):
+    def test_a_lost_card_gets_a_new_process(self):
         text = EACH.format(
             "if case == 'a':\n"
             "        tell(case, 'failed', error='illegal address')\n"
@@ -176,10 +175,10 @@ file.write('nt": "done", "result": {}, "seconds": 1}\\n'); file.flush()
     def test_the_environment_says_how_kernels_are_started(self, monkeypatch):
         monkeypatch.setenv("GPUENS_CUDA_GRAPHS", "1")
         monkeypatch.setenv("SOMETHING", "else")
-        assert gpu_runner.environment(PARTS["fit"], False)["GPUENS_CUDA_GRAPHS"] == "1"
-        stock = gpu_runner.environment(PARTS["launches, stock"], False)
+        assert processes.environment(PARTS["fit"], False)["GPUENS_CUDA_GRAPHS"] == "1"
+        stock = processes.environment(PARTS["launches, stock"], False)
         assert "GPUENS_CUDA_GRAPHS" not in stock and stock["SOMETHING"] == "else"
-        graphs = gpu_runner.environment(PARTS["launches, graphs"], True)
+        graphs = processes.environment(PARTS["launches, graphs"], True)
         assert graphs["GPUENS_CUDA_GRAPHS"] == graphs["NUMBA_ENABLE_CUDASIM"] == "1"
 
 
@@ -204,8 +203,8 @@ class TestWhole:
         assert status == 0 and list(results["parts"]) == ["kernels"]
         assert results["parts"]["kernels"]["seconds"] > 0
         out = capsys.readouterr().out
-        assert "| figure | asked, at most | measured | reached |" in out
-        assert "no picture: no case has two libraries" in out
+        assert "|  | goal, at most | measured | reached |" in out
+        assert ": no case has two libraries" in out
         assert out.endswith("gpu_check: passed (not all of it: --resume goes on)\n")
 
     def test_a_case_that_fails_fails_in_the_end(self, tmp_path, capsys):

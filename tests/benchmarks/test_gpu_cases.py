@@ -10,33 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.common import timing
-from benchmarks.gpu import (
-    card as gpu_card,
-)
-from benchmarks.gpu import (
-    contestants as gpu_contestants,
-)
-from benchmarks.gpu import (
-    fits as gpu_fits,
-)
-from benchmarks.gpu import (
-    forests as gpu_forests,
-)
-from benchmarks.gpu import (
-    identity as gpu_identity,
-)
-from benchmarks.gpu import (
-    predict as gpu_predict,
-)
-from benchmarks.gpu import (
-    small as gpu_small,
-)
-from benchmarks.gpu import (
-    suites as gpu_suites,
-)
-from benchmarks.gpu.bench import ON_CPU, OURS, XGBOOST, Bench
-from benchmarks.gpu.card import Card, Rehearsal
+from benchmarks.common import tables, timing
+from benchmarks.gpu import bench as gpu_bench
+from benchmarks.gpu import boosting, forests, identity, suites
+from benchmarks.gpu.bench import ON_CPU, OURS, XGBOOST, Bench, Card, Rehearsal
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
 
@@ -51,14 +28,12 @@ def bench(monkeypatch):
     made = Bench(HostAsCard(), repeats=1, threads=1, rehearsal=True)
     monkeypatch.setattr(made, "rows", lambda n: min(n, 400), raising=False)
     on_host = {"cuda": "cpu"}
-    ours = gpu_contestants.ours
+    ours = boosting.ours
 
     def there(task, device="cuda"):
         return ours(task, on_host.get(device, device))
 
-    for module in (gpu_contestants, gpu_fits, gpu_small):
-        monkeypatch.setattr(module, "ours", there)
-    monkeypatch.setattr(gpu_predict, "builders", lambda *args: gpu_contestants.builders(*args))
+    monkeypatch.setattr(boosting, "ours", there)
     return made
 
 
@@ -105,20 +80,20 @@ class TestContest:
 class TestCases:
     @needs_xgboost
     def test_training(self, bench):
-        row = gpu_fits.fit(bench, 100_000)
+        row = boosting.fit(bench, 100_000)
         assert (row["n_rows"], row["n_features"], row["n_trees"], row["depth"]) == (400, 6, 2, 3)
         assert row["table_bytes"] == 400 * (6 * 4 + 8)
         assert {OURS, XGBOOST} <= set(row["libraries"])
         assert all(0 < lib["quality"]["auc"] <= 1 for lib in row["libraries"].values())
         assert row["ms_a_tree"] == 500 * row["libraries"][OURS]["median"]
-        classes = gpu_fits.fit(bench, 100_000, n_classes=100, n_trees=10)
+        classes = boosting.fit(bench, 100_000, n_classes=100, n_trees=10)
         assert classes["n_classes"] == 5 and classes["libraries"][OURS]["quality"]["log_loss"] > 0
 
     @needs_xgboost
     def test_all_share_one_setting(self, bench):
-        settings = gpu_contestants.settings_of(Bench(Rehearsal(), threads=3), 100, 8)
-        ours = gpu_contestants.ours("binary")(settings).get_params()
-        peer = gpu_contestants.xgboost(bench, "binary")(settings).get_params()
+        settings = boosting.settings_of(Bench(Rehearsal(), threads=3), 100, 8)
+        ours = boosting.ours("binary")(settings).get_params()
+        peer = boosting.xgboost(bench, "binary")(settings).get_params()
         assert ours["max_depth"] == peer["max_depth"] == 8 and ours["max_leaf_nodes"] is None
         assert ours["n_estimators"] == peer["n_estimators"] == 100
         assert ours["max_bins"] == peer["max_bin"] == 255
@@ -128,23 +103,23 @@ class TestCases:
 
     def test_every_class_occurs_among_the_first_rows(self):
         X = np.random.default_rng(0).normal(size=(5000, 4)).astype(np.float32)
-        y = gpu_fits.many_classes(Bench(Rehearsal()), X, np.arange(5000) % 2, 100)
+        y = boosting.many_classes(Bench(Rehearsal()), X, np.arange(5000) % 2, 100)
         assert sorted(set(y[:4096])) == list(range(100)) and y.dtype == np.int64
 
     def test_memory_is_told_beside_what_was_asked(self, bench, monkeypatch):
         monkeypatch.setattr(bench.card, "peak_bytes", lambda call: call() and 2520, raising=False)
         monkeypatch.setattr(bench, "rows", lambda n: 30, raising=False)
-        row = gpu_fits.memory(bench, 11_000_000)
+        row = boosting.memory(bench, 11_000_000)
         assert row["asked_bytes"] == 30 * (3 * 6 + 40) and row["planned_bytes"] > 0
         assert row["ratio"] == 2520 / (30 * 58) and row["bytes_a_row"] == 84
 
     def test_card_and_cores(self, bench):
-        row = gpu_fits.cores(bench, 1000)
+        row = boosting.cores(bench, 1000)
         assert row["identical_to_cpu"] and set(row["libraries"]) == {OURS, ON_CPU}
 
     @needs_xgboost
     def test_prediction(self, bench, monkeypatch):
-        row = gpu_predict.predict(bench, 1000, n_trees=500)
+        row = boosting.predict(bench, 1000, n_trees=500)
         assert {OURS, XGBOOST} == set(row["libraries"]) and row["seconds_of_one_row"] > 0
         assert bench.gaps == {"nvForest": "ImportError: nvforest is not installed"}
         assert row["seconds_of_leaves"] > 0 and row["leaf_rows"] == 400
@@ -152,12 +127,12 @@ class TestCases:
     def test_models_are_trained_once_for_all_predictions(self, bench, monkeypatch):
         def built(bench, task):
             bench.gaps[XGBOOST] = "is not installed"
-            return {OURS: (gpu_contestants.ours(task), True)}
+            return {OURS: (boosting.ours(task), True)}
 
-        monkeypatch.setattr(gpu_predict, "builders", built)
-        first = gpu_predict.trained(bench, gpu_contestants.settings_of(bench, 2, 3))
+        monkeypatch.setattr(boosting, "builders", built)
+        first = boosting.trained(bench, boosting.settings_of(bench, 2, 3))
         again = Bench(bench.card, threads=1, rehearsal=True)
-        gpu_predict.predict(again, 300, n_trees=2, depth=3)
+        boosting.predict(again, 300, n_trees=2, depth=3)
         assert list(bench.card.kept.values()) == [(first, {XGBOOST: "is not installed"})]
         assert again.gaps == {XGBOOST: "is not installed", "nvForest": "needs XGBoost's model"}
 
@@ -168,8 +143,8 @@ class TestCases:
             return SimpleNamespace(predict_proba=lambda rows: rows.shape)
 
         monkeypatch.setitem(sys.modules, "nvforest", SimpleNamespace(load_model=load_model))
-        monkeypatch.setattr(gpu_predict, "find_spec", lambda name: name)
-        row = gpu_predict.predict(bench, 1000)
+        monkeypatch.setattr(boosting, "find_spec", lambda name: name)
+        row = boosting.predict(bench, 1000)
         assert "ratio" in row["libraries"]["nvForest"] and not bench.gaps
 
     @pytest.fixture
@@ -184,70 +159,70 @@ class TestCases:
 
             predict_proba = predict
 
-        monkeypatch.setattr(gpu_forests, "find_spec", lambda name: name)
-        monkeypatch.setattr(gpu_forests.scaling_libraries, "cuml_forest", lambda *_: Forest())
+        monkeypatch.setattr(forests, "find_spec", lambda name: name)
+        monkeypatch.setattr(forests.scaling_libraries, "cuml_forest", lambda *_: Forest())
 
     @pytest.mark.usefixtures("cuml")
     def test_forests(self, bench, monkeypatch):
-        forest = gpu_forests.RandomForestClassifier
+        forest = forests.RandomForestClassifier
         monkeypatch.setattr(
-            gpu_forests, "RandomForestClassifier",
+            forests, "RandomForestClassifier",
             lambda n, **settings: forest(n, **{**settings, "device": "cpu"}),
         )  # fmt: skip
-        row = gpu_forests.forest(bench, 1000, 100, 30, with_cpu=True)
+        row = forests.forest(bench, 1000, 100, 30, with_cpu=True)
         assert set(row["libraries"]) == {OURS, "cuML", ON_CPU} and row["identical_to_cpu"]
         assert row["depth"] == 3 and 0 <= row["libraries"]["cuML"]["accuracy"] <= 1
 
     @needs_xgboost
     def test_many_fits_are_those_of_single_ones(self, bench):
-        row = gpu_small.many_fits(bench, 200)
+        row = boosting.many_fits(bench, 200)
         assert row["same_as_alone"] and row["n_fits"] == 4
-        assert {OURS, gpu_small.ONE_BY_ONE, XGBOOST} == set(row["libraries"])
+        assert {OURS, boosting.ONE_BY_ONE, XGBOOST} == set(row["libraries"])
 
     def test_launches_need_their_environment(self, bench, monkeypatch):
         with pytest.raises(RuntimeError, match="direct needs GPUENS_CUDA_LAUNCHER=direct"):
-            gpu_small.launches(bench, "direct", 100)
+            boosting.launches(bench, "direct", 100)
         times = iter([1.0, 5.0])
         monkeypatch.setattr(bench.card, "seconds", lambda call: call() and next(times))
-        row = gpu_small.launches(bench, "stock", 100)
+        row = boosting.launches(bench, "stock", 100)
         assert row["ms_a_tree"] == 2000  # two trees more take four seconds more
 
     def test_models_are_compared(self, bench, monkeypatch):
-        built = gpu_identity.built
-        monkeypatch.setattr(gpu_identity, "built", lambda b, model, device: built(b, model, "cpu"))
+        built = identity.built
+        monkeypatch.setattr(identity, "built", lambda b, model, device: built(b, model, "cpu"))
         for name in ("boosting, weights, missing", "forest", "stagewise", "three learners"):
-            row = gpu_identity.compare(bench, name)
+            row = identity.compare(bench, name)
             assert row["same_model"] and row["same_predictions"], name
         another = itertools.count()
         monkeypatch.setattr(
-            gpu_identity, "built",
+            identity, "built",
             lambda b, model, device: built(b, model, "cpu").set_params(max_depth=1 + next(another)),
         )  # fmt: skip
-        row = gpu_identity.compare(bench, "tree")
+        row = identity.compare(bench, "tree")
         assert not row["same_model"] and not row["same_predictions"]
 
     def test_generated_tables_stand_in_for_real_ones(self, monkeypatch, tmp_path):
-        monkeypatch.setattr(gpu_identity.counterparts, "DATA", tmp_path)
+        monkeypatch.setattr(tables, "DATA", tmp_path)
         for table, classes in (("adult", 2), ("letter", 7), ("california_housing", None)):
-            X, y, source = gpu_identity.table_of(table, 3000)
+            X, y, source = identity.table_of(table, 3000)
             assert source == "generated" and X.dtype == np.float32 and len(y) == 3000
             assert y.min() > 0 if classes is None else sorted(set(y)) == list(range(classes))
 
 
 class TestSuites:
     def outcome(self, monkeypatch, status, output):
-        monkeypatch.setattr(gpu_suites, "run", lambda command, seconds: (status, output))
+        monkeypatch.setattr(suites, "run", lambda command, seconds: (status, output))
 
     def test_failing_tests_are_named(self, bench, monkeypatch, capsys):
         failing = "FAILED tests/gpu/test_gpu.py::test_a - assert 1 == 2"
         self.outcome(monkeypatch, 1, f"..F\n{failing}\n1 failed, 52 passed, 7 skipped in 3.1s\n")
-        found = gpu_suites.tests(bench)
+        found = suites.tests(bench)
         assert found["counts"] == {"failed": 1, "passed": 52, "skipped": 7}
         assert found["failures"] == [failing] and found["failed"].startswith("1 tests failed")
 
     def test_tests_that_were_cut_off_do_not_fail(self, bench, monkeypatch, capsys):
         self.outcome(monkeypatch, None, "....\n4 passed in 3.1s\n")
-        found = gpu_suites.tests(bench)
+        found = suites.tests(bench)
         assert found["cut_off"] and "failed" not in found and not found["passed"]
 
     @pytest.mark.parametrize(
@@ -257,19 +232,19 @@ class TestSuites:
         self.outcome(
             monkeypatch, 0, f"ss\nSKIPPED [2] tests/gpu/a.py:3: {reason}\n2 skipped in 1s\n"
         )
-        found = gpu_suites.tests(Bench(Rehearsal()))
+        found = suites.tests(Bench(Rehearsal()))
         assert found["failed"].startswith("tests did not find the card: SKIPPED [2]")
 
     @pytest.mark.parametrize("status, failed", [(0, False), (9, True), (1, True), (None, False)])
     def test_the_sanitizer(self, monkeypatch, status, failed):
-        monkeypatch.setattr(gpu_suites.shutil, "which", lambda name: f"/bin/{name}")
+        monkeypatch.setattr(suites.shutil, "which", lambda name: f"/bin/{name}")
         self.outcome(monkeypatch, status, "text\n========= ERROR SUMMARY: 3 errors\n")
-        found = gpu_suites.sanitize(Bench(Rehearsal()), "racecheck")
+        found = suites.sanitize(Bench(Rehearsal()), "racecheck")
         assert ("failed" in found) == failed and found["errors"] == (status == 9)
         assert found["report"] == ["========= ERROR SUMMARY: 3 errors"]
 
     def test_a_program_is_ended_at_its_time(self):
-        status, output = gpu_suites.run(
+        status, output = suites.run(
             [sys.executable, "-S", "-uc", "import time; print('begun'); time.sleep(60)"], 1.0
         )
         assert status is None and output.startswith("begun")
@@ -287,7 +262,7 @@ class TestSuites:
 
         by_part, entries = [], 0
         for part in range(3):
-            gpu_suites.compile_part(part, 3)
+            suites.compile_part(part, 3)
             by_part.append({of(entry) for entry in done})
             entries += len(done)
             done.clear()
@@ -316,10 +291,10 @@ def test_a_card_by_cupy():
     seen = []
 
     def make(n, *, device):
-        seen.append((n, device, gpu_card.datasets_tables.BLOCK))
+        seen.append((n, device, gpu_bench.datasets_tables.BLOCK))
 
-    before = gpu_card.datasets_tables.BLOCK
+    before = gpu_bench.datasets_tables.BLOCK
     card.table(make, 5)
     assert (
-        seen == [(5, "cuda", gpu_card.CELLS_AT_ONCE)] and gpu_card.datasets_tables.BLOCK == before
+        seen == [(5, "cuda", gpu_bench.CELLS_AT_ONCE)] and gpu_bench.datasets_tables.BLOCK == before
     )

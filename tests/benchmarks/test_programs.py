@@ -1,4 +1,4 @@
-"""The programs under ``benchmarks/`` run, and what they write can be read."""
+"""The programs of ``benchmarks/programs`` run, and their results hold what was measured."""
 
 from __future__ import annotations
 
@@ -9,223 +9,385 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
+from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks import __main__
-from benchmarks.common import peers, timing
-from benchmarks.common.counterparts import GapError
-from benchmarks.programs import fit, identity, memory, predict, startup, startup_forests
-from benchmarks.report import figures, report
+from benchmarks.common import goals, peers
+from benchmarks.common.peers import BOTH, GapError, present
+from benchmarks.programs import (
+    adaboost,
+    categories,
+    fit,
+    forests,
+    identity,
+    inspection,
+    losses,
+    memory,
+    predict,
+    published,
+    stacking,
+    startup,
+)
 from gpuens.datasets import make_higgs_like
 
-PEERS = ["LightGBM", "LightGBM quantised", "XGBoost", "HistGB", "CatBoost"]
+TINY = "--rows 500 --trees 2 --repeats 1 --threads 1".split()
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Run a program with a folder of its own; returns the JSON file that it wrote."""
-
-    def run(program, *options):
-        assert program.main(["--output", str(tmp_path), *map(str, options)]) == 0
-        (path,) = tmp_path.glob("*.json")
-        return json.loads(path.read_text())
-
-    return run
-
-
-def present(libraries):
-    return [name for name in libraries if find_spec(peers._BUILD[name][0])]
-
-
-@pytest.fixture
-def without_others(monkeypatch):
-    """Pretend that only gpuens and scikit-learn are installed, to save time."""
-    monkeypatch.setattr(peers, "installed", lambda names: [n for n in names if n in (
-        peers.OURS, "HistGB")])  # fmt: skip
+class TestFit:
+    def test_every_library_has_its_runs_and_its_quality(self, run, tmp_path):
+        options = "--rows 600 --trees 2 --repeats 2 --threads 1 --only 1m covtype"
+        record = run(fit, *options.split())
+        assert record["settings"]["threads"] == 1
+        assert {"cpu", "cores", "ram_gib", "gpus"} <= record["machine"].keys()
+        assert {"python", "numpy", "scikit-learn"} <= record["versions"].keys()
+        workload = record["results"]["1m"]
+        assert workload["title"] == "600 × 28, 2 classes"
+        assert list(workload["libraries"]) == ["gpuens", *filter(present, fit.ALL)]
+        for row in workload["libraries"].values():
+            assert len(row["seconds"]) == 2 and 0.4 < row["quality"]["auc"] < 1
+        if find_spec("matplotlib"):
+            assert len(list(tmp_path.glob("results/fit-*.png"))) == 1
 
 
-def test_fit(run, tmp_path):
-    options = "--rows 600 --trees 2 --repeats 2 --threads 1 --only 1m covtype"
-    record = run(fit, *options.split())
-    assert record["settings"]["threads"] == 1
-    assert {"cpu", "cores", "ram_gib", "gpus"} <= record["machine"].keys()
-    assert {"python", "numpy", "scikit-learn"} <= record["versions"].keys()
-    workload = record["results"]["1m"]
-    assert workload["title"] == "600 × 28, 2 classes"
-    assert list(workload["libraries"]) == ["gpuens", *present(fit.ALL)]
-    for row in workload["libraries"].values():
-        assert len(row["seconds"]) == 2
-        assert 0.4 < row["quality"]["auc"] < 1
-    if find_spec("matplotlib"):
-        assert len(list(tmp_path.glob("fit-*.png"))) == 1
+class TestPredict:
+    def test_a_table_and_a_row(self, run, only_libraries):
+        only_libraries("gpuens", "HistGB")
+        record = run(predict, *TINY, "--batches", 1)
+        for part in ("table", "row"):
+            assert list(record["results"][part]["libraries"]) == ["gpuens", "HistGB"]
+        assert record["results"]["row"]["n_trees"] == 8
+
+    @pytest.mark.parametrize("library", ["XGBoost", "LightGBM"])
+    def test_beside(self, run, only_libraries, library):
+        if not present(library):
+            pytest.skip(f"{library} is not installed")
+        only_libraries("gpuens", library)
+        record = run(predict, *TINY, "--batches", 1)
+        names = list(record["results"]["row"]["libraries"])
+        assert names[:2] == ["gpuens", library]
+        assert ("XGBoost inplace_predict" in names) == (library == "XGBoost")
 
 
-def test_predict(run, without_others):
-    record = run(predict, *"--rows 500 --trees 2 --repeats 1 --batches 1 --threads 1".split())
-    for part in ("table", "row"):
-        assert list(record["results"][part]["libraries"]) == ["gpuens", "HistGB"]
-    assert record["results"]["row"]["n_trees"] == 8
+class TestStartup:
+    @pytest.mark.slow
+    def test_processes_that_train_and_that_serve(self, run, only_libraries):
+        only_libraries("gpuens", "HistGB")
+        results = run(startup, *TINY, "--warm-only")["results"]
+        assert list(results["medians"]) == ["gpuens, warm cache", "HistGB"]
+        ours = results["medians"]["gpuens, warm cache"]
+        assert ours["import + first fit"] == ours["import"] + ours["first fit"]
+        loaded = results["loaded"]["medians"]
+        assert list(loaded) == ["gpuens, warm cache", "scikit-learn"]
+        for seconds in loaded.values():
+            parts = sum(seconds[part] for part in ("import", "load", "first predict"))
+            assert seconds["import to first predict"] == pytest.approx(parts)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("library", ["LightGBM", "XGBoost", "scikit-learn", "gpuens"])
+    def test_a_forest_from_a_file_has_learned(self, tmp_path, monkeypatch, capsys, library):
+        """The program of a process that serves, run in this one."""
+        if library != "scikit-learn" and not present(library):
+            pytest.skip(f"{library} is not installed")
+        X, y = make_higgs_like(400, 20)
+        path = startup.save_forest(library, X, y, tmp_path, trees=9, threads=1)
+        np.savez(tmp_path / "table.npz", X=X)
+        monkeypatch.setattr("sys.argv", ["", str(tmp_path / "table.npz"), str(path), "1"])
+        names = {}
+        exec(startup.serving_code(library), names)
+        seconds = json.loads(capsys.readouterr().out)
+        assert seconds.keys() == {"import", "load", "first predict", "first table"}
+        model = names["model"]
+        p = model.predict(X) if library == "LightGBM" else model.predict_proba(X)[:, 1]
+        assert roc_auc_score(y, p) > 0.75
+
+    def test_a_process_that_fails_is_a_gap(self):
+        with pytest.raises(GapError, match="ended with 1: ValueError: no such thing"):
+            startup.run_new_process("raise ValueError('no such thing')", None)
 
 
-@pytest.mark.parametrize("library", ["XGBoost", "LightGBM"])
-def test_predict_beside(run, monkeypatch, library):
-    if library not in present(PEERS):
-        pytest.skip(f"{library} is not installed")
-    monkeypatch.setattr(peers, "installed", lambda names: [peers.OURS, library])
-    record = run(predict, *"--rows 500 --trees 2 --repeats 1 --batches 1 --threads 1".split())
-    names = list(record["results"]["row"]["libraries"])
-    assert names[:2] == ["gpuens", library]
-    assert ("XGBoost inplace_predict" in names) == (library == "XGBoost")
+class TestMemory:
+    @pytest.mark.slow
+    def test_peaks_are_relative_to_the_input(self, run, only_libraries):
+        only_libraries("gpuens")
+        ours = run(memory, *TINY)["results"]["gpuens"]
+        assert ours["runs"][0]["input_bytes"] == 500 * 28 * 4
+        assert ours["relative"] == ours["runs"][0]["bytes"] / (500 * 28 * 4)
+
+    def test_both_meters_see_an_allocation(self):
+        meters = [memory.best_meter()]
+        if find_spec("psutil"):
+            meters.append(memory.Sampler())
+        for meter in meters:
+            memory.give_back()  # or the block would take the place of what other tests have freed
+            before = meter.start()
+            block = np.ones(30_000_000, np.uint8)
+            assert meter.peak() - before > 20_000_000, meter.method
+            del block
+
+
+class TestIdentity:
+    OPTIONS = "--rows 500 --trees 2 --small-rows 100 --only binary sampled --no-simulator".split()
+
+    def test_models_are_identical(self, run):
+        results = run(identity, *self.OPTIONS)["results"]
+        assert results["identical"]
+        assert set(results["equal"]) == {"threads", "reference", "histogram over blocks"}
+
+    def test_models_that_differ_fail(self, run, monkeypatch):
+        numbers = iter(range(100))
+        monkeypatch.setattr(identity, "fingerprint", lambda *a, **k: str(next(numbers)))
+        assert not run(identity, *self.OPTIONS, code=1)["results"]["identical"]
+
+    def test_a_simulator_that_fails_is_a_difference(self, monkeypatch):
+        monkeypatch.setattr(identity.sys, "executable", "false")
+        options = argparse.Namespace(simulated_rows=10)
+        found = identity.by_simulator(["binary"], options)["binary"]
+        assert found["simulator"] == "failed: no output" != found["cpu"]
+
+
+class TestForests:
+    SMALL = "--rows 300 --trees 10 --splits 2 --predict-rows 400 --repeats 2 --threads 1".split()
+
+    @pytest.fixture
+    def tables(self, write_table):
+        noise = np.random.default_rng(0).random(240) < 0.1
+        y = np.where(noise, write_table.y, write_table.X[:, 0] > 0)
+        for name in ("covtype_first20k", "spambase", "glass", "letter"):
+            write_table(name, y=y.astype("U1"))
+        return write_table.folder
+
+    @pytest.mark.slow
+    def test_all_parts(self, run, tables):
+        record = run(forests, "--data", tables, *self.SMALL)
+        results = record["results"]
+        assert list(results) == [*forests.WORK, "identity"]
+        for name in forests.WORK:
+            libraries = results[name]["libraries"]
+            assert list(libraries) == list(BOTH)
+            assert all(len(row["seconds"]) == 2 for row in libraries.values())
+        assert results["depth_14"]["title"] == "300 × 28, 2 classes"
+        assert results["depth_14"]["n_trees"] == 4
+        assert results["predict"]["title"] == "400 × 28, 2 classes"
+        for name, key in (("depth_14", "auc"), ("to_purity", "accuracy")):
+            assert all(0.4 < r["quality"][key] < 1 for r in results[name]["libraries"].values())
+        same = results["single_tree"]["same"]
+        assert same["nodes"] == same["equal"] + same["ties"] + same["close"] + same["below"]
+        assert all(results["identity"]["equal"].values())
+        assert list(forests.goals(record))
+
+    @pytest.mark.slow
+    def test_one_seed_a_round(self):
+        X, y = make_higgs_like(200, 4)
+        options = argparse.Namespace(repeats=2, threads=1, budget=float("inf"))
+        _, models = forests.time_fits("RandomForestClassifier", X, y, options, n_estimators=3)
+        for fitted in models.values():
+            assert [model.random_state for model in fitted] == [0, 1]
+
+    def test_a_missing_table_is_a_named_gap(self, run, tmp_path, monkeypatch, capsys):
+        monkeypatch.setattr(forests, "fingerprint", lambda *args: "the same")
+        options = [*self.SMALL, "--only", "to_purity", "identity"]
+        results = run(forests, "--data", tmp_path, *options)["results"]
+        missing = f"covtype_first20k.npz is not in {tmp_path}"
+        assert results["to_purity"] == {"gaps": [missing]}
+        assert f"skipped: {missing}" in capsys.readouterr().out
+
+    def test_a_missing_class_is_a_named_gap(self, monkeypatch):
+        monkeypatch.setitem(peers.MODULES, "gpuens", ("gpuens.datasets", "gpuens.nothing"))
+        options = argparse.Namespace(rows=300, trees=10, threads=1)
+        with pytest.raises(GapError, match="gpuens has no RandomForestClassifier"):
+            forests.depth_14(options)
+        gaps = forests.identity(options)["gaps"]
+        assert gaps == [f"gpuens has no {name}" for name in forests.IDENTITY]
+
+    def test_different_fingerprints_fail(self, run, monkeypatch):
+        numbers = iter(range(100))
+        monkeypatch.setattr(forests, "fingerprint", lambda *args: str(next(numbers)))
+        record = run(forests, *self.SMALL, "--only", "identity", code=1)
+        (goal,) = forests.goals(record)
+        assert goal.measured == len(forests.IDENTITY) and not goal.reached
+
+    @pytest.mark.slow
+    def test_published(self, run, tables, capsys):
+        options = "--seeds 1 --repeats 2 --trees 40 --threads 1 --tables glass sonar".split()
+        record = run(published, "--data", tables, *options)
+        out = capsys.readouterr().out
+        assert "skipped: sonar.npz" in out and "skipped: satimage.npz" in out
+        results = record["results"]
+        assert list(results["spambase"]) == ["random forest", "bagging", "pruned tree"]
+        assert all(0 <= np.mean(r["errors"]["gpuens"]) < 40 for r in results["spambase"].values())
+        glass = results["protocol"]["glass"]
+        assert list(glass) == ["selection", "single"]
+        assert list(glass["single"]["errors"]) == list(BOTH)
+        assert len(glass["single"]["errors"]["gpuens"]) == 2
+        assert set(results["out_of_bag"]["letter"]) == {"out of bag", "test"}
+        named = [goal.what for goal in published.goals(record)]
+        assert len(named) == 5 and not any("sonar" in what or "satimage" in what for what in named)
+
+    def test_pruning_takes_the_smallest_of_equally_good_trees(self, monkeypatch):
+        """Noise on top of one split: every alpha keeps that split, large ones nothing else."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(400, 3)).astype(np.float32)
+        y = np.where(rng.random(400) < 0.1, 0, X[:, 0] > 0).astype(int)
+        model = published.pruned_tree("scikit-learn", X, y, 0, 1)
+        full = DecisionTreeClassifier(random_state=0).fit(X, y)
+        assert model.get_n_leaves() < full.get_n_leaves() / 4
+        monkeypatch.setattr(published, "cross_val_score", lambda *args, **settings: np.zeros(10))
+        assert published.pruned_tree("scikit-learn", X, y, 0, 1).get_n_leaves() == 1
+
+
+class TestAdaBoost:
+    SMALL = "--rows 400 --rounds 6 --scale 2 --draws 2 --repeats 2 --threads 1".split()
+
+    @pytest.mark.slow
+    def test_with_and_without_the_real_table(self, run, write_table, capsys):
+        folder = write_table("spambase", y=write_table.y.astype("U1"))
+        results = run(adaboost, "--data", folder, *self.SMALL)["results"]
+        assert list(results) == ["stumps", "spambase", "chi_squared", "identity"]
+        stumps = results["stumps"]
+        assert stumps["rounds_done"] == {"gpuens": 6, "scikit-learn": 3}
+        assert all(len(row["seconds"]) == 2 for row in stumps["libraries"].values())
+        assert stumps["libraries"]["scikit-learn"]["ratio"] > 0
+        errors = results["spambase"]["errors"]["stumps"]
+        assert errors["gpuens, exact thresholds"] == errors["scikit-learn"]
+        means = results["chi_squared"]["means"]
+        assert means["gpuens, exact thresholds"] == means["scikit-learn"]
+        assert all(results["identity"]["equal"].values())
+        options = ["--only", "spambase", "identity"]
+        results = run(adaboost, "--data", "none", *self.SMALL, *options)["results"]
+        assert results["spambase"]["gaps"] == ["spambase.npz is not in none"]
+        assert "skipped: spambase.npz" in capsys.readouterr().out
+
+    def test_half_of_the_rows_are_of_class_1(self):
+        X, y = adaboost.chi_squared_table(20_000, 0)
+        assert X.shape == (20_000, 10) and abs(y.mean() - 0.5) < 0.02
+
+
+def test_categories(run, write_table, only_libraries, capsys):
+    only_libraries()
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, 9, 400), rng.normal(size=400)], axis=1).astype(np.float32)
+    y = ((X[:, 0] % 2 == 0) ^ (rng.random(400) < 0.1)).astype(np.int32)
+    folder = write_table("adult", X=X, y=y, is_categorical=np.array([True, False]))
+    options = "--seeds 2 --trees 20 --rows 300 --threads 1".split()
+    results = run(categories, "--data", folder, *options)["results"]
+    assert set(results["losses"]["adult"]) == {"gpuens", "numbers", "HistGB"}
+    assert all(len(found) == 2 for found in results["losses"]["adult"].values())
+    assert results["ratios"]["adult"]["HistGB"] < 1.2
+    assert results["gaps"] == [f"airlines_allyears2k.npz is not in {folder}"]
 
 
 @pytest.mark.slow
-def test_startup(run, without_others):
-    record = run(startup, *"--repeats 1 --threads 1 --rows 300 --trees 2 --warm-only".split())
-    medians = record["results"]["medians"]
-    assert list(medians) == ["gpuens, warm cache", "HistGB"]
-    ours = medians["gpuens, warm cache"]
-    assert ours["import + first fit"] == ours["import"] + ours["first fit"]
-    loaded = record["results"]["loaded"]["medians"]
-    assert list(loaded) == ["gpuens, warm cache", "scikit-learn"]
-    parts = ("import", "load", "first predict")
-    for seconds in loaded.values():
-        assert seconds["import to first predict"] == pytest.approx(sum(seconds[p] for p in parts))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["LightGBM", "XGBoost", "scikit-learn", "gpuens"])
-def test_a_forest_from_a_file_knows_what_it_learned(tmp_path, monkeypatch, capsys, library):
-    """The program of a process that serves, run in this one."""
-    if library in PEERS and library not in present(PEERS):
-        pytest.skip(f"{library} is not installed")
-    X, y = make_higgs_like(400, 20)
-    path = startup_forests.save(library, X, y, tmp_path, argparse.Namespace(trees=9, threads=1))
-    np.savez(tmp_path / "table.npz", X=X)
-    monkeypatch.setattr("sys.argv", ["", str(tmp_path / "table.npz"), str(path), "1"])
-    names = {}
-    exec(startup_forests.code(library), names)
-    seconds = json.loads(capsys.readouterr().out)
-    assert seconds.keys() == {"import", "load", "first predict", "first table"}
-    model = names["model"]
-    p = model.predict(X) if library == "LightGBM" else model.predict_proba(X)[:, 1]
-    assert roc_auc_score(y, p) > 0.75
-
-
-def test_a_process_that_fails_is_a_gap():
-    with pytest.raises(GapError, match="ended with 1: ValueError: no such thing"):
-        startup.run_new_process("raise ValueError('no such thing')", None)
-
-
-@pytest.mark.slow
-def test_memory(run, monkeypatch):
-    monkeypatch.setattr(peers, "installed", lambda names: [peers.OURS])
-    record = run(memory, *"--repeats 1 --threads 1 --rows 2000 --trees 2".split())
-    ours = record["results"]["gpuens"]
-    assert ours["runs"][0]["input_bytes"] == 2000 * 28 * 4
-    assert ours["relative"] == ours["runs"][0]["bytes"] / (2000 * 28 * 4)
-
-
-def test_both_memory_meters_see_an_allocation():
-    meters = [memory.best_meter()]
-    if find_spec("psutil"):
-        meters.append(memory.Sampler())
-    for meter in meters:
-        memory.give_back()  # or the block would take the place of what other tests have freed
-        before = meter.start()
-        block = np.ones(30_000_000, np.uint8)
-        assert meter.peak() - before > 20_000_000, meter.method
-        del block
-
-
-def test_identity(run):
-    options = "--rows 500 --trees 2 --small-rows 100 --only binary sampled --no-simulator"
-    record = run(identity, *options.split())
-    assert record["results"]["identical"]
-    assert set(record["results"]["equal"]) == {"threads", "reference", "histogram over blocks"}
-
-
-def test_identity_fails_when_models_differ(tmp_path, monkeypatch):
-    numbers = iter(range(100))
-    monkeypatch.setattr(identity, "fingerprint", lambda *a, **k: str(next(numbers)))
-    options = ["--output", str(tmp_path), "--rows", "300", "--no-simulator"]
-    assert identity.main(options) == 1
-
-
-def test_runs_take_turns():
-    order = []
-    actions = {name: (lambda name=name: order.append(name)) for name in "abc"}
-    seconds, _ = timing.interleaved(actions, 3, threads=1)
-    assert "".join(order) == "abcbcacab"
-    assert [len(runs) for runs in seconds.values()] == [3, 3, 3]
-
-
-def test_a_budget_ends_the_rounds():
-    seconds, _ = timing.interleaved({"a": dict, "b": dict}, 5, threads=1, budget=-1)
-    assert [len(runs) for runs in seconds.values()] == [1, 1]
-
-
-def test_ratios_are_of_medians():
-    table = timing.compare({"gpuens": [1.0, 2.0, 9.0], "peer": [4.0, 8.0, 6.0]}, "gpuens")
-    assert table["peer"]["ratio"] == 2.0 / 6.0
-    assert table["peer"]["ratio_range"] == [0.25, 1.5]
-
-
-@pytest.fixture
-def results(tmp_path):
-    """A folder with results of two days."""
-    machine = {"cpu": "A processor", "cores": 2, "ram_gib": 23.4, "gpus": []}
-    for day, ours in (("2026-01-01", 9.0), ("2026-01-02", 1.0)):
-        row = {"seconds": [1], "median": ours}
-        peer = {"seconds": [2], "median": 3.0, "ratio": ours / 3.0, "ratio_range": [0, 1]}
-        workload = {"title": "1M × 28, 2 classes", "libraries": {"gpuens": row, "LightGBM": peer}}
-        record = {
-            "benchmark": "fit", "date": f"{day}T00:00:00+00:00", "machine": machine,
-            "versions": {"gpuens": "1.0", "python": "3.12", "lightgbm": "4.7"},
-            "settings": {}, "results": {"1m": workload},
-        }  # fmt: skip
-        (tmp_path / f"fit-a-processor-{day}.json").write_text(json.dumps(record))
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# Title\n\n{report.START}\nold\n{report.END}\n\nThe end.\n")
-    return tmp_path
-
-
-def test_report_is_reproducible_and_takes_the_newest(results):
-    readme = results / "README.md"
-    options = ["--output", str(results), "--readme", str(readme)]
-    assert report.main(options) == 0
-    first = readme.read_text()
-    assert "| 1M × 28, 2 classes | 1.00 s | 3.00 s |" in first
-    assert "| train 1M × 28, 2 classes ÷ LightGBM | 0.5 | 0.333 | yes |" in first
-    assert "A processor, 2 cores, 23 GiB" in first
-    assert first.startswith("# Title\n") and first.endswith("\nThe end.\n")
-    assert "old" not in first
-    picture = results / "docs" / "images" / "fit.png"
-    drawn = picture.read_bytes() if find_spec("matplotlib") else b""
-    assert report.main(options) == 0
-    assert readme.read_text() == first
-    if drawn:
-        assert picture.read_bytes() == drawn
-
-
-def test_report_needs_its_markers(results):
-    (results / "README.md").write_text("nothing here")
-    with pytest.raises(SystemExit, match="must hold <!-- results --> once"):
-        report.main(["--output", str(results), "--readme", str(results / "README.md")])
-
-
-def test_report_names_a_figure_that_is_not_reached():
-    assert not figures.Figure("a", 1.0, 1.01).reached
-    assert figures.Figure("a", 1.0, 1.0).reached
-
-
-def test_the_command_lists_every_program(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        __main__.main(["--help"])
+def test_inspection(run, capsys):
+    options = "--trees 3 --depth 4 --points 6 --points-of-two 3 --models 5 --repeats 2 --threads 1"
+    record = run(inspection, "--rows", 300, *options.split())
+    dependence = record["results"]["partial_dependence"]
+    assert dependence["n_rows"] == 300 and dependence["n_trees"] == 3
+    for name, points in zip(inspection.GRIDS, (6, 9), strict=True):
+        assert dependence[name]["points"] == points
+        libraries = dependence[name]["libraries"]
+        assert list(libraries) == ["gpuens", inspection.BRUTE, inspection.RECURSION]
+        assert all(len(row["seconds"]) == 2 for row in libraries.values())
+    diversity = record["results"]["diversity"]
+    assert diversity["n_models"] == 5 and len(diversity["seconds"]) == 2
+    assert [goal.at_most for goal in inspection.goals(record)] == [0.05, 0.05, 2.0]
     out = capsys.readouterr().out
-    assert all(name in out for name in __main__.PROGRAMS)
+    assert "| partial dependence, 3 trees | gpuens | scikit-learn, brute force |" in out
 
 
-@pytest.mark.parametrize("name", __main__.PROGRAMS)
-def test_every_program_has_help(name, capsys):
-    with pytest.raises(SystemExit, match="0"):
-        __main__.main([name, "--help"])
-    assert f"usage: python -m benchmarks {name}" in capsys.readouterr().out
+class TestLosses:
+    @pytest.fixture
+    def tables(self, write_table):
+        rng = np.random.default_rng(0)
+        write_table("california_housing", y=np.exp(write_table.X[:, 0]))
+        write_table("spambase", y=write_table.X[:, 0] > 0)
+        exposure = rng.random(240) + 0.1
+        return write_table("datacar", y=rng.poisson(1.0, 240), exposure=exposure)
+
+    OPTIONS = "--splits 1 --rounds 3".split()
+
+    def test_all_parts(self, run, tables, only_libraries, capsys):
+        only_libraries("gpuens", "HistGB")
+        results = run(losses, "--data", tables, *self.OPTIONS)["results"]
+        assert 0 < results["huber"]["mean"] < results["huber"]["constant"]
+        assert 0 <= results["spambase"]["mean"] < 50
+        assert results["exposure"] == {"gaps": ["LightGBM is not installed"]}
+        for name, part in results["same_settings"].items():
+            peer = {"HistGB"} - ({"HistGB"} if name.startswith("tweedie") else set())
+            assert part["ratios"].keys() == peer
+            assert all(0.9 < ratio < 1.1 for ratio in part["ratios"].values())
+        assert "| 0.313 |" in capsys.readouterr().out  # the goal
+
+    def test_beside_lightgbm(self, run, tables):
+        pytest.importorskip("lightgbm")
+        part = run(losses, "--data", tables, *self.OPTIONS, "--only", "exposure")["results"]
+        ratios = part["exposure"]["ratios"]
+        assert ratios.keys() == {"max_delta_step=0.7", "max_delta_step=1e-09"}
+        assert 0.9 < part["exposure"]["worst"] < 1.1
+
+    def test_without_any_table_nothing_is_written(self, tmp_path, capsys):
+        options = ["--data", str(tmp_path), "--output", str(tmp_path), "--only", "huber"]
+        assert losses.main(options) == 0 and not list(tmp_path.iterdir())
+        out = capsys.readouterr().out
+        assert f"skipped: california_housing.npz is not in {tmp_path}" in out
+        assert "nothing was measured" in out
+
+
+class TestStacking:
+    @pytest.mark.slow
+    def test_members_and_combinations(self, run, write_table, capsys):
+        X = write_table.X
+        X[:, 4] = np.arange(240) % 3
+        X[::9, 0] = np.nan
+        labels, categorical = np.array(["a", "b"])[write_table.y], np.arange(5) == 4
+        folder = write_table("adult", y=labels, is_categorical=categorical)
+        results = run(stacking, "--data", folder, "--trees", 5, "--splits", 2)["results"]
+        part = results["adult"]
+        members = ["forest", "boosting", "logistic regression"]
+        assert part["members"] == members and part["best"] in members
+        assert set(part["losses"]) == {*members, *part["seconds"]}
+        assert all(len(found) == 2 for found in part["losses"].values())
+        means = {what: np.mean(found) for what, found in part["losses"].items()}
+        assert means[part["best"]] == min(means[member] for member in members)
+        for what, ratio in part["ratios"].items():
+            assert ratio == pytest.approx(means[what] / means[part["best"]])
+        assert np.allclose(np.sum(part["weights"]["vote, optimal"], axis=1), 1)
+        assert "covtype_first20k.npz is not in" in results["covtype_first20k"]["gaps"][0]
+        assert "| ÷ the best member |" in capsys.readouterr().out
+
+    def test_the_official_split_is_kept(self):
+        arrays = {"X": np.arange(80.0).reshape(40, 2), "y": np.arange(40) % 2}
+        official = arrays | {"is_test": np.arange(40) < 10}
+        X, X_test, y, y_test = stacking.split(official, 0)
+        assert X_test[:, 0].tolist() == list(range(0, 20, 2)) and len(X) == len(y) == 22
+        X, X_test, y, y_test = stacking.split(arrays, 0)
+        assert len(y_test) == 10 and len(X) == 30
+
+
+class TestCommand:
+    def test_without_a_name_it_lists_every_program(self, capsys):
+        assert __main__.main([]) == 0
+        out = capsys.readouterr().out
+        assert all(f"  {name}" in out for name in (*__main__.PROGRAMS, "all"))
+
+    def test_all_runs_each_in_a_process(self, monkeypatch):
+        ran = []
+        monkeypatch.setattr(__main__, "_run", lambda name: ran.append(name) or len(ran) % 2)
+        assert __main__.main(["all"]) == 1
+        assert ran[0] == "identity" and "scaling" not in ran and "report" in ran
+
+    @pytest.mark.parametrize("name", __main__.PROGRAMS)
+    def test_every_program_has_help(self, name, capsys):
+        with pytest.raises(SystemExit, match="0"):
+            __main__.main([name, "--help"])
+        assert f"usage: python -m benchmarks {name}" in capsys.readouterr().out
+
+
+def test_goals():
+    assert not goals.Goal("a", 1.0, 1.01).reached and goals.Goal("a", 1.0, 1.0).reached
+    assert goals.Goal("a", 1.0, 0.99, below=True).reached
+    assert goals.Goal("a", 1.0, 1.0, below=True).reached is False
+    assert goals.Goal("a", None, 1.0).reached is None
+    assert (
+        goals.Goal("the time", 2, 3.0, "s").sentence()
+        == "the time is 3 s; the goal is at most 2 s."
+    )

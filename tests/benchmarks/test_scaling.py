@@ -17,22 +17,13 @@ import pytest
 from sklearn.metrics import log_loss, root_mean_squared_error
 
 from benchmarks.common import timing
-from benchmarks.common.counterparts import GapError
 from benchmarks.common.machine import ROOT
-from benchmarks.common.peers import Settings
+from benchmarks.common.peers import GapError, Settings
 from benchmarks.programs import memory
-from benchmarks.scaling import (
-    libraries as scaling_libraries,
-)
-from benchmarks.scaling import (
-    scaling,
-)
-from benchmarks.scaling import (
-    tables as scaling_tables,
-)
-from benchmarks.scaling import (
-    worker as scaling_worker,
-)
+from benchmarks.scaling import libraries as scaling_libraries
+from benchmarks.scaling import scaling
+from benchmarks.scaling import tables as scaling_tables
+from benchmarks.scaling import worker as scaling_worker
 from benchmarks.scaling.plan import Point
 from benchmarks.scaling.tables import Table, Tables
 
@@ -173,7 +164,7 @@ def test_goes_on_after_being_killed(registry, tmp_path, capsys):
     """SIGKILL while the second rung is measured: the first stays as it was, nobody runs on."""
     script = tmp_path / "script.py"
     script.write_text(
-        "from benchmarks import scaling\n"
+        "from benchmarks.scaling import scaling\n"
         "if __name__ == '__main__':\n"
         "    scaling.REGISTRY = 'standin_libraries'\n"
         "    scaling.main()\n"
@@ -287,7 +278,7 @@ def test_a_damaged_file_is_not_gone_on_with(registry, run, tmp_path, capsys):
     path.write_text('{"benchmark": "scal')
     with pytest.raises(SystemExit, match="2"):
         run("--libraries", "gpuens", "--resume", path)
-    assert f"{path} is damaged: it is no JSON" in capsys.readouterr().err
+    assert f"{path} is damaged: not valid JSON" in capsys.readouterr().err
 
 
 def test_the_budget_ends_the_ladder_and_a_larger_one_goes_on(registry, run):

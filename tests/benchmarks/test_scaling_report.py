@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.scaling import libraries as scaling_libraries
-from benchmarks.scaling.markdown import markdown
 from benchmarks.scaling.plan import decades, expected_bytes, expected_seconds, n_turns, short
-from benchmarks.scaling.summary import exponent, exponents, library_part
+from benchmarks.scaling.results import exponent, exponents, library_part, markdown, picture
 from tests.benchmarks.test_scaling import POINT
 
 
@@ -119,10 +118,8 @@ def test_the_table_holds_medians_spreads_and_gaps():
 def test_the_picture_names_gaps():
     from matplotlib.figure import Figure
 
-    from benchmarks.scaling.drawing import growth
-
     figure = Figure()
-    growth(figure, RECORD)
+    picture(figure, RECORD)
     panels = figure.get_axes()
     assert len(panels) == 6
     assert panels[0].get_xscale() == panels[0].get_yscale() == "log"

@@ -15,7 +15,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import balanced_accuracy_score, mean_squared_error
 from sklearn.model_selection import train_test_split
 
-from benchmarks.common import out_of_bag
+from benchmarks.programs import out_of_bag
 from gpuens import RandomForestClassifier, RandomForestRegressor
 from gpuens.forests import (
     estimator as forest_estimator,

@@ -1,43 +1,56 @@
-"""Running the cases of a part in a process that may crash or hang, and keeping what it found."""
+"""The processes of ``gpu_check``: one runs the cases of a part, another watches it.
+
+What a case finds goes into a file, a line of JSON each, so that it is kept whatever happens next:
+``{"case", "event", ...}`` with the events "begin", "done" (with ``result`` and ``seconds``),
+"failed" (with ``error``), "dropped" (with ``reason``), and "broken" when the card no longer
+computes in this process. The program that started it reads the file, ends the process when a case
+hangs, and starts another for the remaining cases. ``python -m benchmarks.gpu.processes`` is the
+process that runs them.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from ..common import peers
 from ..common.machine import ROOT
-from .plan import PARTS, Part
+from .bench import Bench, Card, short, the_card
+from .plan import PARTS, Case, Part
 
 Tell = Callable[[str, dict[str, Any]], None]
-"""Takes a case and its event, a dict with ``event``."""
+"""Called with a case and its event, a dict with ``event``."""
 BROKEN = 3
-"""Exit status of a process to which the card is lost."""
+"""Exit status of a process that has lost the card."""
 GRACE = 4.0
 """Seconds that a process has beyond its part's time, to end by itself."""
 START = 10.0
-"""Seconds of import, CUDA's start and loading kernels, which no case is charged with."""
+"""Seconds to import, start CUDA and load kernels, which count for no case."""
 SLOW = 8.0
 """By how much the simulator may be slower than estimated."""
 LEAST = 6.0
 """Seconds below which no process is started."""
 POLL = 0.05
 ALWAYS = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
-"""What every process finds in its environment: launches of few blocks are meant."""
+"""In the environment of every process: launches of few blocks are intended."""
 SWITCHES = "GPUENS_CUDA_"
-"""What the variables that choose how kernels are started begin with."""
+"""Prefix of the variables that choose how kernels are started."""
 Command = Callable[[str, Path, Sequence[str], float], list[str]]
 
 
 def environment(part: Part, rehearse: bool) -> dict[str, str]:
-    """Of the processes of a part. One that measures ways to start kernels has its own only."""
+    """Return the environment of a part, without our switches where the part has its own."""
     simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if rehearse else {}
     found = {**os.environ, **ALWAYS, **simulator, "PYTHONUNBUFFERED": "1"}
     if part.environment is None:
@@ -65,7 +78,7 @@ class Lines:
         self.path, self.offset = path, 0
 
     def new(self) -> list[dict[str, Any]]:
-        """Those that were completed since the last call."""
+        """Return the lines completed since the last call."""
         with open(self.path, "rb") as file:
             file.seek(self.offset)
             data = file.read()
@@ -91,7 +104,7 @@ def run_part(
     command : callable
         The command line of the process: part, file, cases, seconds.
     tell : callable
-        Is told of every case at once.
+        Called with every event at once.
     rehearse : bool
     """
     deadline = time.monotonic() + seconds
@@ -108,7 +121,7 @@ def run_part(
 def _run_once(
     name: str, cases: list[str], seconds: float, command: Command, tell: Tell, rehearse: bool
 ) -> list[str]:
-    """One process; returns the cases that are still to be run."""
+    """Run one process; returns the remaining cases."""
     part = PARTS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events"
@@ -138,7 +151,7 @@ def _run_once(
 
 
 class _Watch:
-    """Where a process is in its cases."""
+    """The progress of a process through its cases."""
 
     def __init__(self, part: Part, cases: list[str], tell: Tell, slow: float) -> None:
         self.part, self.tell, self.remaining, self.slow = part, tell, list(cases), slow
@@ -146,7 +159,7 @@ class _Watch:
         self.since = time.monotonic()
 
     def take(self, line: dict[str, Any]) -> None:
-        """One event."""
+        """Take one event."""
         case, event = line.pop("case"), line["event"]
         if event == "begin":
             self.current, self.since = case, time.monotonic()
@@ -157,20 +170,20 @@ class _Watch:
             self.tell(case, line)
 
     def late(self) -> float | None:
-        """The seconds that the current case should not have needed."""
+        """Return the limit that the current case has exceeded, None if it has not."""
         limit = self.part.cases[self.current].limit if self.current else 6 * START
         limit *= self.slow
         return limit if time.monotonic() - self.since > limit + GRACE else None
 
     def after(self, ended: tuple[str, str] | None, status: int) -> list[str]:
-        """Say what became of the case in progress; returns those behind it."""
+        """Report the case in progress; returns the remaining ones."""
         event, why = ended or ("failed", f"its process ended with {status}")
         if self.current is not None:
             self._say(event, why)
             return self.remaining
         if ended is None and status == BROKEN:
             return self.remaining
-        while self.remaining:  # it has come to no case: another process would not either
+        while self.remaining:  # it began no case: another process would not either
             self.current = self.remaining[0]
             self._say(event, f"{why}, before it began")
         return []
@@ -182,14 +195,101 @@ class _Watch:
 
 
 def worker_command(options: Any) -> Command:
-    """The command line of ``gpu_worker``."""
+    """Return the command line of this module."""
 
     def command(part: str, path: Path, cases: Sequence[str], seconds: float) -> list[str]:
         further = ["--rehearse"] if options.rehearse else []
         return [
-            sys.executable, "-m", "benchmarks.gpu.worker", part, str(path),
+            sys.executable, "-m", "benchmarks.gpu.processes", part, str(path),
             "--until", f"{time.time() + seconds:.2f}", "--repeats", str(options.repeats),
             "--threads", str(options.threads), *further, "--cases", *cases,
         ]  # fmt: skip
 
     return command
+
+
+def finite(value: Any) -> Any:
+    """Convert a value for JSON: non-finite numbers to None, NumPy's to Python's."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def why_not(case: Case, card: Card, left: float, rehearsal: bool) -> str | None:
+    """Return why a case is not begun, None if it is."""
+    if not rehearsal and case.seconds > left:
+        return f"no time: takes about {case.seconds:.0f} s, {max(0.0, left):.0f} s were left"
+    if case.bytes and (free := card.free_bytes()) < case.bytes and not rehearsal:
+        return f"no memory: needs {case.bytes / 2**30:.0f} GiB, {free / 2**30:.0f} GiB are free"
+    return None
+
+
+def run_cases(
+    part: str, names: Sequence[str], card: Card, options: argparse.Namespace, file: TextIO
+) -> int:
+    """Run all cases, one after the other; returns the exit status."""
+    end = time.monotonic() + options.until - time.time()
+
+    def tell(case: str, event: str, **more: Any) -> None:
+        file.write(json.dumps({"case": case, "event": event, **finite(more)}) + "\n")
+        file.flush()
+
+    for name in names:
+        case = PARTS[part].cases[name]
+        reason = why_not(case, card, end - time.monotonic(), options.rehearse)
+        if reason is not None:
+            tell(name, "dropped", reason=reason)
+            print(f"{part}, {name}: dropped: {reason}", flush=True)
+            continue
+        print(f"{part}, {name}", flush=True)
+        tell(name, "begin")
+        started = time.monotonic()
+        deadline = end if options.rehearse else min(end, started + case.limit)
+        bench = Bench(card, options.repeats, options.threads, deadline, options.rehearse)
+        try:
+            result = case.run(bench)
+            if bench.gaps:
+                result["gaps"] = [f"{name}: {why}" for name, why in bench.gaps.items()]
+            tell(name, "done", result=result, seconds=time.monotonic() - started)
+        except Exception as error:
+            traceback.print_exc()
+            where = traceback.extract_tb(error.__traceback__)[-6:]
+            at = [f"{Path(frame.filename).name}:{frame.lineno} {frame.name}" for frame in where]
+            tell(name, "failed", error=short(error), at=at, gaps=bench.gaps)
+        if PARTS[part].on_card:
+            card.give_back() if card.is_alive() else None
+            if not card.is_alive():
+                tell(name, "broken")
+                return BROKEN
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.processes", description=__doc__)
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--cases", nargs="+", required=True)
+    parser.add_argument("--until", type=float, required=True, help="seconds of time.time()")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rehearse", action="store_true")
+    options = parser.parse_args(argv)
+    peers.silence()
+    on_card = PARTS[options.part].on_card
+    with open(options.file, "a", encoding="utf-8") as file:
+        try:
+            card = the_card(options.rehearse or not on_card)
+        except Exception as error:
+            for case in options.cases:
+                event = {"case": case, "event": "failed", "error": short(error)}
+                file.write(json.dumps(event) + "\n")
+            return 1
+        return run_cases(options.part, options.cases, card, options, file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Results of ``python -m tests.conformance --json FILE``, as the report shows them."""
+"""Results of ``python -m tests.conformance --json FILE`` in the report."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ..common.markdown import table
 from ..common.records import RecordError
-from .markdown import table
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A result file.
+    """Read a result file.
 
     Raises
     ------
@@ -28,8 +28,9 @@ def read(path: Path) -> dict[str, Any]:
     return {"date": "", **record, "benchmark": "conformance"}
 
 
-def text(record: dict[str, Any]) -> Iterator[str]:
-    """Every list of rows, and every count by name, as a table of its own."""
+def show(record: dict[str, Any]) -> Iterator[str]:
+    """Yield how many cases pass, and a table for every list of rows and for every count by name."""
+    yield line(record)
     results = record["results"]
     if isinstance(results.get("markdown"), str):
         yield results["markdown"]
@@ -43,7 +44,7 @@ def text(record: dict[str, Any]) -> Iterator[str]:
 
 
 def line(record: dict[str, Any]) -> str:
-    """How many cases pass, where the rows tell."""
+    """Return how many cases pass; empty where the rows do not say."""
     rows = [
         row
         for part in record["results"].values() if isinstance(part, list)
@@ -55,7 +56,7 @@ def line(record: dict[str, Any]) -> str:
 
 
 def cell(value: Any) -> str:
-    """Shares in percent, nothing for nothing."""
+    """Return a cell: shares in percent, None as an empty text."""
     if value is None:
         return ""
     shown = f"{value:.1%}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.common.out_of_bag``: the picture of docs/out_of_bag.md.
+"""Draw the picture of docs/out_of_bag.md.
 
 Random forests on halves of the handwritten digits, the out-of-bag error beside the error on the
 other half as trees are added, averaged over several partitions, and the share of the rows in each
@@ -7,11 +7,8 @@ tree's bag.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,15 +17,15 @@ from sklearn.model_selection import train_test_split
 
 from gpuens import RandomForestClassifier
 
-from ..report import drawing
-from .machine import ROOT
-from .records import positive
+from ..common import pictures
+from ..common.machine import ROOT
+from ..common.program import add_options, parser_of
 
 PICTURE = ROOT / "docs" / "images" / "out_of_bag.png"
 
 
 def measure(n_trees: int, n_splits: int) -> dict[str, Any]:
-    """Errors after 1, 2, … trees, and the share of different rows in every bag."""
+    """Return errors after 1, 2, … trees, and the share of different rows in every bag."""
     X, y = load_digits(return_X_y=True)
     out_of_bag, test, inside = [], [], []
     for seed in range(n_splits):
@@ -48,7 +45,7 @@ def measure(n_trees: int, n_splits: int) -> dict[str, Any]:
 
 
 def path_of_errors(forest: RandomForestClassifier, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Share of wrong rows by the first tree, the first two trees, and so on."""
+    """Return the share of wrong rows by the first tree, the first two trees, and so on."""
     shares = np.zeros((len(X), forest.n_classes_))
     errors = []
     for tree in forest:
@@ -58,7 +55,7 @@ def path_of_errors(forest: RandomForestClassifier, X: np.ndarray, y: np.ndarray)
 
 
 def picture(figure: Any, results: dict[str, Any]) -> None:
-    """The errors by the number of trees, and how full the bags are."""
+    """Draw the errors by the number of trees, and how full the bags are."""
     figure.set_size_inches(9, 3.6)
     left, right = figure.subplots(1, 2, width_ratios=[2, 1])
     trees = np.arange(1, len(results["test"]) + 1)
@@ -81,16 +78,9 @@ def picture(figure: Any, results: dict[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.common.out_of_bag", description=__doc__
-    )
-    parser.add_argument("--trees", type=positive, default=300)
-    parser.add_argument("--splits", type=positive, default=10)
-    parser.add_argument("--picture", type=Path, default=PICTURE)
+    parser = parser_of("out_of_bag", __doc__)
+    parser.set_defaults(output=PICTURE.parent)
+    add_options(parser, {"trees": (300, "trees"), "splits": (10, "partitions")})
     options = parser.parse_args(argv)
-    drawing.draw(picture, measure(options.trees, options.splits), options.picture)
+    pictures.draw(picture, measure(options.trees, options.splits), options.output / PICTURE.name)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The shape that all measurements share: options, parts, a result file, tables, goals, a picture.
+
+A measurement is a ``Program``: functions that return results as JSON objects, and functions that
+turn a result file into tables and goals. The program prints these when it has measured, the report
+shows them again from the file. What holds for the results of all programs:
+
+``libraries``
+    By library: ``seconds``, one entry a run, their ``median``, and the ``ratio`` of our median to
+    it (``timing.compare``).
+``gaps``
+    A list of texts that say what was missing; a part with gaps holds nothing else.
+``equal``
+    By case, whether models were identical; the exit status is 1 if any were not.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from . import pictures
+from .goals import Goal, goals_table
+from .peers import GapError, say_skipped, silence
+from .records import RESULTS, Record
+
+Options = argparse.Namespace
+Results = dict[str, Any]
+Content = dict[str, Any]
+"""A result file."""
+Measure = Callable[[Options], Results]
+
+
+class HelpFormatter(
+    argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter
+):  # fmt: skip
+    """Descriptions as they are written, and every default."""
+
+
+def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of every program."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks {name}", description=description, formatter_class=HelpFormatter
+    )
+    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+    return parser
+
+
+def positive(text: str) -> int:
+    """Parse a whole number from 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
+    return int(text)
+
+
+def add_options(parser: argparse.ArgumentParser, options: Mapping[str, tuple[Any, str]]) -> None:
+    """Add options by name, each with its default and its help.
+
+    The default decides what an option takes: False makes it a flag, a list of texts some of these
+    texts, a list of numbers further numbers, None a number.
+    """
+    for name, (default, text) in options.items():
+        how: dict[str, Any] = {"type": positive}
+        if default is False:
+            how = {"action": "store_true"}
+        elif isinstance(default, list) and isinstance(default[0], str):
+            how = {"nargs": "+", "choices": default}
+        elif isinstance(default, list):
+            how = {"nargs": "+", "type": positive}
+        elif isinstance(default, float | Path):
+            how = {"type": type(default)}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=text, **how)
+
+
+def timing(repeats: int) -> dict[str, tuple[Any, str]]:
+    """Return the options of what ``timing.take_turns`` does."""
+    return {
+        "repeats": (repeats, "runs of each library"),
+        "threads": (2, "threads of each library"),
+        "budget": (float("inf"), "seconds after which no further round of runs starts"),
+    }
+
+
+def nothing(content: Content) -> Iterable[Any]:
+    """Return neither tables nor goals."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A measurement that ``python -m benchmarks`` runs.
+
+    Parameters
+    ----------
+    name : str
+    description : str or None
+        For ``--help``: the docstring of the module.
+    measure : callable, or dict of str to callable
+        From options to results, or the same for each of several parts, of which ``--only`` chooses
+        some. ``GapError`` leaves a part out.
+    options : dict of str to tuple
+        Default and help of every option; see ``add_options``.
+    tables : callable
+        Yields tables, as Markdown, from the content of a result file.
+    goals : callable
+        Yields goals from the same.
+    picture : callable, optional
+        Fills a figure of matplotlib: ``picture(figure, content)``.
+    """
+
+    name: str
+    description: str | None
+    measure: Measure | Mapping[str, Measure]
+    options: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    tables: Callable[[Content], Iterable[str]] = nothing
+    goals: Callable[[Content], Iterable[Goal]] = nothing
+    picture: Callable[[Any, Content], None] | None = None
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Measure, show and write; returns the exit status."""
+        parser = parser_of(self.name, self.description)
+        add_options(parser, self.options)
+        if not callable(self.measure):
+            add_options(parser, {"only": (list(self.measure), "parts")})
+        options = parser.parse_args(argv)
+        silence()
+        record = Record(self.name, options)
+        with threadpool_limits(getattr(options, "threads", None)):
+            results = self.run(options, record)
+        if not anything(results):
+            print("nothing was measured")
+            return 0
+        content = record.write(results)
+        print(goals_table(self.goals(content)))
+        if self.picture is not None:
+            pictures.draw(self.picture, content, record.path.with_suffix(".png"))
+        return int(not all_equal(results))
+
+    def run(self, options: Options, record: Record) -> Results:
+        """Measure every part, and print its tables."""
+        if callable(self.measure):
+            results = self.measure(options)
+            self._show(record, results)
+            return results
+        results = {}
+        for name in options.only:
+            part = self.measure[name]
+            print(name if isinstance(part, partial) else f"{name}: {part.__doc__}", flush=True)
+            try:
+                results[name] = part(options)
+                self._show(record, {name: results[name]})
+            except GapError as gap:
+                results[name] = {"gaps": [say_skipped(gap)]}
+        return results
+
+    def _show(self, record: Record, results: Results) -> None:
+        for text in filter(None, self.tables({**record.content, "results": results})):
+            print(f"\n{text}\n", flush=True)
+
+
+def anything(results: Any) -> bool:
+    """Return whether results hold more than gaps."""
+    if isinstance(results, Mapping):
+        return any(anything(part) for name, part in results.items() if name != "gaps")
+    return True
+
+
+def all_equal(results: Any, inside: bool = False) -> bool:
+    """Return whether nothing under ``equal`` is False, at any depth."""
+    if isinstance(results, Mapping):
+        return all(all_equal(part, inside or name == "equal") for name, part in results.items())
+    return not (inside and results is False)

@@ -1,0 +1,83 @@
+"""The real tables that programs learn from, and their splits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from .machine import ROOT
+from .peers import GapError, Task
+
+DATA = ROOT.parent / "shared" / "data"
+REGRESSION = ("california_housing", "bike", "datacar")
+"""The tables with numbers as targets; those of the others are classes."""
+
+
+def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.ndarray]:
+    """Return the arrays of one ``.npz`` file.
+
+    ``y`` is float64 in regression and classes from 0 elsewhere. With ``max_rows`` the rows are
+    drawn at random, the same every time.
+
+    Raises
+    ------
+    GapError
+        If the file does not exist.
+    """
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        raise GapError(f"{name}.npz is not in {folder}")
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {key: file[key] for key in file.files}
+    if name in REGRESSION:
+        arrays["y"] = arrays["y"].astype(np.float64)
+    else:
+        arrays["y"] = np.unique(arrays["y"], return_inverse=True)[1]
+    if max_rows is not None:
+        n = len(arrays["y"])
+        rows = np.random.default_rng(0).permutation(n)[:max_rows]
+        arrays = {key: a[rows] if len(a) == n else a for key, a in arrays.items()}
+    return arrays
+
+
+@dataclass(frozen=True)
+class Table:
+    """X, shape (n, features), and y, shape (n,): numbers, or classes 0, 1, ..."""
+
+    name: str
+    X: np.ndarray
+    y: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, 0 in regression."""
+        return 0 if self.name in REGRESSION else int(np.unique(self.y).size)
+
+    @property
+    def task(self) -> Task:
+        if self.name in REGRESSION:
+            return "regression"
+        return "multiclass" if self.n_classes > 2 else "binary"
+
+    def split(self, seed: int) -> list[np.ndarray]:
+        """Return X to train on, X to predict, and their targets: 75/25, stratified by class."""
+        stratify = None if self.task == "regression" else self.y
+        return train_test_split(
+            self.X, self.y, test_size=0.25, random_state=seed, stratify=stratify
+        )
+
+
+def load_table(folder: Path, name: str, max_rows: int | None = None) -> Table:
+    """Return X and y of a file; see ``load``."""
+    arrays = load(folder, name, max_rows)
+    return Table(name, arrays["X"], arrays["y"])
+
+
+def title(y: np.ndarray, n_features: int) -> str:
+    """Return a table's size in words."""
+    n = len(y)
+    rows = f"{n / 1e6:g}M" if n >= 1e6 else f"{n / 1e3:g}k" if n >= 1000 else str(n)
+    return f"{rows} × {n_features}, {np.unique(y).size} classes"
