@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BiasVariance:
-    """What the expected loss of a learner is made of, on average and for each test row.
+    """The parts of the expected loss of a learner, on average and for each test row.
 
     The target is taken to be without noise: what there is of it counts as bias.
 
@@ -96,8 +96,7 @@ def bias_variance(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> BiasVariance:
-    """Train a learner on bootstrap samples and divide its loss on test rows into bias and
-    variance.
+    """Train a learner on bootstrap samples and split its loss on test rows into bias and variance.
 
     With squared loss a row's expected loss is ``(f̄ - y)² + E (f - f̄)²``, the squared bias and the
     variance. With zero-one loss the main prediction is the mode m of the predictions; the bias is
@@ -185,7 +184,7 @@ class _Rows(NamedTuple):
 
 
 class _Round:
-    """What a model predicts that was trained on one sample."""
+    """The predictions of a model trained on one sample."""
 
     def __init__(self, estimator: Any, split: Split, plan: SamplingPlan) -> None:
         self.estimator, self.split, self.plan = estimator, split, plan
@@ -278,7 +277,7 @@ class Split(NamedTuple):
 
 
 def loss_of(estimator: Any, loss: Any) -> str:
-    """The loss that fits the estimator."""
+    """Return the loss that fits the estimator."""
     if not (isinstance(loss, str) and loss in LOSSES):
         raise ValueError(f"loss must be {' or '.join(map(repr, LOSSES))}, got {loss!r}.")
     has_kind = hasattr(estimator, "fit") and hasattr(estimator, "predict")
@@ -292,7 +291,7 @@ def loss_of(estimator: Any, loss: Any) -> str:
 
 
 def read_truth(y: Any, n_rows: int, loss: str, estimator: Any, name: str) -> np.ndarray:
-    """The target on the host: numbers, or labels."""
+    """Return the target on the host: numbers, or labels."""
     if loss == "squared":
         return read_target(y, n_rows, CPU, estimator=estimator, name=name)
     labels = read_labels(y, n_rows, CPU, estimator=estimator, name=name)
@@ -302,7 +301,7 @@ def read_truth(y: Any, n_rows: int, loss: str, estimator: Any, name: str) -> np.
 def split_rows(
     columns: Columns, y: np.ndarray, test: Any, seed: int, loss: str, estimator: Any
 ) -> Split:
-    """Part the rows as the argument ``test`` says."""
+    """Split the rows as the argument ``test`` requests."""
     n_rows = columns.shape[0]
     if isinstance(test, str) and test == "out_of_bag":
         return Split(columns, y, columns, y, np.arange(n_rows))

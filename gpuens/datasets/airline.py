@@ -1,4 +1,4 @@
-"""A table in the manner of the airline on-time data."""
+"""A generated table that resembles the airline on-time data."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def make_airline_like(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make a table in the manner of the airline data: will a flight be late?
+    """Make a table that resembles the airline data: will a flight be late?
 
     Categories without order, few (days of the week) and many (aircraft), common ones and rare
     ones, some of them missing. The labels follow single categories, carriers at airports, the
@@ -102,7 +102,7 @@ def make_airline_like(
 
 
 def airline_like_categories() -> dict[str, list[str]]:
-    """The features of ``make_airline_like`` in order, and the names of their categories.
+    """Return the features of ``make_airline_like`` in order, and the names of their categories.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def airline_like_categories() -> dict[str, list[str]]:
 
 
 def airline_like_frame(X: Any) -> Any:
-    """A table of ``make_airline_like`` as a pandas data frame with categorical columns.
+    """Return a table of ``make_airline_like`` as a pandas data frame with categorical columns.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def airline_like_frame(X: Any) -> Any:
 
 
 def _letters(code: int, length: int) -> str:
-    """A code as a word of its own; 5417 has no factor in common with 26."""
+    """Write a code as a word; 5417 has no factor in common with 26, so words differ."""
     number = code * 5417 % 26**length
     return "".join(chr(ord("A") + number // 26**k % 26) for k in range(length))
 
@@ -180,7 +180,7 @@ def _block(draws: Draws) -> tuple[Any, Any]:
 
 
 def _flights(draws: Draws) -> dict[str, Any]:
-    """The features, int64 (distance float32), and the minute of the day."""
+    """Return the features, int64 (distance float32), and the minute of the day."""
     origin = draws.choice(N_AIRPORTS, ORIGIN, skew=2)
     other = draws.choice(N_AIRPORTS, DESTINATION, skew=2)
     destination = draws.xp.where(other == origin, (other + 1) % N_AIRPORTS, other)
@@ -200,7 +200,7 @@ def _flights(draws: Draws) -> dict[str, Any]:
 
 
 def _distance(origin: Any, destination: Any, draws: Draws) -> Any:
-    """Whole miles between places that are normally distributed around the middle."""
+    """Return whole miles between places that are normally distributed around the middle."""
     of_rule = rule(draws)
     east = of_rule.effect(origin, EAST) - of_rule.effect(destination, EAST)
     north = of_rule.effect(origin, NORTH) - of_rule.effect(destination, NORTH)

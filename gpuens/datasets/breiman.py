@@ -1,4 +1,4 @@
-"""Breiman's problems of classification, whose least possible errors are known."""
+"""Breiman's classification problems, whose Bayes errors are known."""
 
 from __future__ import annotations
 
@@ -210,13 +210,13 @@ def _normals(
 
 
 def _coin(draws: Draws, column: int) -> tuple[Any, Any]:
-    """Zeros and ones (int64, shape (n_rows,)), and 1.0 for 0, -1.0 for 1 (float32)."""
+    """Draw zeros and ones (int64, shape (n_rows,)), and return 1.0 for 0, -1.0 for 1 (float32)."""
     head = draws.bits(first=column, stream=LABELS)[0, :] >> 31
     return head, draws.xp.astype(1 - head * 2, draws.xp.float32)
 
 
 def _wave(draws: Draws) -> tuple[Any, Any]:
-    """The mixtures of waves without noise, shape (21, n_rows), and the classes."""
+    """Return the mixtures of waves without noise, shape (21, n_rows), and the classes."""
     xp = draws.xp
     u = draws.uniform(stream=LABELS)
     y = draws.choice(3, 1, stream=LABELS)

@@ -1,4 +1,4 @@
-"""Random numbers of a table's cells, the same bits from every array library.
+"""Random numbers for the cells of tables, with the same bits from every array library.
 
 A draw is a hash of (seed, stream, column, row), made of integers, and what becomes of it uses only
 operations that every library rounds as IEEE 754 has it: ``+ - *``, and division of one array by
@@ -51,7 +51,8 @@ class Draws:
     end: int
 
     def bits(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
-        """32 random bits for each cell of the columns ``first`` … ``first + n - 1`` of a stream.
+        """Draw 32 random bits for each cell of the columns ``first`` … ``first + n - 1`` of a
+        stream.
 
         Returns
         -------
@@ -62,16 +63,16 @@ class Draws:
         return _draw(self._keys(n, first, stream)[:, None], row[None, :])
 
     def uniform(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
-        """Odd multiples of 2**-24 between 0 and 1 (float32), equally likely."""
+        """Draw odd multiples of 2**-24 between 0 and 1 (float32), equally likely."""
         high = self.xp.astype(self.bits(n, first=first, stream=stream) >> 9, self.xp.float32)
         return high * 2.0**-23 + 2.0**-24
 
     def normal(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
-        """Standard normal deviates (float32, up to ± 5.42)."""
+        """Draw standard normal deviates (float32, up to ± 5.42)."""
         return normal_quantile(self.bits(n, first=first, stream=stream), self.xp)
 
     def choice(self, n_choices: int, column: int, *, skew: int = 0, stream: int = FEATURES) -> Any:
-        """Whole numbers from 0 to ``n_choices - 1`` (int64, shape (n_rows,)).
+        """Draw whole numbers from 0 to ``n_choices - 1`` (int64, shape (n_rows,)).
 
         With u uniform they are ``floor(n_choices * u ** (1 + skew))``: the larger ``skew``, the
         more often the first.
@@ -83,7 +84,7 @@ class Draws:
         return share * n_choices >> 24
 
     def effect(self, codes: Any, column: int) -> Any:
-        """A standard normal number for each code (int64 below 2**32, any shape), as float32.
+        """Return a standard normal number for each code (int64 below 2**32, any shape), as float32.
 
         It depends on the seed, ``column`` and the code alone, not on the row.
         """
@@ -121,7 +122,7 @@ def normal_quantile(bits: Any, xp: Any) -> Any:
 
 
 def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
-    """A polynomial by Horner's scheme, the highest power first."""
+    """Evaluate a polynomial by Horner's scheme, the highest power first."""
     total = x * coefficients[0] + coefficients[1]
     for coefficient in coefficients[2:]:
         total = total * x + coefficient
@@ -129,7 +130,7 @@ def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
 
 
 def sqrt_float32(x: Any, xp: Any) -> Any:
-    """The correctly rounded square root of float32 numbers.
+    """Return the correctly rounded square root of float32 numbers.
 
     The root of a float32 is never so close to the middle between two others that an error of the
     last bit in float64 could move it to the wrong one.
@@ -138,7 +139,7 @@ def sqrt_float32(x: Any, xp: Any) -> Any:
 
 
 def sqrt_float64(x: Any, xp: Any) -> Any:
-    """The square root of float64 numbers > 0, whatever the last bit of the library's root.
+    """Return the square root of float64 numbers > 0, whatever the last bit of the library's root.
 
     A step of Newton's method, its residual without rounding (Dekker 1971): the root is split
     into halves of 26 bits, whose products are exact.

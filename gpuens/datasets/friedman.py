@@ -1,4 +1,4 @@
-"""Friedman's problems of regression."""
+"""Friedman's regression problems."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_friedman1(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make Friedman's first problem: a sum of terms of five features, the others without effect.
+    """Make Friedman's first problem: a sum of terms in five features; the others have no effect.
 
     ``y = 10 sin(π x₁ x₂) + 20 (x₃ - ½)² + 10 x₄ + 5 x₅`` and noise; the features are uniform in
     (0, 1).

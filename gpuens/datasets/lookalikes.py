@@ -26,7 +26,7 @@ def make_higgs_like(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make a table in the manner of HIGGS: two classes told apart by products of features.
+    """Make a table that resembles HIGGS: two classes separated by products of features.
 
     Symmetric, heavy-tailed and coarsely graded features in turn. The labels follow at most
     twenty of the features, and noise that no model can remove.
@@ -80,7 +80,7 @@ def _features(draws: Draws, n_features: int) -> Any:
 
 @functools.cache
 def _terms(n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The features (3, N_TERMS) and the weights (2, N_TERMS) of each term."""
+    """Return the features (3, N_TERMS) and the weights (2, N_TERMS) of each term."""
     draws = pilot()
     n_used = min(n_features, 20)
     features = np.stack([draws.choice(n_used, k, stream=RULE)[:N_TERMS] for k in range(3)])
@@ -129,7 +129,7 @@ def make_covtype_like(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make a table in the manner of Covertype: seven classes, two of them common, three rare.
+    """Make a table that resembles Covertype: seven classes, two of them common, three rare.
 
     Ten numeric features in whole numbers, then two choices coded as 4 and 40 columns of zeros
     and ones.
@@ -180,7 +180,7 @@ def _block(draws: Draws) -> tuple[Any, Any]:
 
 
 def _graded(values: Any, n_grades: int, xp: Any) -> Any:
-    """Whole numbers from 0 to n_grades - 1 that rise with the values."""
+    """Return whole numbers from 0 to n_grades - 1 that rise with the values."""
     return xp.astype(xp.clip((values + 3.0) * (n_grades / 6), 0, n_grades - 1), xp.int64)
 
 
@@ -191,7 +191,7 @@ def _indicators(codes: Any, n: int, draws: Draws) -> Any:
 
 
 def _cover_type(numeric: Any, area: Any, soil: Any, draws: Draws) -> Any:
-    """The class with the highest utility: common or rare, by place, by pairs of features."""
+    """Return the class with the highest utility: common or rare, by place, by pairs of features."""
     xp, of_rule = draws.xp, rule(draws)
     classes = xp.arange(N_CLASSES, dtype=xp.int64, device=draws.device)[:, None]
     utility = draws.normal(N_CLASSES, first=UTILITY, stream=LABELS) * COVTYPE_NOISE
@@ -209,7 +209,7 @@ def _cover_type(numeric: Any, area: Any, soil: Any, draws: Draws) -> Any:
 
 @functools.cache
 def _pairs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The two features and the weight of each pair (N_PAIRS, N_CLASSES)."""
+    """Return the two features and the weight of each pair (N_PAIRS, N_CLASSES)."""
     draws, shape = pilot(), (N_PAIRS, N_CLASSES)
     n = N_PAIRS * N_CLASSES
     features = [
@@ -220,7 +220,7 @@ def _pairs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _largest(utility: Any, xp: Any) -> Any:
-    """The first of the largest in each column: libraries differ in which ``argmax`` takes."""
+    """Return the first of the largest in each column; libraries differ in which they return."""
     best = utility[0, :]
     which = xp.zeros_like(best, dtype=xp.int64)
     for k in range(1, N_CLASSES):

@@ -102,7 +102,7 @@ def fetch_airlines(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any
 
 
 def fetch_adult(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any, np.ndarray]:
-    """Fetch OpenML's data set 1590 ("adult", version 2): does somebody earn over $50,000?
+    """Fetch OpenML's data set 1590 ("adult", version 2): who earns over $50,000?
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def fetch_adult(*, as_frame: bool = True, data_home: Any = None) -> tuple[Any, n
 
 
 def _fetch(caller: str, data_id: int, data_home: Any) -> tuple[Any, Any]:
-    """The features (data frame) and the target (series) of a data set."""
+    """Return the features (data frame) and the target (series) of a data set."""
     from sklearn.datasets import fetch_openml
 
     try:
@@ -147,7 +147,7 @@ def _fetch(caller: str, data_id: int, data_home: Any) -> tuple[Any, Any]:
 
 
 def _numbers(frame: Any) -> np.ndarray:
-    """Columns of numbers, also where they are categories that are written as numbers."""
+    """Return columns of numbers, also where they are categories that are written as numbers."""
     import pandas as pd
 
     numbers = [pd.to_numeric(frame[name].astype(object)) for name in frame.columns]
@@ -155,7 +155,7 @@ def _numbers(frame: Any) -> np.ndarray:
 
 
 def _codes(frame: Any) -> np.ndarray:
-    """Numbers as they are and the numbers of categories, missing ones as NaN."""
+    """Return numbers unchanged and categories as their numbers, missing ones as NaN."""
     columns = []
     for name in frame.columns:
         column = frame[name]

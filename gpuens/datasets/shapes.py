@@ -21,7 +21,7 @@ def make_moons(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make two half circles that reach into each other, as ``sklearn.datasets.make_moons``.
+    """Make two interleaved half circles, as ``sklearn.datasets.make_moons``.
 
     Points are uniform on the upper half of the unit circle (class 0) or on the lower half of
     that around (1, ½) (class 1).
@@ -63,7 +63,7 @@ def make_spirals(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make two spirals around each other, three times around the centre.
+    """Make two intertwined spirals of three turns each.
 
     The radius is the square root of a uniform number, and the angle grows with it; class 1 is
     class 0 turned by half a circle. After the two-spirals problem of Lang and Witbrock.
@@ -105,7 +105,8 @@ def make_spirals(
 def _plane(
     curve: Any, noise: float, n_rows: int, random_state: Any, **where: Any
 ) -> tuple[Any, Any]:
-    """Points on a curve for each class: ``curve(0.0 or 1.0, 1.0 or -1.0, u, xp)`` in float64."""
+    """Return points on a curve for each class: ``curve(0.0 or 1.0, 1.0 or -1.0, u, xp)`` in
+    float64."""
     check_not_negative(noise=noise)
 
     def block(draws: Draws) -> tuple[Any, Any]:
@@ -133,7 +134,7 @@ def make_hastie_10_2(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make the ten-dimensional χ² example: is a normal point outside of a sphere?
+    """Make the ten-dimensional χ² example: is a normal point outside a sphere?
 
     y is 1 where the sum of the squares of ten standard normal features exceeds 9.34, the median
     of a χ² variable with ten degrees of freedom, else -1. The labels have no noise: the error
@@ -181,7 +182,7 @@ def make_nested_spheres(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make classes within spheres around each other: the shell that a normal point lies in.
+    """Make classes within concentric spheres: the shell that a normal point lies in.
 
     The spheres have such radii that all classes are equally likely (quantiles of the χ²
     distribution). The labels have no noise: the error of the Bayes rule is 0.

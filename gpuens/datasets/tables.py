@@ -1,4 +1,4 @@
-"""What all generated tables have in common: their arguments, and rows made block by block."""
+"""What all generated tables share: their arguments, and rows made block by block."""
 
 from __future__ import annotations
 
@@ -92,22 +92,22 @@ def make_table(
 
 
 def pilot() -> Draws:
-    """The draws of a fixed table in NumPy, to balance classes by."""
+    """Return the draws of a fixed table in NumPy, by which classes are balanced."""
     return Draws(array_namespace(np.empty(0)), None, RULE_SEED, 0, PILOT_ROWS)
 
 
 def rule(draws: Draws) -> Draws:
-    """The draws that the rule of a problem is made of, in the library of the table's."""
+    """Return the draws that define a problem's rule, in the library of the table's."""
     return Draws(draws.xp, draws.device, RULE_SEED, 0, 1)
 
 
 def column(values: Any, draws: Draws) -> Any:
-    """Numbers of a rule as a float32 array of shape (n, 1)."""
+    """Return numbers of a rule as a float32 array of shape (n, 1)."""
     return draws.xp.asarray(np.asarray(values, np.float32)[:, None], device=draws.device)
 
 
 def labels(condition: Any, draws: Draws) -> Any:
-    """Classes 1 and 0 (int64) for where a condition holds and where not."""
+    """Return classes 1 and 0 (int64) by whether a condition holds."""
     return draws.xp.astype(condition, draws.xp.int64)
 
 
@@ -151,7 +151,7 @@ def _row_range(rows: Any, n_rows: int) -> tuple[int, int]:
 
 @contextmanager
 def _place(xp: Any, device: Any) -> Iterator[tuple[Any, Any]]:
-    """The Array API namespace and its device for the arguments ``xp`` and ``device``."""
+    """Return the Array API namespace and its device for the arguments ``xp`` and ``device``."""
     if xp is not None:
         yield _namespace(xp), device
         return

@@ -1,4 +1,4 @@
-"""A wide table with few cells that are not zero."""
+"""A wide generated table whose cells are mostly zero."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_wide_sparse(
     xp: Any = None,
     device: Any = None,
 ) -> tuple[Any, Any]:
-    """Make a wide table in the manner of word counts: most cells are 0.
+    """Make a wide table that resembles word counts: most cells are 0.
 
     As with words, the first columns have many counts and the last ones few (Zipf's law). The
     labels follow 40 single counts and 40 pairs of columns among the first 200, and noise. The
@@ -72,14 +72,14 @@ def make_wide_sparse(
 
 @functools.cache
 def _chances(n_features: int, density: float) -> np.ndarray:
-    """Chance of each column's cells to be above 0, in units of 2**-32 (int64)."""
+    """Return the chance of each column's cells to be above 0, in units of 2**-32 (int64)."""
     zipf = [1.0 / (k + 1 + n_features // 20) for k in range(n_features)]
     scale = density * n_features / math.fsum(zipf)
     return np.array([int(min(scale * z, MOST_OF_A_COLUMN) * 2**32) for z in zipf], np.int64)
 
 
 def _counts(draws: Draws, n_features: int, density: float, n: int) -> Any:
-    """The first n columns, shape (n, n_rows)."""
+    """Return the first n columns, shape (n, n_rows)."""
     xp = draws.xp
     bits = draws.bits(n)
     chance = xp.asarray(_chances(n_features, density)[:n, None], device=draws.device)
@@ -91,7 +91,7 @@ def _counts(draws: Draws, n_features: int, density: float, n: int) -> Any:
 
 @functools.cache
 def _terms(n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The columns of single counts, of both sides of pairs, and the weights of all."""
+    """Return the columns of single counts, of both sides of pairs, and the weights of all."""
     n = N_SINGLE + 2 * N_PAIRS
     draws = pilot()
     columns = draws.choice(min(n_features, N_USED), 0, stream=RULE)[:n]
@@ -112,7 +112,7 @@ def _noisy_score(X: Any, draws: Draws) -> Any:
 
 @functools.cache
 def _limit(n_features: int, density: float) -> float:
-    """The median of the score, for which only the first columns are needed."""
+    """Return the median of the score, for which only the first columns are needed."""
     draws = pilot()
     X = _counts(draws, n_features, density, min(n_features, N_USED))
     return float(np.median(_noisy_score(X, draws)))

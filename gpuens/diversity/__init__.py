@@ -1,4 +1,4 @@
-"""How differently the models of an ensemble err.
+"""Measures of how differently the models of an ensemble err.
 
 Every measure takes the predictions of the models as a matrix (n_rows, n_models), in any array
 library and on any device, with the true labels ``y``; or zeros and ones that say where each model
@@ -86,7 +86,7 @@ OF_ENSEMBLE = (
 
 
 def summary(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, float]:
-    """Every measure of the ensemble, by name; of pairwise ones the mean over the pairs.
+    """Return every measure of the ensemble by name, pairwise ones as the mean over the pairs.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Counts(NamedTuple):
 
 
 def read_correct(predictions: Any, y: Any, X: Any) -> Any:
-    """Where models are right.
+    """Return where models are right.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def read_correct(predictions: Any, y: Any, X: Any) -> Any:
 
 
 def read_predictions(predictions: Any, X: Any = None) -> Any:
-    """The predictions of at least two models.
+    """Return the predictions of at least two models.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def read_predictions(predictions: Any, X: Any = None) -> Any:
 
 
 def pair_counts(correct: Any) -> Counts:
-    """The four counts of every pair of models, from one matrix product.
+    """Count the four outcomes of every pair of models, by one matrix product.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def pair_counts(correct: Any) -> Counts:
 
 
 def joint_counts(marked: Any) -> Any:
-    """In how many rows two columns are marked together, float64 (n_columns, n_columns).
+    """Count the rows in which two columns are both marked, float64 (n_columns, n_columns).
 
     Products of zeros and ones are exact in float32, and so are their sums over up to 2**24 rows.
     """
@@ -165,7 +165,7 @@ def joint_counts(marked: Any) -> Any:
 
 
 def label_numbers(predictions: Any) -> tuple[Any, int]:
-    """Labels as numbers from 0, int64 of the same shape, and how many labels there are."""
+    """Number the labels from 0 (int64, same shape), and return how many there are."""
     xp = array_namespace(predictions)
     if _is_text(predictions):
         values, numbers = np.unique(predictions.astype(str), return_inverse=True)
@@ -175,7 +175,7 @@ def label_numbers(predictions: Any) -> tuple[Any, int]:
 
 
 def real_numbers(predictions: Any) -> Any:
-    """Predictions of a regression as float64.
+    """Return predictions of a regression as float64.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def real_numbers(predictions: Any) -> Any:
 
 
 def real_target(y: Any, predictions: Any) -> Any:
-    """The target of a regression as float64, beside its predictions.
+    """Return the target of a regression as float64, in the library of its predictions.
 
     Raises
     ------
@@ -236,7 +236,7 @@ def _as_array(values: Any, name: str) -> Any:
 
 
 def _beside(y: Any, predictions: Any, xp: Any) -> Any:
-    """Labels in the library and on the device of the predictions."""
+    """Return labels in the library and on the device of the predictions."""
     y = _as_array(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")
     homes = gpu_of(y), gpu_of(predictions)
     if None not in homes and homes[0] != homes[1]:
@@ -266,7 +266,7 @@ def _require_no_missing(values: Any, name: str, xp: Any) -> None:
 
 
 def member_predictions(ensemble: Any, X: Any) -> Any:
-    """What each member of an ensemble predicts for each row.
+    """Return what each member of an ensemble predicts for each row.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def member_predictions(ensemble: Any, X: Any) -> Any:
 
 
 def _of_trees(forest: Any, X: Any) -> Any:
-    """From the leaves of all trees at once; a leaf's label is looked up, not computed by row."""
+    """Look up the predictions of all trees by their leaves, one label a leaf."""
     device = resolve_device(forest.device, X)
     with forest._working_on(device):
         values = read_features(X, device, estimator=forest, reset=False).values
@@ -356,7 +356,8 @@ def _of_members(ensemble: Any, members: list[Any], X: Any) -> Any:
 
 
 def _predict_numbers(ensemble: Any, members: list[Any]) -> bool:
-    """Whether the members predict positions in the ensemble's ``classes_``, not the labels."""
+    """Return whether the members predict positions in the ensemble's ``classes_`` instead of
+    labels."""
     if isinstance(ensemble, Bagging):
         return True
     known = np.asarray(ensemble.classes_).tolist()

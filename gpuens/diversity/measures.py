@@ -187,7 +187,7 @@ def pairwise(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, Any
 
 
 def pair_mean(matrix: Any) -> float:
-    """The mean over all pairs of different models: what a pairwise measure says of the ensemble.
+    """Return the mean of a pairwise measure over all pairs of different models.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ _MEASURES = {
 
 
 def of_labels(of: str, y: Any) -> bool:
-    """Whether labels are compared, and not where they are right; checks the two parameters."""
+    """Return whether labels are compared instead of correctness; check the two parameters."""
     if not (isinstance(of, str) and of in ("correctness", "labels")):
         raise ValueError(f"of must be 'correctness' or 'labels', got {of!r}.")
     if of == "labels" and y is not None:
@@ -252,8 +252,8 @@ def of_labels(of: str, y: Any) -> bool:
 
 
 def _label_counts(predictions: Any, X: Any) -> tuple[Any, Any]:
-    """In how many rows two models give the same label (n_models, n_models), and how often each
-    gives each label (n_models, n_labels); float64."""
+    """Count the rows in which two models give the same label (n_models, n_models), and how often
+    each gives each label (n_models, n_labels); float64."""
     numbers, n_labels = label_numbers(read_predictions(predictions, X))
     xp = array_namespace(numbers)
     same: Any = 0.0
@@ -266,7 +266,7 @@ def _label_counts(predictions: Any, X: Any) -> tuple[Any, Any]:
 
 
 def _divided(numerator: Any, denominator: Any, otherwise: float) -> Any:
-    """The quotient, and a fixed value where the denominator is zero."""
+    """Divide, with a fixed value where the denominator is zero."""
     xp = array_namespace(numerator)
     zero = denominator == 0
     safe = xp.where(zero, xp.ones_like(denominator), denominator)
@@ -274,8 +274,8 @@ def _divided(numerator: Any, denominator: Any, otherwise: float) -> Any:
 
 
 def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
-    """How far the models are from agreeing on being right, from 0 to 1:
-    ``mean of min(l, L - l) / (L - ceil(L / 2))``.
+    """Measure how far the models are from agreeing, from 0 to 1: ``mean of min(l, L - l) / (L -
+    ceil(L / 2))``.
 
     1 where half of the models are right in every row. No logarithm is taken (Cunningham and
     Carney 2000 have the measure with one).
@@ -451,7 +451,7 @@ def coincident_failure_diversity(predictions: Any, y: Any = None, *, X: Any = No
 
 
 def _right(predictions: Any, y: Any, X: Any) -> tuple[Any, int]:
-    """How many models are right in each row, float64 (n_rows,), and how many there are."""
+    """Count the models that are right in each row, float64 (n_rows,), and all models."""
     correct = read_correct(predictions, y, X)
     xp = array_namespace(correct)
     return xp.sum(xp.astype(correct, xp.float64), axis=1), correct.shape[1]

@@ -14,7 +14,7 @@ from .inputs import read_predictions, real_numbers, real_target
 
 @dataclass(frozen=True)
 class Ambiguity:
-    """The squared error of a weighted mean of models, and what it is made of.
+    """The squared error of a weighted mean of models, and its parts.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Ambiguity:
 def ambiguity_decomposition(
     predictions: Any, y: Any, *, weights: Any = None, X: Any = None
 ) -> Ambiguity:
-    """The error of an ensemble is that of its models minus their ambiguity.
+    """Split the error of an ensemble into the error of its models minus their ambiguity.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def ambiguity_decomposition(
 
 
 def _shares(weights: Any, n_models: int) -> np.ndarray:
-    """Weights that sum up to one, NumPy."""
+    """Return weights that sum to one, NumPy."""
     if weights is None:
         return np.full(n_models, 1.0 / n_models)
     try:
@@ -213,8 +213,8 @@ def correlation_of_models(predictions: Any, y: Any = None, *, X: Any = None) -> 
     else:
         values = real_numbers(read_predictions(predictions, X))[:, None, :]
     if values.shape[0] < 2:
-        what = "set" if of_sets else "row"
-        raise ValueError(f"predictions are of one {what}, of which nothing can vary: pass more.")
+        what = "sets of predictions" if of_sets else "rows"
+        raise ValueError(f"Variance needs at least two {what}, got one: pass more.")
     xp = array_namespace(values)
     if y is not None:
         truth = real_target(y, values[0, :, :] if of_sets else values[:, 0, :])

@@ -1,4 +1,4 @@
-"""What a fitted model makes of its features.
+"""Inspection of fitted models: importances, partial dependence, interactions.
 
 - ``feature_importances``: what the splits of each feature add up to (gain, cover, frequency).
 - ``permutation_importance``: how far a score falls once a feature is shuffled.

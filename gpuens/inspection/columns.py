@@ -43,54 +43,55 @@ class Columns(ABC):
     names: list[Any] | None = None
 
     def label(self, feature: int) -> str:
-        """What error messages call a column."""
+        """Return the name of a column in error messages."""
         return f"{feature}" if self.names is None else f"{self.names[feature]!r}"
 
     @abstractmethod
     def table(self) -> Any:
-        """The table as the model gets it; nobody may write to it."""
+        """Return the table as the model reads it; it must not be written to."""
 
     @abstractmethod
     def column(self, feature: int) -> Column:
-        """A column whose values are categories."""
+        """Return a column whose values are categories."""
 
     @abstractmethod
     def numbers(self, feature: int) -> Any:
-        """A column as floats (n_rows,), on the device; NaN is missing."""
+        """Return a column as floats (n_rows,), on the device; NaN is missing."""
 
     @abstractmethod
     def values(self, feature: int) -> np.ndarray:
-        """A column as it is, NumPy: numbers (NaN is missing), or objects (None is)."""
+        """Return a column as it is, in NumPy: numbers (NaN is missing) or objects (None is
+        missing)."""
 
     @abstractmethod
     def is_integer(self, feature: int) -> bool:
-        """Whether a column has an integer type."""
+        """Return whether a column has an integer type."""
 
     @abstractmethod
     def is_text(self, feature: int) -> bool:
-        """Whether a column holds anything but numbers."""
+        """Return whether a column holds anything but numbers."""
 
     @abstractmethod
     def take(self, rows: Any) -> Columns:
-        """Some rows: integers on the device."""
+        """Return some rows, given as integers on the device."""
 
     @abstractmethod
     def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
-        """Copies of the table below each other, one for each point, which says by position the
-        columns that hold the same value in all rows, and the values."""
+        """Stack a copy of the table for each point, in which the given columns hold the point's
+        values in all rows."""
 
     @abstractmethod
     def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
-        """Copies of the table below each other, one for each order of the rows (integers on the
-        device) that a column is brought into."""
+        """Stack a copy of the table for each order of the rows (integers on the device), in which a
+        column is permuted."""
 
     @abstractmethod
     def without(self, feature: int) -> Any:
-        """The table without a column."""
+        """Return the table without a column."""
 
     @property
     def most_copies(self) -> int:
-        """Of the table, that should be made at once."""
+        """Return how many copies of the table to make at once."""
         return 1
 
 
@@ -161,7 +162,7 @@ class ArrayColumns(Columns):
 
 
 class FrameColumns(Columns):
-    """Columns of a data frame; they keep their types."""
+    """Columns of a data frame, which keep their types."""
 
     device = CPU
 
@@ -233,7 +234,7 @@ class FrameColumns(Columns):
 
 
 def columns_of(X: Any, model: Any, name: str = "X") -> Columns:
-    """The columns of a table, where a model wants them.
+    """Return the columns of a table on the device where a model reads its input.
 
     Parameters
     ----------
@@ -265,13 +266,13 @@ def columns_of(X: Any, model: Any, name: str = "X") -> Columns:
 
 
 def _of_list(X: Any) -> np.ndarray:
-    """Nested lists as an array; the integers in them are numbers like others."""
+    """Convert nested lists to an array of floats; integers are numbers like all others."""
     values = np.asarray(X)
     return values.astype(np.float64) if values.dtype.kind in "iu" else values
 
 
 def home_of(model: Any, X: Any) -> Device:
-    """Where a model gets its arrays."""
+    """Return the device on which a model reads its arrays."""
     package = type(model).__module__.partition(".")[0]
     if package not in TAKE_GPU_ARRAYS or (package != "gpuens" and gpu_of(X) is None):
         return CPU
@@ -286,7 +287,7 @@ def _require_table(shape: tuple[int, ...], name: str) -> None:
 
 
 def require_same_features(columns: Columns, others: Columns, name: str) -> None:
-    """Raise a ValueError if a second table, of that name, has other columns than X."""
+    """Raise a ValueError if a second table, called ``name``, has other columns than X."""
     if others.shape[1] != columns.shape[1] or others.names != columns.names:
         seen, wanted = (
             f"{c.shape[1]} columns{'' if c.names is None else f' {c.names}'}"
@@ -300,7 +301,7 @@ SHOWN = 20
 
 
 def feature_names_of(columns: Columns, feature_names: Any) -> list[Any] | None:
-    """The names of the features: those given, or the columns of a data frame.
+    """Return the names of the features: those given, or the columns of a data frame.
 
     Raises
     ------
@@ -323,7 +324,7 @@ def feature_names_of(columns: Columns, feature_names: Any) -> list[Any] | None:
 def positions_of(
     features: Any, columns: Columns, names: Sequence[Any] | None, argument: str = "features"
 ) -> list[int]:
-    """Features as positions.
+    """Return the positions of features that are given by position, name or mask.
 
     Parameters
     ----------
@@ -366,7 +367,7 @@ def _position(feature: Any, n_features: int, names: Sequence[Any] | None, argume
     if isinstance(feature, str):
         if names is None:
             raise ValueError(
-                f"{argument} names {feature!r}, but X is no data frame. Pass positions, "
+                f"{argument} names {feature!r}, but X is not a data frame. Pass positions, "
                 "feature_names, or a data frame."
             )
         if feature not in names:
@@ -389,7 +390,7 @@ def _position(feature: Any, n_features: int, names: Sequence[Any] | None, argume
 def categorical_positions(
     categorical_features: Any, columns: Columns, names: Sequence[Any] | None, model: Any
 ) -> set[int]:
-    """The features whose grid is made of their categories.
+    """Return the positions of the features whose grid consists of their categories.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How a model's prediction depends on a few features, whatever the others are."""
+"""Partial dependence: the mean prediction as a function of a few features."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def partial_dependence(
     kind: str = "average",
     centered: bool = False,
 ) -> Bunch:
-    """The mean prediction with some features held at each point of a grid (Friedman 2001), and the
-    predictions of each row there (individual conditional expectation, Goldstein et al. 2015).
+    """Compute the mean prediction at each point of a grid over some features (Friedman 2001), and
+    the predictions of each row there (individual conditional expectation, Goldstein et al.
+    2015).
 
     Parameters
     ----------
@@ -160,7 +161,7 @@ def partial_dependence(
 
 
 def check_choices(**given: Any) -> None:
-    """Raise a ValueError for a parameter that is none of the words it can be."""
+    """Raise a ValueError for a parameter that is not one of its allowed words."""
     for name, value in given.items():
         if not (isinstance(value, str) and value in CHOICES[name]):
             wanted = " or ".join(map(repr, CHOICES[name]))
@@ -168,8 +169,7 @@ def check_choices(**given: Any) -> None:
 
 
 def check_estimator(estimator: Any, response_method: Any) -> None:
-    """Raise an error for anything but a fitted classifier or regressor that predicts one target of
-    classes, or numbers."""
+    """Raise an error unless the estimator is a fitted regressor or classifier with one target."""
     check_is_fitted(estimator)
     if not (is_classifier(estimator) or is_regressor(estimator)):
         raise ValueError(
@@ -190,7 +190,8 @@ def check_estimator(estimator: Any, response_method: Any) -> None:
 def recursion_of(
     estimator: Any, method: str, kind: str, sample_weight: Any, response_method: str
 ) -> AdditiveTrees | str | None:
-    """What makes the recursion: trees, the name of scikit-learn's method, or None for brute force.
+    """Return what the recursion runs on: trees, the name of scikit-learn's method, or None for
+    brute force.
 
     Raises
     ------
@@ -237,7 +238,7 @@ def recursion_of(
 
 
 def _as_written(features: Any, positions: Sequence[int]) -> list[Any]:
-    """The features as the user wrote them, which custom values are named by."""
+    """Return the features as the user wrote them, by which custom values are named."""
     if isinstance(features, str) or not hasattr(features, "__len__"):
         return [features]
     listed = list(features)
@@ -246,7 +247,7 @@ def _as_written(features: Any, positions: Sequence[int]) -> list[Any]:
 
 
 def require_features_of_fit(estimator: Any, columns: Columns) -> None:
-    """The recursion does not predict, which would find other features than those of training."""
+    """Check the number of features, as prediction would; the recursion does not predict."""
     n_features = getattr(estimator, "n_features_in_", columns.shape[1])
     if n_features != columns.shape[1]:
         raise ValueError(
@@ -276,7 +277,7 @@ def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Any:
 
 
 def _centred(curves: Any, first_axis: int, centered: bool) -> Any:
-    """The curves minus their values at the first point of the grid."""
+    """Subtract the value at the first point of the grid from each curve."""
     if not centered:
         return curves
     start = (slice(None),) * first_axis + (slice(0, 1),) * (curves.ndim - first_axis)
@@ -287,8 +288,8 @@ RESPONSES = ("predict_proba", "decision_function")
 
 
 def response_of(estimator: Any, response_method: str) -> str:
-    """The name of the method that is averaged: of a classifier the one asked for, or the first that
-    it has; of a regressor ``predict``.
+    """Return the name of the method that is averaged: the one asked for or the first that a
+    classifier has; ``predict`` for a regressor.
 
     Raises
     ------
@@ -308,8 +309,8 @@ def response_of(estimator: Any, response_method: str) -> str:
 
 
 def responses(estimator: Any, table: Any, method: str, device: Device) -> Any:
-    """What a model says of the rows of a table: float64, shape (n_rows, n_outputs), on the device;
-    of two classes only the second."""
+    """Return the predictions of the rows of a table: float64, shape (n_rows, n_outputs), on the
+    device; for two classes only the second."""
     answer = device.asarray(getattr(estimator, method)(table), np.float64)
     if answer.ndim == 1:
         return answer[:, None]
@@ -365,7 +366,7 @@ def brute_force(
 
 
 def _mean(answer: Any, weight: Any, device: Device) -> Any:
-    """Mean over the rows of (n_points, n_rows, n_outputs)."""
+    """Average (n_points, n_rows, n_outputs) over the rows."""
     if weight is None:
         return answer.mean(axis=1)
     return device.xp.einsum("prk,r->pk", answer, weight) / weight.sum()

@@ -1,4 +1,4 @@
-"""The values at which the dependence on a feature is looked at."""
+"""Grids of feature values on which partial dependence is computed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLOTTING_POSITION = 0.4
 
 @dataclass(frozen=True)
 class Axis:
-    """The values of one feature.
+    """The grid values of one feature.
 
     feature : int
     values : ndarray, shape (n_values,), NumPy
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class GridSettings:
-    """How the values are chosen.
+    """How grid values are chosen.
 
     percentiles : (float, float)
         Of the feature, as shares: the ends of the grid.
@@ -52,7 +52,7 @@ def grid_settings(
     percentiles: Any, grid_resolution: Any, custom_values: Any, features: Sequence[Any],
     positions: Sequence[int],
 ) -> GridSettings:  # fmt: skip
-    """Check what a user asks for.
+    """Check the user's settings of the grid.
 
     ``custom_values`` has the features as the user wrote them for its keys; others do not count.
 
@@ -87,7 +87,7 @@ def grid_settings(
 def axis_of(
     columns: Columns, feature: int, is_categorical: bool, settings: GridSettings, model: Any
 ) -> Axis:
-    """The grid of one feature.
+    """Return the grid of one feature.
 
     Raises
     ------
@@ -146,7 +146,8 @@ def _as_numbers(values: np.ndarray, dtype: np.dtype, label: str) -> np.ndarray:
 
 
 def _training_categories(model: Any, feature: int) -> np.ndarray | None:
-    """The categories that a model of this package was fitted with, None for numbers."""
+    """Return the categories that a model of this package was fitted with, None for numeric
+    features."""
     categories = getattr(model, "_categories", None)
     values = getattr(categories, "values", None)
     return values[feature] if isinstance(values, tuple) and feature < len(values) else None
@@ -156,14 +157,14 @@ def _all_categories(columns: Columns, feature: int) -> np.ndarray:
     values = columns.column(feature).distinct()
     if len(values) == 0:
         raise ValueError(
-            f"The column {columns.label(feature)} has nothing but missing values, of which no "
-            "grid can be made. Pass custom_values."
+            f"The column {columns.label(feature)} has only missing values, so no grid "
+            "can be made. Pass custom_values."
         )
     return values
 
 
 def _require_categories(custom: np.ndarray, known: np.ndarray | None, label: str) -> None:
-    """Values that are not in the training data would all count as missing, without a word."""
+    """Refuse values that were not in the training data: all would silently count as missing."""
     if known is None:
         return
     listed = known.tolist()
@@ -176,8 +177,8 @@ def _require_categories(custom: np.ndarray, known: np.ndarray | None, label: str
 
 
 def _percentile_grid(values: Any, settings: GridSettings, label: str) -> np.ndarray:
-    """Equal steps from one percentile of the finite values to another, or all different values
-    where these are fewer."""
+    """Return equal steps between two percentiles of the finite values, or all distinct values where
+    these are fewer."""
     xp = module_of(values)
     ordered = xp.sort(values[xp.isfinite(values)])
     if ordered.size == 0:
@@ -198,7 +199,7 @@ def _percentile_grid(values: Any, settings: GridSettings, label: str) -> np.ndar
 
 
 def _quantile(ordered: Any, share: float) -> float:
-    """Between two of the ordered values."""
+    """Interpolate between two of the ordered values."""
     n = ordered.size
     at = n * share + PLOTTING_POSITION + share * (1.0 - 2.0 * PLOTTING_POSITION)
     below = min(max(int(at), 1), n - 1) if n > 1 else 1

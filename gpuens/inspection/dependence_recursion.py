@@ -41,7 +41,7 @@ NODES_AT_ONCE = 2**21
 
 @dataclass
 class _Paths:
-    """Paths that have come equally far.
+    """Paths of equal length from the roots.
 
     node : int64, shape (n_paths,)
         Entries of the node arrays.
@@ -87,7 +87,7 @@ class _Line:
 def weighted_recursion(
     forest: Forest, share: np.ndarray, features: Sequence[int], grid: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """The mean raw prediction over the training rows at every point of a grid.
+    """Compute the mean raw prediction over the training rows at every point of a grid.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def weighted_recursion(
 
 
 def _batches(forest: Forest) -> Iterator[np.ndarray]:
-    """Numbers of the trees that are passed together."""
+    """Yield the numbers of the trees that are processed together."""
     batch = forest.offset[1:] // NODES_AT_ONCE
     for number in np.unique(batch):
         yield np.flatnonzero(batch == number)
@@ -147,7 +147,8 @@ def _add_trees(
 
 
 def _roots(forest: Forest, trees: np.ndarray, lines: Sequence[_Line]) -> _Paths:
-    """A path for each tree and each box of the grid that holds no missing value or nothing else."""
+    """Return a path for each tree and each box of the grid that holds no missing value or nothing
+    else."""
     parts = []
     pieces = [[(0, line.n_finite), (line.n_finite, line.points.size)] for line in lines]
     for box in product(*pieces):
@@ -161,7 +162,7 @@ def _roots(forest: Forest, trees: np.ndarray, lines: Sequence[_Line]) -> _Paths:
 def _one_level_down(
     forest: Forest, share: np.ndarray, paths: _Paths, lines: Sequence[_Line]
 ) -> _Paths:
-    """The paths to the children of inner nodes."""
+    """Follow the paths to the children of inner nodes."""
     feature = forest.feature[paths.node]
     other = np.ones(feature.size, np.bool_)
     below = []
@@ -207,7 +208,7 @@ def _split_by(forest: Forest, paths: _Paths, axis: int, line: _Line) -> list[_Pa
 
 
 def _one_point_each(paths: _Paths, axis: int) -> _Paths:
-    """The same boxes, cut along an axis until they are one point wide."""
+    """Cut boxes along an axis until they are one point wide."""
     width = paths.high[axis] - paths.low[axis]
     chosen = np.repeat(np.arange(width.size), width)
     single = paths.at(chosen)
@@ -218,7 +219,7 @@ def _one_point_each(paths: _Paths, axis: int) -> _Paths:
 
 
 def _goes_left(forest: Forest, node: np.ndarray, category: np.ndarray) -> np.ndarray:
-    """Whether splits by categories send a category left."""
+    """Return whether splits by categories send a category left."""
     number = category.astype(np.int64)
     word = forest.categories[forest.category_begin[node] + number // 32]
     return (word >> (number % 32).astype(np.uint32)) & np.uint32(1) != 0
@@ -245,7 +246,7 @@ HESSIAN_IS_WEIGHT = ("squared_error",)
 
 
 class AdditiveTrees(NamedTuple):
-    """Trees that make a response.
+    """Trees whose sum or mean is a model's response.
 
     forest : Forest
     share : float64, shape (n_nodes,)
@@ -264,8 +265,8 @@ class AdditiveTrees(NamedTuple):
     categories: Sequence[np.ndarray | None]
 
     def mean_at(self, axes: Sequence[Axis]) -> np.ndarray:
-        """The mean response at every point of a grid: float64, shape
-        (n_outputs, n_values_0, ...); of two classes only the second."""
+        """Return the mean response at every point of a grid: float64, shape (n_outputs, n_values_0,
+        ...); for two classes only the second."""
         codes = [self._codes(axis) for axis in axes]
         features = [axis.feature for axis in axes]
         raw = weighted_recursion(self.forest, self.share, features, codes) / self.n_trees
@@ -282,8 +283,8 @@ class AdditiveTrees(NamedTuple):
 
 
 def additive_trees(estimator: Any) -> AdditiveTrees | None:
-    """The trees of a fitted estimator of this package, None where its response is no mean or sum of
-    what they predict.
+    """Return the trees of a fitted estimator of this package, None if its response is not a mean or
+    sum of their predictions.
 
     The nodes' shares are the weights of the training rows. Boosting keeps them only for the
     squared error, whose hessians they are; for other losses rows count alike.

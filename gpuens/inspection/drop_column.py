@@ -1,4 +1,4 @@
-"""Drop-column importance: what a model loses that has never seen a feature."""
+"""Drop-column importance: the loss in score of a model trained without a feature."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def drop_column_importance(
     sample_weight: Any = None,
     n_jobs: int | None = None,
 ) -> Any:
-    """How far a score falls once the model is trained without a feature.
+    """Compute how far a score falls when the model is trained without a feature.
 
     It costs a fit for each feature (and fold), and what other features tell too counts for none
     of them. Every fit has the estimator's own ``random_state``.
@@ -130,7 +130,7 @@ def _splits(
 
 
 class _Task:
-    """Scores of models that have not seen a feature, one for each split."""
+    """Computes the scores of models trained without a feature, one for each split."""
 
     def __init__(self, estimator: Any, splits: list[_Split], scoring: Any, names: Any) -> None:
         self.estimator, self.splits, self.scoring, self.names = estimator, splits, scoring, names
@@ -159,7 +159,7 @@ def _is_number(y: Any) -> bool:
 def _parameters_without(
     model: Any, feature: int, n_features: int, names: Sequence[Any] | None
 ) -> dict[str, Any]:
-    """Parameters that name features by position or name, for a table without one of them."""
+    """Adapt parameters that refer to features to a table without one of them."""
     given = model.get_params(deep=False)
     changed: dict[str, Any] = {}
     name = None if names is None else names[feature]
@@ -177,7 +177,7 @@ def _parameters_without(
 
 
 def _without(listed: list[Any], feature: int, n_features: int, name: Any) -> list[Any]:
-    """A mask, positions or names without a feature."""
+    """Remove a feature from a mask, positions or names."""
     if all(isinstance(entry, bool) for entry in listed) and len(listed) == n_features:
         mask = listed[:feature] + listed[feature + 1 :]
         return mask if any(mask) else []

@@ -1,4 +1,4 @@
-"""How much trees use each feature."""
+"""Importances of features by how much the trees use them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..forest.structure import KINDS, feature_sums
 
 
 def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = True) -> np.ndarray:
-    """What the splits of each feature add up to, over all trees.
+    """Sum up the splits of each feature over all trees.
 
     All of these say how the trees were grown, and favour features of many values:
     ``permutation_importance`` says what predictions owe to a feature.
@@ -60,7 +60,7 @@ def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = Tru
 
 
 def forest_of(model: Any) -> Forest:
-    """The trees of a fitted model.
+    """Return the trees of a fitted model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Friedman's H: how much of the effect of two features is their interaction."""
+"""Friedman's H: the share of the effect of two features that is their interaction."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def h_statistic(
 
 
 def _rows(columns: Columns, n: int, seed: int) -> Columns:
-    """Some of the rows."""
+    """Sample rows."""
     if n >= columns.shape[0]:
         return columns
     key = int(_subkey(np.uint64(seed), PURPOSE_ROWS_OF_H, np.uint64(0)))

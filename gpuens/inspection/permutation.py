@@ -43,8 +43,8 @@ def permutation_importance(
     sample_weight: Any = None,
     max_samples: int | float = 1.0,
 ) -> Any:
-    """How far a score falls once the values of a feature are shuffled among the rows (Breiman
-    2001; Fisher, Rudin and Dominici 2019).
+    """Compute how far a score falls when the values of a feature are shuffled among the rows
+    (Breiman 2001; Fisher, Rudin and Dominici 2019).
 
     Pass rows that the model was not fitted on. (A forest's ``oob_permutation_importance`` shuffles
     the training rows that each tree has not seen.)
@@ -123,7 +123,7 @@ def permutation_importance(
 
 
 class _Task:
-    """The scores of one feature, shuffled and not."""
+    """Computes the scores of one feature, shuffled and not."""
 
     def __init__(
         self, scorer: Scorer, columns: Columns, y: Any, weight: Any, n_repeats: int,
@@ -160,7 +160,7 @@ class _Task:
 
 
 def random_order(n: int, key: int, device: Device) -> Any:
-    """A random order of n rows: by the draws of a key, of equal ones the first row first.
+    """Return a random order of n rows, by the draws of a key; equal draws keep their order.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def random_order(n: int, key: int, device: Device) -> Any:
 
 
 def rows_of_target(y: Any, n_rows: int) -> Any:
-    """The target on the host, as it was passed otherwise; lists as arrays.
+    """Return the target on the host, otherwise as passed; lists become arrays.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def rows_of_target(y: Any, n_rows: int) -> Any:
 
 
 def take_rows(y: Any, rows: np.ndarray) -> Any:
-    """Some rows of a target on the host."""
+    """Return some rows of a target on the host."""
     if y is None:
         return None
     return y.iloc[rows] if hasattr(y, "iloc") else y[rows]
@@ -220,7 +220,7 @@ Scores = list[Any]
 
 
 class Scorer:
-    """What a model is scored with.
+    """The scoring functions that a model is evaluated with.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ class Scorer:
 
 
 class _Asked:
-    """A model that has been asked about several tables, each question once."""
+    """A model whose predictions for several tables are computed once."""
 
     def __init__(self, model: Any, table: Any, n: int) -> None:
         self.model, self.table, self.n = model, table, n
@@ -292,7 +292,7 @@ class _Asked:
 
 
 class _Part:
-    """Stands for the model before a scorer that asks about one of the tables; answers on the
+    """Stands in for the model when a scorer evaluates one of the tables; predictions are on the
     host, where scikit-learn's metrics work."""
 
     def __init__(self, asked: _Asked, number: int, table: Any) -> None:
@@ -315,7 +315,7 @@ class _Part:
 
 
 def importances_of(baseline: Sequence[Scores], scores: Sequence[Scores]) -> Any:
-    """How far scores fell.
+    """Return how far scores fell.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def _of_metric(scores: Sequence[Scores], name: str) -> list[Scores]:
 
 
 def in_library_of(importances: Any, X: Any) -> Any:
-    """The same in the array library and on the device of a table."""
+    """Convert results to the array library and device of a table."""
     if not isinstance(importances, Bunch):
         return {name: in_library_of(bunch, X) for name, bunch in importances.items()}
     return Bunch(**{name: to_input_library(array, X) for name, array in importances.items()})

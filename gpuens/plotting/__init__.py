@@ -1,4 +1,4 @@
-"""Pictures of models, in the manner of scikit-learn's displays.
+"""Plots of models, as displays in the style of scikit-learn's.
 
 A display computes what it shows in ``from_estimator`` or its other constructors, keeps that as
 attributes, and draws it with ``plot(ax)``; ``ax_`` and ``figure_`` say where. matplotlib is only

@@ -1,4 +1,4 @@
-"""What all displays share: axes, colours, and the reading of small inputs."""
+"""What all displays share: axes, colours, and reading of small inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEQUENTIAL = "cividis"
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot.
+    """Import matplotlib's pyplot.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def pyplot() -> Any:
 
 
 def axes_for(ax: Any) -> Any:
-    """The axes to draw into: those given, or new ones in a new figure.
+    """Return the axes to draw into: those given, or new ones in a new figure.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def axes_for(ax: Any) -> Any:
 
 
 def tidy(ax: Any, x: str, y: str, grid: str | None = "both") -> None:
-    """Name the axes, and leave away what carries no information."""
+    """Label the axes and remove what carries no information."""
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.spines[["top", "right"]].set_visible(False)
@@ -66,21 +66,21 @@ def tidy(ax: Any, x: str, y: str, grid: str | None = "both") -> None:
 
 
 def whole_ticks(axis: Any) -> None:
-    """Ticks of an axis at whole numbers only: rounds, trees, models."""
+    """Place the ticks of an axis at whole numbers only: rounds, trees, models."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def require_fitted(estimator: Any) -> None:
-    """Raise an error for a class, anything else that is no estimator, or a model not fitted."""
+    """Raise an error unless the argument is a fitted estimator."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise TypeError(f"estimator must be a fitted estimator, got {estimator!r}.")
     check_is_fitted(estimator)
 
 
 def attribute_of(estimator: Any, attribute: str, remedy: str) -> Any:
-    """An attribute of a fitted estimator.
+    """Return an attribute of a fitted estimator.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def attribute_of(estimator: Any, attribute: str, remedy: str) -> Any:
 
 
 def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) -> np.ndarray:
-    """A column of any library as NumPy.
+    """Return a column of any library as NumPy.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) 
 
 
 def finite(values: Any, name: str) -> np.ndarray:
-    """Numbers as float64.
+    """Return finite numbers as float64.
 
     Raises
     ------
@@ -141,21 +141,21 @@ def finite(values: Any, name: str) -> np.ndarray:
 
 
 def whole_number(value: Any, name: str, least: int) -> int:
-    """An integer that is not below ``least``; else a ValueError."""
+    """Return an integer that is at least ``least``, or raise a ValueError."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
     return int(value)
 
 
 def choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """One of some words; else a ValueError."""
+    """Return one of the allowed words, or raise a ValueError."""
     if not (isinstance(value, str) and value in choices):
         raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
     return value
 
 
 def names_for(names: Any, estimator: Any, n_features: int) -> list[str]:
-    """The names of features: those given, those of ``fit``, or "x[0]", "x[1]", ...
+    """Return the names of features: those given, those of ``fit``, or "x[0]", "x[1]", ...
 
     Raises
     ------
@@ -176,7 +176,7 @@ def names_for(names: Any, estimator: Any, n_features: int) -> list[str]:
 
 
 def probabilities_of(estimator: Any, X: Any, pos_label: Any) -> tuple[np.ndarray, Any]:
-    """What a classifier gives as the probability of a class, float64 (n_rows,), and the class.
+    """Return a classifier's probabilities of a class, float64 (n_rows,), and the class.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Whether probabilities are kept: ``CalibrationDisplay``."""
+"""Calibration curves: ``CalibrationDisplay``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NORMAL_95 = 1.959964
 
 
 class CalibrationDisplay:
-    """How often a class occurs among the rows for which it is predicted with some probability.
+    """The frequency of a class among the rows for which it is predicted with a given probability.
 
     Rows are put into bins by their probability; a point stands for a bin, its bar for the 95 %
     interval of the share (Wilson 1927). Bins without rows are left out.
@@ -70,7 +70,8 @@ class CalibrationDisplay:
         cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10, strategy: str = "uniform",
         pos_label: Any = None, name: str | None = None, ax: Any = None, **kwargs: Any,
     ) -> CalibrationDisplay:  # fmt: skip
-        """Of a fitted classifier with ``predict_proba``, on rows that it was not fitted on.
+        """Create the display of a fitted classifier with ``predict_proba``, on rows that it was not
+        fitted on.
 
         Parameters
         ----------
@@ -95,7 +96,7 @@ class CalibrationDisplay:
         cls, y_true: Any, y_prob: Any, *, n_bins: int = 10, strategy: str = "uniform",
         pos_label: Any = None, name: str | None = None, ax: Any = None, **kwargs: Any,
     ) -> CalibrationDisplay:  # fmt: skip
-        """Of predicted probabilities.
+        """Create the display of predicted probabilities.
 
         Parameters
         ----------
@@ -189,7 +190,7 @@ class CalibrationDisplay:
 
 
 def _interval(share: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """From shares down and up to the ends of their intervals, float64 (2, n_bins)."""
+    """Return the distances from shares to the ends of their intervals, float64 (2, n_bins)."""
     z = NORMAL_95**2 / counts
     centre = (share + z / 2) / (1 + z)
     half = np.sqrt(z * share * (1 - share) + z * z / 4) / (1 + z)
@@ -204,7 +205,7 @@ def _edges(y_prob: np.ndarray, n_bins: int, strategy: str) -> np.ndarray:
 
 
 def _happened(labels: np.ndarray, pos_label: Any) -> tuple[np.ndarray, Any]:
-    """Where the labels are of the class, as 0 and 1, and the class."""
+    """Return where the labels are of the class, as 0 and 1, and the class."""
     if labels.dtype.kind == "f" and np.isnan(labels).any():
         raise ValueError("y_true has NaN: pass rows whose labels are known.")
     if pos_label is not None:

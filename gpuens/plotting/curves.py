@@ -63,7 +63,7 @@ class LearningCurveDisplay:
         cls, estimator: Any, eval_set: Any = None, *, metric: Any = None,
         response_method: str = "predict", ax: Any = None, **kwargs: Any,
     ) -> LearningCurveDisplay:  # fmt: skip
-        """Of a fitted model.
+        """Create the display of a fitted model.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class OOBCurveDisplay:
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, **kwargs: Any
     ) -> OOBCurveDisplay:
-        """Of a forest that was fitted with ``oob_score``.
+        """Create the display of a forest that was fitted with ``oob_score``.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class OOBCurveDisplay:
 
 
 def _named(eval_set: Any) -> Mapping[str, Any]:
-    """Pairs (X, y) by name."""
+    """Return pairs (X, y) by name."""
     named = eval_set if isinstance(eval_set, Mapping) else {"evaluation": eval_set}
     for data, pair in named.items():
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
@@ -284,7 +284,7 @@ def _named(eval_set: Any) -> Mapping[str, Any]:
 
 
 def _metric_of(estimator: Any, metric: Any) -> tuple[Callable[[Any, Any], Any], str]:
-    """The function of truth and prediction, and its name."""
+    """Return a function of truth and prediction, and its name."""
     if metric is None:
         return (accuracy_score, "accuracy") if is_classifier(estimator) else (r2_score, "R²")
     if not callable(metric):

@@ -49,8 +49,8 @@ WORDS = {
 
 
 class PartialDependenceDisplay:
-    """Partial dependence of features (lines, with the rows' own curves if asked for) and of pairs
-    of features (levels), a panel for each.
+    """Partial dependence of features (lines, on request with the rows' own curves) and of pairs of
+    features (level plots), a panel for each.
 
     Lines share their vertical axis, so that panels can be compared; ticks at the bottom are the
     deciles of the feature. Categories have bars; pairs with categories have cells.
@@ -107,7 +107,7 @@ class PartialDependenceDisplay:
         grid_resolution: int | None = None, method: str = "auto", subsample: int = 50,
         random_state: Any = None, n_cols: int = 3, ax: Any = None, **kwargs: Any,
     ) -> PartialDependenceDisplay:  # fmt: skip
-        """Of a fitted classifier or regressor of any library.
+        """Create the display of a fitted classifier or regressor of any library.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class PartialDependenceDisplay:
 
 
 def _listed(features: Any) -> list[Any]:
-    """One entry for each panel: a feature, or a list of two."""
+    """Return one entry for each panel: a feature, or a list of two."""
     listed = [features] if isinstance(features, (str, int, np.integer)) else list(features)
     if not listed:
         raise ValueError("features names no feature: pass at least one position or name.")
@@ -243,7 +243,7 @@ def _deciles(columns: Columns, feature: int) -> np.ndarray:
 
 
 def _output(estimator: Any, target: Any, n_outputs: int) -> int:
-    """Which of the outputs is drawn."""
+    """Return which of the outputs is drawn."""
     if n_outputs == 1:
         if target is not None and is_classifier(estimator) and target != estimator.classes_[-1]:
             raise ValueError(
@@ -262,7 +262,7 @@ def _output(estimator: Any, target: Any, n_outputs: int) -> int:
 def _response_name(
     estimator: Any, kind: str, sample_weight: Any, response_method: str, method: str, target: Any
 ) -> str:
-    """What the vertical axis has."""
+    """Return the label of the vertical axis."""
     trees = recursion_of(estimator, method if kind == "average" else "auto", kind, sample_weight,
                          response_method)  # fmt: skip
     if trees is None:
@@ -311,7 +311,7 @@ class Panel:
 
     @property
     def is_pair(self) -> bool:
-        """Whether it shows two features."""
+        """Return whether the panel shows two features."""
         return len(self.features) == 2
 
 
@@ -319,7 +319,8 @@ def draw_panels(
     panels: Sequence[Panel], ax: Any, n_cols: int, response_name: str, line_kw: dict[str, Any],
     ice_lines_kw: dict[str, Any], contour_kw: dict[str, Any],
 ) -> tuple[list[Any], list[tuple[Any, Any, Any]]]:  # fmt: skip
-    """Draw all panels; their axes, and of each the average, the rows' curves and the levels."""
+    """Draw all panels; return their axes, and for each the average, the rows' curves and the
+    levels."""
     axes = _axes_of_panels(len(panels), ax, n_cols)
     limits = _limits(panels)
     artists = []
@@ -368,7 +369,7 @@ def _starts_line(axes: Sequence[Any], i: int) -> bool:
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Of the vertical axis that the panels of one feature share."""
+    """Return the limits of the vertical axis that the panels of one feature share."""
     drawn = [
         values for panel in panels if not panel.is_pair
         for values in (panel.average, panel.individual) if values is not None
@@ -383,7 +384,7 @@ def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
 def _draw_one(
     panel: Panel, ax: Any, line_kw: dict[str, Any], ice_lines_kw: dict[str, Any]
 ) -> tuple[Any, Any]:
-    """Curves of a feature, or bars of its categories."""
+    """Draw the curves of a feature, or bars for its categories."""
     from matplotlib.collections import LineCollection
 
     (values,), (categorical,), (deciles,) = panel.grids, panel.is_categorical, panel.deciles
@@ -409,7 +410,7 @@ def _draw_one(
 
 
 def _draw_pair(panel: Panel, ax: Any, response_name: str, contour_kw: dict[str, Any]) -> Any:
-    """Levels over two features; cells where one has categories."""
+    """Draw levels over two features, or cells where one has categories."""
     at = [
         np.arange(len(values)) if categorical else values
         for values, categorical in zip(panel.grids, panel.is_categorical, strict=True)
@@ -439,7 +440,7 @@ def _name_categories(set_ticks: Any, values: np.ndarray) -> None:
 
 
 def _mark_deciles(ax: Any, deciles: np.ndarray, direction: str, color: str) -> None:
-    """Short ticks inside the axes, at their edge."""
+    """Draw short ticks inside the axes, at their edge."""
     low, high = ax.get_xlim() if direction == "x" else ax.get_ylim()
     inside = deciles[(deciles >= low) & (deciles <= high)]
     across = ax.get_xaxis_transform() if direction == "x" else ax.get_yaxis_transform()

@@ -1,4 +1,4 @@
-"""How differently the models of an ensemble err: ``DiversityDisplay``, ``KappaErrorDisplay``."""
+"""Plots of the diversity of an ensemble: ``DiversityDisplay``, ``KappaErrorDisplay``."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class DiversityDisplay:
         cls, estimator: Any, X: Any, y: Any, *, measure: str = "disagreement",
         model_names: Any = None, ax: Any = None, **kwargs: Any,
     ) -> DiversityDisplay:  # fmt: skip
-        """Of the members of a fitted ensemble, on rows that they were not fitted on.
+        """Create the display of the members of a fitted ensemble, on rows that they were not fitted
+        on.
 
         Parameters
         ----------
@@ -113,7 +114,7 @@ class DiversityDisplay:
         cls, y_true: Any, predictions: Any, *, measure: str = "disagreement",
         model_names: Any = None, ax: Any = None, **kwargs: Any,
     ) -> DiversityDisplay:  # fmt: skip
-        """Of predictions.
+        """Create the display of predictions.
 
         Parameters
         ----------
@@ -163,7 +164,7 @@ class DiversityDisplay:
         return self
 
     def _write(self, shown: np.ndarray) -> list[Any]:
-        """The numbers into the cells, in black or white, whichever is told from the cell."""
+        """Write the numbers into the cells, in black or white, whichever contrasts."""
         texts = []
         for row, column in np.argwhere(~np.isnan(shown)).tolist():
             value = shown[row, column]
@@ -175,7 +176,7 @@ class DiversityDisplay:
 
 
 class KappaErrorDisplay:
-    """The mean error of every pair of models by how far the two agree.
+    """The mean error of every pair of models against their agreement.
 
     Good ensembles have their cloud at the lower left: accurate models that disagree.
 
@@ -220,7 +221,8 @@ class KappaErrorDisplay:
         cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None,
         **kwargs: Any,
     ) -> KappaErrorDisplay:  # fmt: skip
-        """Of the members of a fitted ensemble, on rows that they were not fitted on.
+        """Create the display of the members of a fitted ensemble, on rows that they were not fitted
+        on.
 
         Parameters
         ----------
@@ -242,7 +244,7 @@ class KappaErrorDisplay:
         cls, y_true: Any, predictions: Any, *, name: str | None = None, ax: Any = None,
         **kwargs: Any,
     ) -> KappaErrorDisplay:  # fmt: skip
-        """Of predictions.
+        """Create the display of predictions.
 
         Parameters
         ----------
@@ -293,7 +295,7 @@ class KappaErrorDisplay:
 
 
 def _members(estimator: Any, X: Any, names: Any) -> tuple[Any, Any]:
-    """What the members of an ensemble predict, and their names if they have some."""
+    """Return the predictions of the members of an ensemble, and their names if they have any."""
     require_fitted(estimator)
     if not is_classifier(estimator):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Which features matter: ``FeatureImportancesDisplay``."""
+"""Bar plots of importances: ``FeatureImportancesDisplay``."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class FeatureImportancesDisplay:
         cls, estimator: Any, *, kind: str = "auto", feature_names: Any = None,
         max_features: int = 20, ax: Any = None, **kwargs: Any,
     ) -> FeatureImportancesDisplay:  # fmt: skip
-        """What the splits of a fitted model owe to each feature.
+        """Create the display of the importances of a fitted model.
 
         Parameters
         ----------
@@ -118,13 +118,13 @@ class FeatureImportancesDisplay:
         cls, result: Any, *, feature_names: Any = None, label: str = "decrease of the score",
         max_features: int = 20, ax: Any = None, **kwargs: Any,
     ) -> FeatureImportancesDisplay:  # fmt: skip
-        """Of what ``permutation_importance``, ``drop_column_importance`` or a forest's
-        ``oob_permutation_importance`` returned, or an array.
+        """Create the display of a result of ``permutation_importance``, ``drop_column_importance``
+        or a forest's ``oob_permutation_importance``, or of an array.
 
         Parameters
         ----------
-        result : Bunch with ``importances``, or array, shape (n_features,) or \
-(n_features, n_repeats)
+        result : Bunch with ``importances``, or array
+            Of shape (n_features,) or (n_features, n_repeats).
         feature_names : list of str, default=None
             None: "x[0]", "x[1]", ...
         label : str, default="decrease of the score"
@@ -188,7 +188,8 @@ class FeatureImportancesDisplay:
 
 
 def _of_model(estimator: Any) -> tuple[np.ndarray, str]:
-    """Importances, with one column for each tree where these are independent, and their name."""
+    """Return importances, with one column for each tree where trees are independent, and their
+    name."""
     forest = getattr(estimator, "forest_", None)
     if isinstance(estimator, CartEstimator) and isinstance(forest, Forest):
         by_tree = tree_importances(forest)
@@ -215,12 +216,14 @@ def _of_model(estimator: Any) -> tuple[np.ndarray, str]:
 
 
 def _is_parallel(estimator: Any) -> bool:
-    """Whether the members of an ensemble are drawn alike, so that their spread says something."""
+    """Return whether the members of an ensemble are drawn alike, so that their spread is
+    meaningful."""
     return hasattr(estimator, "estimators_samples_") and isinstance(estimator.estimators_, list)
 
 
 def _of_members(estimator: Any) -> np.ndarray | None:
-    """Importances by member, (n_features, n_members); 0 for features that a member has not seen."""
+    """Return importances by member, (n_features, n_members); 0 for features that a member has not
+    seen."""
     members = estimator.estimators_
     if not all(hasattr(member, "feature_importances_") for member in members):
         return None

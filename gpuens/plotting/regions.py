@@ -1,4 +1,4 @@
-"""What a model of two features predicts where: ``DecisionRegionsDisplay``."""
+"""Decision regions of models of two features: ``DecisionRegionsDisplay``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEVELS = 12
 
 
 class DecisionRegionsDisplay:
-    """What a model of two features predicts, over the plane of these.
+    """The predictions of a model of two features, over the plane.
 
     Classes have colours, and are paler where they are less probable, if probabilities are asked
     for; numbers and anomaly scores are drawn as levels (with a line where anomalies begin).
@@ -89,7 +89,7 @@ class DecisionRegionsDisplay:
         response_method: str = "predict", feature_names: Any = None, ax: Any = None,
         **kwargs: Any,
     ) -> DecisionRegionsDisplay:  # fmt: skip
-        """Of a fitted model of two features.
+        """Create the display of a fitted model of two features.
 
         Parameters
         ----------
@@ -211,7 +211,7 @@ class DecisionRegionsDisplay:
 
 
 def _two_columns(columns: Columns) -> np.ndarray:
-    """The rows, float64 of shape (n_rows, 2)."""
+    """Return the rows, float64 of shape (n_rows, 2)."""
     n_features = columns.shape[1]
     if n_features != 2:
         raise ValueError(
@@ -228,7 +228,7 @@ def _two_columns(columns: Columns) -> np.ndarray:
 
 
 def _axis(values: np.ndarray, n: int, label: str) -> np.ndarray:
-    """Points from one end of the values to the other, and a little beyond."""
+    """Return points from a little below the values to a little above."""
     values = values[np.isfinite(values)]
     if values.size == 0:
         raise ValueError(f"X's feature {label} has no finite value, so it has no range to draw.")
@@ -238,7 +238,7 @@ def _axis(values: np.ndarray, n: int, label: str) -> np.ndarray:
 
 
 def _like(columns: Columns, points: np.ndarray) -> Any:
-    """Points as a table of the kind that the model was given."""
+    """Return points as a table of the type that the model was given."""
     if isinstance(columns, FrameColumns):
         named = dict(zip(columns.frame.columns, points.T, strict=True))
         return nw.from_dict(named, backend=columns.frame.implementation).to_native()

@@ -1,4 +1,4 @@
-"""What AdaBoost looks at: ``SampleWeightsDisplay``."""
+"""Plots of the weights that AdaBoost gives to rows: ``SampleWeightsDisplay``."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ BANDS = ((0.05, 0.95, "#E3E3E3"), (0.25, 0.75, "#C4C4C4"))
 
 
 def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> np.ndarray:
-    """The weights of the training rows in every round of AdaBoost, computed again from the
-    weights of the learners and what they predict.
+    """Recompute the weights of the training rows in every round of AdaBoost from the weights of the
+    learners and their predictions.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class SampleWeightsDisplay:
         cls, estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, n_rows: int = 3,
         ax: Any = None, **kwargs: Any,
     ) -> SampleWeightsDisplay:  # fmt: skip
-        """Of a fitted AdaBoost model of this package.
+        """Create the display of a fitted AdaBoost model of this package.
 
         Parameters
         ----------

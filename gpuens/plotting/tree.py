@@ -1,4 +1,4 @@
-"""A tree, or one of an ensemble: ``TreeDisplay``."""
+"""Plots of single trees: ``TreeDisplay``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TreeDisplay:
         cls, estimator: Any, *, index: int = 0, feature_names: Any = None,
         class_names: Any = None, ax: Any = None, **kwargs: Any,
     ) -> TreeDisplay:  # fmt: skip
-        """Of a fitted tree of this package, or an ensemble of such trees.
+        """Create the display of a fitted tree of this package, or of one tree of an ensemble.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class TreeDisplay:
 
 
 def _tree_of(estimator: Any, index: int) -> tuple[Any, int]:
-    """A tree that ``plot_tree`` takes, and how many there are."""
+    """Return a tree that ``plot_tree`` takes, and how many there are."""
     forest = getattr(estimator, "forest_", None)
     members = getattr(estimator, "estimators_", None)
     trees: Sequence[Any] = ()
@@ -147,7 +147,7 @@ def _tree_of(estimator: Any, index: int) -> tuple[Any, int]:
 
 
 def _class_names(estimator: Any, tree: Any) -> list[str] | None:
-    """The names of the ensemble's classes; those of the members may be numbers."""
+    """Return the names of the ensemble's classes; those of the members may be numbers."""
     classes = getattr(estimator, "classes_", None)
     if classes is None or isinstance(classes, list) or len(classes) != tree.tree_.max_n_classes:
         return None

@@ -341,9 +341,9 @@ class TestAverage:
         for n in (0, 2.0, -1):
             with raises(ValueError, "n_models must be an integer >= 1", str(n)):
                 variance_of_average(1.0, 0.5, n)
-        with raises(ValueError, "predictions are of one row", "nothing can vary"):
+        with raises(ValueError, "at least two rows", "got one"):
             correlation_of_models(np.ones((1, 3)))
-        with raises(ValueError, "predictions are of one set"):
+        with raises(ValueError, "at least two sets of predictions"):
             correlation_of_models(np.ones((1, 4, 3)))
         with raises(ValueError, "predictions are of 1 model(s)"):
             correlation_of_models(np.ones((5, 1)))

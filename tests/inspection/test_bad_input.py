@@ -109,7 +109,7 @@ class TestPartialDependence:
         for feature in (-1, 3, 10000):
             with raises(ValueError, "all features must be in [0, 2]", f"features has {feature}"):
                 function(FOREST, X, [0, feature])
-        with raises(ValueError, "features names 'a', but X is no data frame"):
+        with raises(ValueError, "features names 'a', but X is not a data frame"):
             function(FOREST, X, ["a", "b"])
         forest = RandomForestRegressor(n_estimators=2).fit(FRAME, Y)
         with raises(ValueError, "Some column names are not columns of the dataframe",
@@ -191,7 +191,7 @@ class TestPartialDependence:
         with raises(ValueError, "categorical_features is a mask of 1 booleans"):
             partial_dependence(forest, table, ["t"], categorical_features=[True])
         nothing = table.assign(t=pd.Series([None] * 60, dtype=object))
-        with raises(ValueError, "column 't' has nothing but missing values", "custom_values"):
+        with raises(ValueError, "column 't' has only missing values", "custom_values"):
             partial_dependence(forest, nothing, ["t"])
 
     def test_weights(self):
