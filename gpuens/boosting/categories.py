@@ -1,29 +1,29 @@
-"""Categories as bins of gradient boosting's features."""
+"""Bins of categorical features for gradient boosting."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..inputs.binning import Binner
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MISSING, Codes
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
 PURPOSE_GROUPS = 0x201
-"""Of the hash of rare categories; apart from the purposes of ``rng``."""
+"""Purpose of the hash of rare categories, different from those in ``rng``."""
 
 
 @dataclass(frozen=True)
 class CategoryBinner(Binner):
-    """Cut points of the numeric features, and the bins of the categories of the others.
+    """Cut points of numeric features, and the bins of the categories of the others.
 
-    Every category has a bin of its own if there are enough bins. Otherwise all have one but the
-    rarest, which are hashed into groups; those of a group stay together at every split.
+    Every category has its own bin if there are enough bins. Otherwise the rarest categories are
+    hashed into groups with one bin each, which no split divides.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CategoryBinner(Binner):
     def is_categorical(self) -> np.ndarray:
         return np.array([bins is not None for bins in self.bins])
 
-    def transform(self, X: Any, device: Device) -> Codes:
+    def transform(self, X: Array, device: Device) -> Codes:
         codes = super().transform(X, device)
         for feature, bins in enumerate(self.bins):
             if bins is not None:
@@ -55,7 +55,7 @@ class CategoryBinner(Binner):
         return codes
 
     def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
-        """The words of a ``Forest`` for the categories whose bin is in a set of codes.
+        """Pack the categories whose bin is in a set of codes into the words of a ``Forest``.
 
         Parameters
         ----------
@@ -75,8 +75,8 @@ class CategoryBinner(Binner):
 
 
 def fit_binner(
-    X: Any,
-    weight: Any,
+    X: Array,
+    weight: Array | None,
     n_categories: np.ndarray,
     max_bins: int,
     seed: int,
@@ -84,14 +84,14 @@ def fit_binner(
     n_threads: int,
     n_groups: int = 1,
 ) -> Binner:
-    """``Binner.fit``, with bins of the categories.
+    """Fit the bins of all features as ``Binner.fit`` does, and those of categories.
 
     Parameters
     ----------
     n_categories : int32, shape (n_features,)
-        0 for a numeric feature. Categories are the numbers below.
+        0 for a numeric feature; else its values are 0 ... n_categories - 1.
     n_groups : int
-        Bins of a feature that are kept for the rarest categories, of more than ``max_bins``.
+        Bins for the rarest categories of a feature with more than ``max_bins`` categories.
     """
     binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
     if not n_categories.any():
@@ -106,15 +106,15 @@ def fit_binner(
     return CategoryBinner(tuple(cuts if b is None else none for cuts, b in pairs), tuple(bins))
 
 
-def _counts(column: Any, n: int, device: Device) -> np.ndarray:
-    """Rows of each category."""
+def _counts(column: Array, n: int, device: Device) -> np.ndarray:
+    """Count the rows of each category."""
     known = column[column == column].astype(np.int64)
     return to_numpy(device.xp.bincount(known, minlength=n))
 
 
 def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:
-    """The bin of each category: its own in the order of the numbers, the last ones for groups of
-    the rarest, by a hash of the number."""
+    """Choose the bin of each category: own bins in the order of the categories, then the bins of
+    groups for the rarest ones, by a hash of the category."""
     numbers = np.arange(counts.size)
     if counts.size <= max_bins:
         return numbers.astype(np.uint8)
@@ -125,8 +125,8 @@ def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) 
     return bins.astype(np.uint8)
 
 
-def _bins_of(column: Any, bins: np.ndarray, device: Device) -> Any:
-    """The codes of a column of categories; NaN is missing."""
+def _bins_of(column: Array, bins: np.ndarray, device: Device) -> Array:
+    """Look up the codes of a column of categories; NaN is missing."""
     xp = device.xp
     table = device.asarray(np.append(bins, np.uint8(MISSING)))
     return table[xp.where(column == column, column, bins.size).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""The metrics that training watches: the loss, any scorer of scikit-learn, or functions."""
+"""Metrics of the rounds: the loss, scorers of scikit-learn, or a user's functions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from .round import TrainingRows
 
 
 class Metric(NamedTuple):
-    """A name, a direction, and how to compute it from rows with raw predictions; the losses, which
-    are computed where the rows are, may be known later only."""
+    """A metric. ``compute`` returns a callable that waits for its value on some rows."""
 
     name: str
     higher_is_better: bool
@@ -37,7 +36,7 @@ def metrics_for(
         "loss" is the loss that is trained, lower is better; other names and callables are
         scorers. None is the score of the estimator, "accuracy" or "r2".
     classes : ndarray or None
-        The labels of a classifier.
+        The labels of a classifier; None for a regression.
     """
     entries = scoring if isinstance(scoring, (list, tuple)) else [scoring]
     metrics: dict[str, Metric] = {}
@@ -79,7 +78,7 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
         except TypeError:
             if not weight:
                 raise
-            return float(scorer(predictor, y.reshape(len(y), -1), y))  # it takes no weights
+            return float(scorer(predictor, y.reshape(len(y), -1), y))  # it has no sample_weight
 
     return Metric(name, True, lambda rows: _known(score(rows)))
 
@@ -91,8 +90,8 @@ def _known(value: float) -> Later:
 def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
     if loss.coupled and loss.n_outputs > 1:
         raise ValueError(
-            f"{metric!r} sees one score a row, but loss={loss!r} has {loss.n_outputs} that depend "
-            "on each other: use an ArrayMetric."
+            f"{metric!r} gets one score a row, but loss={loss!r} has {loss.n_outputs} coupled "
+            "scores: use an ArrayMetric."
         )
     formula = metric.formula
 
@@ -113,7 +112,7 @@ def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
 
 
 class _Regression(RegressorMixin, BaseEstimator):
-    """Answers a scorer with the raw predictions that are at hand, whatever X it passes."""
+    """A fitted model for scorers that predicts its own rows, whatever X it gets."""
 
     def __init__(self, loss: Loss, rows: TrainingRows, device: Device) -> None:
         self.loss, self.rows, self.device = loss, rows, device

@@ -1,4 +1,4 @@
-"""Parameters of gradient boosting: allowed values, and the errors for all others."""
+"""Parameters of gradient boosting: reading and checking them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..kernels.runtime.dtypes import MAX_BINS
 from .sampling import SCHEMES
 
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
-"""How many features may meet on a path by the name of a constraint."""
+"""Most features on a path from the root to a leaf, by the name of an interaction constraint."""
 
 
 Schedule = Callable[[int], float]
-"""The rate of a round; rounds are counted from 0."""
+"""Returns the rate of a round; rounds are counted from 0."""
 
 
 class _Range:
-    """A range of numbers, written as the error message shows it."""
+    """A range of numbers, with its text for error messages."""
 
     def __init__(self, text: str, kind: type, test: Callable[[Any], bool], none: bool = False):
         self.text, self.kind, self.test, self.none = text, kind, test, none
@@ -148,7 +148,7 @@ def _check_class_weight(value: Any) -> None:
 
 
 def growth_params(estimator: Any) -> GrowthParams:
-    """The settings of growth, as plain numbers."""
+    """Return the settings of growth as plain numbers."""
 
     def limit(value: int | None) -> int:
         return UNLIMITED if value is None else min(int(value), UNLIMITED)
@@ -171,12 +171,14 @@ def growth_params(estimator: Any) -> GrowthParams:
 
 
 def most_path_features(interaction_cst: Any) -> int:
-    """How many different features a path may use, ``UNLIMITED`` unless a name limits them.
+    """Return the number of different features that a path may use, from ``interaction_cst``.
+
+    It is ``UNLIMITED`` unless the constraint is a name.
 
     Raises
     ------
     ValueError
-        Of another name, or of what is no collection.
+        The name is unknown, or the constraint is not a collection.
     """
     if isinstance(interaction_cst, str) and interaction_cst in _MOST_FEATURES:
         return _MOST_FEATURES[interaction_cst]
@@ -206,12 +208,12 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
     ----------
     learning_rate : float, sequence of float, or callable
     n_rounds : int
-        Rounds that a sequence must have a rate for.
+        Least length of a sequence.
 
     Returns
     -------
     Schedule
-        Raises ValueError if a callable gives anything but a finite number > 0.
+        Raises ValueError if a callable returns anything but a finite number > 0.
 
     Raises
     ------
@@ -232,8 +234,8 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
         value = learning_rate(index)
         if not _is_rate(value):
             raise ValueError(
-                f"learning_rate({index}) must be a finite number > 0, got {value!r}; the function "
-                "is called with the number of rounds that are done."
+                f"learning_rate({index}) must be a finite number > 0, got {value!r}; the argument "
+                "of the function is the number of finished rounds."
             )
         return float(value)
 
@@ -254,7 +256,7 @@ def _from_sequence(rates: Any, n_rounds: int) -> Schedule:
 
 
 class _NoFeatureError(ValueError):
-    """What should name a feature is no position and no name."""
+    """Invalid feature reference: neither an index nor a column name."""
 
 
 def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) -> FeatureRules:
@@ -293,7 +295,7 @@ def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) ->
 
 
 def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:
-    """The constraints in the order of the features, if they are given by name."""
+    """Put constraints by name into the order of the features."""
     if not isinstance(monotonic_cst, Mapping):
         return monotonic_cst
     positions = [_position(name, "monotonic_cst", names, n_features) for name in monotonic_cst]
@@ -312,8 +314,8 @@ def _position(feature: Any, parameter: str, names: list[str] | None, n_features:
         if 0 <= int(feature) < n_features:
             return int(feature)
         raise _NoFeatureError(
-            f"{parameter} must name features from 0 to {n_features - 1}, for X has {n_features} "
-            f"features, got {feature!r}."
+            f"{parameter} must name features from 0 to {n_features - 1}, got {feature!r}: X has "
+            f"{n_features} features."
         )
     if isinstance(feature, str):
         if names is None:
@@ -335,7 +337,7 @@ def _position(feature: Any, parameter: str, names: list[str] | None, n_features:
 def _groups(
     interaction_cst: Any, names: list[str] | None, n_features: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Groups of positions, ascending; the features of no group are a group of their own."""
+    """Read groups of ascending positions; the remaining features form one more group."""
     if interaction_cst is None or isinstance(interaction_cst, str):
         return ()
     groups = []

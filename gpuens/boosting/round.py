@@ -15,6 +15,7 @@ from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.prediction.traverse import traverse_codes
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
@@ -38,23 +39,26 @@ from .sampling import (
 from .trees import GrownRound, OutputTree, bound_values, find_steps
 
 BATCH_RECORDS = 2_000_000
-"""Records that the trees of one batch may have together on the CPU: more would not be in its
-caches."""
+"""Most records of the trees of one batch on the CPU: more would not fit into its caches."""
 BATCH_RECORDS_ON_GPU = 2**24
-"""On a GPU, where a batch costs the host one wait, and a record 36 bytes."""
+"""The same on a GPU, where each batch makes the host wait once and a record takes 36 bytes."""
 
 
 def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:
-    """Trees of one round that grow together; the model does not depend on it. Each takes a
-    histogram from the beginning."""
+    """Return the number of trees of a round that grow together; the model does not depend on it.
+
+    Each tree of a batch needs a histogram from the start.
+    """
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
     return max(1, min(n_outputs, most // max(n_rows, 1), most_slots(n_features)))
 
 
 @dataclass
 class TrainingRows:
-    """The rows of a training or validation set, on the device.
+    """The rows of a training or evaluation set, on the device.
 
+    Parameters
+    ----------
     codes : Codes
     y : float64, shape (n_rows,) or (n_targets, n_rows)
     weight : float64, shape (n_rows,) or (0,)
@@ -64,17 +68,17 @@ class TrainingRows:
     """
 
     codes: Codes
-    y: Any
-    weight: Any
-    raw: Any
+    y: Array
+    weight: Array
+    raw: Array
 
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """What a round of boosting must know.
+    """The settings of the rounds of boosting.
 
-    With ``line_search`` the trees of a round go as far along their values as lowers the loss
-    most, times the learning rate.
+    With ``line_search`` the values of a round's trees are multiplied by the factor that minimises
+    the loss, and by the learning rate.
     """
 
     params: GrowthParams
@@ -86,7 +90,7 @@ class RoundSettings:
 
 
 class StartedBatch(NamedTuple):
-    """Trees that may still be growing, for some of the outputs."""
+    """The trees of some outputs, which may still be growing."""
 
     outputs: range
     totals: Sequence[Totals]
@@ -97,13 +101,13 @@ class StartedBatch(NamedTuple):
 class StartedRound:
     """A round whose trees are growing.
 
-    ``unchecked`` are the totals of gradients that were not known yet; ``searching`` says whether
-    a line search will follow; ``where`` names the round in messages.
+    ``unchecked`` holds totals of gradients that are still on their way from a GPU; ``searching``
+    is whether a line search follows; ``where`` names the round in messages.
     """
 
     index: int
     loss: Loss
-    shared: Any
+    shared: Array
     sample: Sample
     searching: bool
     unchecked: list[Totals] = field(default_factory=list)
@@ -115,13 +119,13 @@ class StartedRound:
 
     @property
     def waits(self) -> bool:
-        """Whether the host waits for the gradients anyway, or must look at every one of them."""
-        weighs = self.sample.factor.size > 0
-        return weighs or self.searching or self.loss.exact_leaves or self.loss.checks_rows
+        """Whether the host reads the gradients or their totals before the trees grow."""
+        scales = self.sample.factor.size > 0
+        return scales or self.searching or self.loss.exact_leaves or self.loss.checks_rows
 
 
 class Grower:
-    """Grows the trees of one round after another on a fixed set of rows."""
+    """Grows the trees of one round after another, on the same rows."""
 
     def __init__(
         self,
@@ -140,27 +144,26 @@ class Grower:
         n = rows.raw.shape[1]
         self.batch = batch_size(loss.n_outputs, n, self.n_bins.size, device)
         xp = device.xp
-        self.joins_updates = device.runs_ahead and self._looks_at_raw_once()
+        self.joins_updates = device.runs_ahead and self._reads_raw_once()
         self._update: Update | None = None
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
     @cached_property
-    def whole_weight(self) -> Any:
-        """The weights for quantiles, see ``whole_weights``."""
+    def whole_weight(self) -> Array:
+        """The weights as integers, for quantiles."""
         return whole_weights(self.rows.weight, self.device)
 
-    def _looks_at_raw_once(self) -> bool:
-        """Whether the gradients are all that a round needs the raw predictions for."""
+    def _reads_raw_once(self) -> bool:
+        """Whether a round needs the raw predictions for its gradients only."""
         loss, settings = self.loss, self.settings
         of_gradients = settings.sampling.scheme in ("goss", "mvs")
         return loss.n_outputs == 1 and not (of_gradients or settings.line_search or loss.reads_raw)
 
     def start_round(self, index: int) -> StartedRound:
-        """Begin to grow the trees of a round, counted from 0.
+        """Start to grow the trees of a round, counted from 0.
 
-        On a GPU the growth is under way when this returns: the time until ``finish_round`` is free
-        for other work.
+        On a GPU they are still growing when this returns: the host is free until ``finish_round``.
         """
         rows, settings, device = self.rows, self.settings, self.device
         sample = self._draw(index)
@@ -180,17 +183,17 @@ class Grower:
         ----------
         started : StartedRound
         others : list of TrainingRows
-            Further sets, such as validation rows.
+            Evaluation sets.
         is_watched : bool
-            Whether somebody looks at the raw predictions of the training rows. If not, they may be
-            updated together with the next gradients.
+            Whether metrics read the raw predictions of the training rows. If not, their update may
+            be joined with the next gradients.
 
         Raises
         ------
         ValueError
-            The trees were grown on gradients that are not finite.
+            The gradients were not finite.
         """
-        rows, loss, device = self.rows, started.loss, self.device
+        loss = started.loss
         rate = self.settings.learning_rate(started.index)
         done = GrownRound([], [])
         for first in range(0, loss.n_outputs, self.batch):
@@ -201,19 +204,19 @@ class Grower:
                 done.factors += [rate] * (len(done.trees) - first)
                 self._add(done, first, others, started.sample, is_watched)
         if started.searching:
-            steps = find_steps(loss, rows.y, rows.raw, rows.weight, done.trees, device)
+            steps = find_steps(loss, self.rows, done.trees, self.device)
             done.factors += [rate * step for step in steps]
             self._add(done, 0, others, started.sample, is_watched)
-        for totals in started.unchecked:  # known by now: they were sent for before the trees
+        for totals in started.unchecked:  # they have arrived: they were requested before the trees
             loss.check_totals(totals, started.where)
         return done
 
     def _draw(self, index: int) -> Sample:
-        """The rows of a round."""
+        """Draw the rows of a round."""
         rows, seed, device = self.rows, self.settings.seed, self.device
         scheme, fraction, top_rate, other_rate = self.settings.sampling
         n = rows.raw.shape[1]
-        if scheme == "goss" and index < 1.0 / self.settings.learning_rate(0):
+        if scheme == "goss" and index < 1.0 / self.settings.learning_rate(0):  # as in LightGBM
             scheme, fraction = "uniform", 1.0
         if scheme == "uniform" and fraction == 1.0:
             return self._weighted_rows
@@ -232,20 +235,20 @@ class Grower:
 
     @cached_property
     def _weighted_rows(self) -> Sample:
-        """The rows that have a weight. They are the same in every round, and to look for them is
-        to wait for a GPU."""
+        """The rows with a positive weight; kept, because finding them waits for a GPU."""
         rows, device = self.rows, self.device
         drawn = draw_rows(rows.raw.shape[1], 1.0, rows.weight, 0, 0, device)
         return Sample(drawn, device.xp.empty(0, dtype=np.float32))
 
     @cached_property
-    def _balanced(self) -> Any:
+    def _balanced(self) -> Array:
+        """The chance of each row to be drawn, by its class."""
         classes = self.rows.y.astype(np.int64)
         fraction = self.settings.sampling.fraction
         return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
 
-    def _over_outputs(self, term: Callable[[Any, Any], Any], dtype: Any) -> Any:
-        """The sum over the outputs of a term of every row's gradient and hessian."""
+    def _over_outputs(self, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
+        """Sum a function of every row's gradient and hessian over the outputs."""
         rows, device = self.rows, self.device
         total = device.xp.zeros(rows.raw.shape[1], dtype=dtype)
         everything = device.xp.empty(0, dtype=np.int32)
@@ -259,16 +262,17 @@ class Grower:
         return total
 
     def _start_batch(self, started: StartedRound, first: int) -> None:
-        """Begin to grow the trees of the outputs from ``first`` on, as many as a batch has."""
+        """Start to grow the trees of a batch of outputs, from ``first`` on."""
         rows, device, seed = self.rows, self.device, self.settings.seed
         loss, sample = started.loss, started.sample
         outputs = range(first, min(first + self.batch, loss.n_outputs))
 
         def statistics(i: int) -> tuple[Totals, TreeRecords, int]:
-            """Of output i of the batch: totals, records and the tree's key."""
+            """Compute the totals, records and tree key of output i of the batch."""
             k = outputs[i]
             target = loss.targets(rows.y, k, device)
             g, h = self.g[i], self.h[i]
+            # The values of the round before reach the raw predictions with this pass over the rows.
             raw, update, self._update = rows.raw[k], self._update, None
             totals = loss.gradients(k, target, raw, started.shared, rows.weight, g, h, update)
             if totals.is_here or started.waits:
@@ -295,7 +299,7 @@ class Grower:
         started.batch = StartedBatch(outputs, totals, trees)
 
     def _finish_batch(self, started: StartedRound) -> list[OutputTree]:
-        """Trees of some outputs, with the values of their nodes before any shrinkage."""
+        """Return the trees of a batch with the values of their nodes, before shrinkage."""
         outputs, totals, trees = started.batch
 
         def tree(i: int) -> OutputTree:
@@ -334,22 +338,22 @@ class Grower:
         sample: Sample,
         is_watched: bool,
     ) -> None:
-        """Add the trees of a round from ``first`` on to raw predictions."""
+        """Add the trees of a round, from ``first`` on, to all raw predictions."""
         rows = self.rows
 
         def add(at: int) -> None:
             tree, factor = done.trees[at], done.factors[at]
-            trees, i, k = tree.trees, tree.i, tree.output
-            if sample.rows.size:
-                _find_leaves(trees, i, rows.codes, trees.leaf[i])
+            leaf = tree.trees.leaf[tree.i]
+            if sample.rows.size:  # growth has only seen the leaves of the sample
+                _find_leaves(tree, rows.codes, leaf)
             if self.joins_updates and not is_watched:
-                self._update = Update(trees.leaf[i], tree.values, factor)
+                self._update = Update(leaf, tree.values, factor)
             else:
-                add_leaf_values(rows.raw[k], trees.leaf[i], tree.values, factor)
+                add_leaf_values(rows.raw[tree.output], leaf, tree.values, factor)
             for other in others:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
-                _find_leaves(trees, i, other.codes, leaf)
-                add_leaf_values(other.raw[k], leaf, tree.values, factor)
+                _find_leaves(tree, other.codes, leaf)
+                add_leaf_values(other.raw[tree.output], leaf, tree.values, factor)
 
         each(add, range(first, len(done.trees)), rows.raw[0])
 
@@ -357,9 +361,9 @@ class Grower:
 _subkey = vectorise(subkey)
 
 
-def _find_leaves(trees: GrownTrees, i: int, codes: Codes, leaf: Any) -> None:
+def _find_leaves(tree: OutputTree, codes: Codes, leaf: Array) -> None:
     """Fill in the negative entries of ``leaf``."""
-    nodes = slice(trees.offset[i], trees.offset[i + 1])
+    trees, nodes = tree.trees, tree.nodes
     traverse_codes(
         codes,
         trees.feature[nodes],

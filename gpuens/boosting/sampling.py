@@ -1,18 +1,19 @@
-"""Which rows take part in a tree of boosting, and what they count for.
+"""Sampling of rows for the trees of boosting, with unequal chances.
 
-Every scheme gives each row a chance p and counts the rows that are drawn 1/p times, so that sums
-over the sample are without bias sums over all rows. Row by row the draw depends on nothing but the
-seed, the round and the row's number.
+Every scheme draws each row with a chance p and weights the drawn rows by 1/p, so that sums over the
+sample are unbiased estimates of sums over all rows. Whether a row is drawn depends on the seed, the
+round and the row's number alone.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..devices.placement import Device
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROWS, draw, subkey
@@ -21,8 +22,8 @@ from ..numerics.weighted import ordered_sum
 SCHEMES = ("uniform", "goss", "mvs", "balanced")
 SUM_BITS = 62
 MVS_REGULARISATION = 1e-4
-"""Share of the largest squared gradient that is added to every one, so that rows without a
-gradient have a chance too."""
+"""Share of the largest squared gradient that is added to each, so that rows with a gradient of zero
+can be drawn too."""
 
 
 class Sampling(NamedTuple):
@@ -37,19 +38,22 @@ class Sampling(NamedTuple):
 class Sample(NamedTuple):
     """The rows of a sample.
 
+    Parameters
+    ----------
     rows : int32, shape (n_sampled,)
         Ascending; empty: all rows, once each.
     factor : float32, shape (n_sampled,) or (0,)
-        What their statistics are multiplied by; empty: 1.
+        Factors on their statistics; empty: 1.
     """
 
-    rows: Any
-    factor: Any
+    rows: Array
+    factor: Array
 
 
-def goss_chances(importance: Any, top_rate: float, other_rate: float, device: Device) -> Any:
-    """Gradient-based one-side sampling (Ke et al. 2017): rows with large gradients always, the
-    others with the same chance.
+def goss_chances(importance: Array, top_rate: float, other_rate: float, device: Device) -> Array:
+    """Compute the chances of gradient-based one-side sampling (Ke et al. 2017).
+
+    Rows with large gradients are always drawn, the others with equal chances.
 
     Parameters
     ----------
@@ -73,9 +77,10 @@ def goss_chances(importance: Any, top_rate: float, other_rate: float, device: De
     return xp.where(above | first, 1.0, chance)
 
 
-def mvs_chances(squares: Any, fraction: float, device: Device) -> Any:
-    """Minimal variance sampling (Ibragimov and Gusev 2019): chances in proportion to the size of
-    the gradients, as far as none exceeds one.
+def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
+    """Compute the chances of minimal variance sampling (Ibragimov and Gusev 2019).
+
+    They are proportional to the size of the gradients, and at most 1.
 
     Parameters
     ----------
@@ -99,7 +104,8 @@ def mvs_chances(squares: Any, fraction: float, device: Device) -> Any:
     whole = xp.maximum(whole, 1)
     ordered = xp.sort(whole)
     below = xp.cumsum(ordered, dtype=np.int64).astype(np.float64)
-    # With the k largest certain, the others share what is left of the sample.
+    # If the k largest rows are drawn for certain, the others share the rest of the sample: the
+    # threshold t solves sum(min(1, size / t)) = fraction * n, with size >= t for those k rows.
     certain = n - 1 - xp.arange(n)
     left = fraction * n - certain
     fits = (left > 0) & (ordered.astype(np.float64) * left <= below)
@@ -108,8 +114,8 @@ def mvs_chances(squares: Any, fraction: float, device: Device) -> Any:
     return xp.minimum(1.0, whole.astype(np.float64) / threshold)
 
 
-def balanced_chances(classes: Any, n_classes: int, fraction: float, device: Device) -> Any:
-    """Chances with which every class has the same expected number of rows, or all of its own.
+def balanced_chances(classes: Array, n_classes: int, fraction: float, device: Device) -> Array:
+    """Compute chances that give every class the same expected number of rows, or all its rows.
 
     Parameters
     ----------
@@ -129,15 +135,15 @@ def balanced_chances(classes: Any, n_classes: int, fraction: float, device: Devi
     return device.asarray(chance)[classes]
 
 
-def draw_by_chance(chance: Any, weight: Any, seed: int, index: int, device: Device) -> Sample:
-    """Draw every row with its chance; there is always at least one.
+def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: Device) -> Sample:
+    """Draw each row with its own chance, and at least one row.
 
     Parameters
     ----------
     chance : float64, shape (n_rows,)
         In (0, 1].
     weight : float64, shape (n_rows,) or (0,)
-        Rows with weight 0 never belong.
+        Rows with weight 0 are never drawn.
     seed, index : int
         Random key, and the number of the draw.
     """
@@ -155,9 +161,9 @@ def draw_by_chance(chance: Any, weight: Any, seed: int, index: int, device: Devi
     return Sample(drawn.astype(np.int32), (1.0 / chance[drawn]).astype(np.float32))
 
 
-def scale_statistics(g: Any, h: Any, sample: Sample, device: Device) -> Totals:
-    """Multiply the statistics of the rows that were drawn, in place; their totals, not finite where
-    float32 is too narrow."""
+def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Totals:
+    """Multiply the statistics of the drawn rows by their factors in place; return their totals,
+    which are not finite where float32 is too narrow."""
     rows, factor = sample
     totals = []
     for statistics in (g, h):

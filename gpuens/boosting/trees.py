@@ -1,10 +1,10 @@
-"""Grown trees of boosting: how far they go, and the forest that collects them."""
+"""Grown trees of boosting: their values after growth, and the forest that collects them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,31 +20,30 @@ from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..numerics.minimise import minimise
 
+if TYPE_CHECKING:
+    from .round import TrainingRows
+
 LONGEST_STEP = 16.0
-"""Where the loss falls for ever, as it does once all classes are told apart."""
+"""Limit of the line search where the loss has no minimum, as for perfectly separated classes."""
 
 
 @dataclass(frozen=True)
 class OutputTree:
-    """Tree ``i`` of a batch, for one output.
-
-    values : NodeValues
-        Of its nodes, without shrinkage.
-    """
+    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage."""
 
     trees: GrownTrees
     i: int
     output: int
     values: NodeValues
 
+    @property
+    def nodes(self) -> slice:
+        """The tree's entries in the arrays of the batch."""
+        return slice(self.trees.offset[self.i], self.trees.offset[self.i + 1])
+
 
 def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """The values of tree ``t``'s nodes, in the order that monotone constraints ask for.
-
-    From the root down, each node's value is put between the bounds that the splits above it
-    set: the middle between the values of the two children of a constrained feature is where
-    the values below the one end and those below the other begin. So no leaf is on the wrong side
-    of another, however its value was found.
+    """Clip the values of tree ``t``'s nodes so that monotone constraints hold.
 
     Parameters
     ----------
@@ -65,7 +64,12 @@ def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndar
 
 @kernel
 def _bound_values(feature, left, right, monotone, value):
-    """In place; children have higher numbers than their parents."""
+    """In place."""
+    # Children have higher numbers than their parents: one pass visits the tree from the root down.
+    # A split on a constrained feature divides the interval of its node at the middle of its
+    # children's values, so that no leaf on one side can pass a leaf on the other:
+    #
+    #     low <------- left -------> middle <------- right -------> high     (rising feature)
     low = np.full(value.size, -np.inf)
     high = np.full(value.size, np.inf)
     for node in range(value.size):
@@ -86,32 +90,29 @@ def _bound_values(feature, left, right, monotone, value):
 
 
 def find_steps(
-    loss: Loss, y: Any, raw: Any, weight: Any, grown: list[OutputTree], device: Device
+    loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: Device
 ) -> list[float]:
-    """The factor on each tree's values that makes the loss least.
+    """Find the factor on each tree's values that minimises the loss (Friedman 2001, eq. 12).
 
-    Over the rows of the trees' samples. The trees of outputs that depend on each other, as the
-    classes of a multinomial model do, have a factor in common; others have their own. Gradients
-    are summed in fixed point by leaf, which gives the slope along the trees in any order of rows.
+    Only the rows of the trees' samples count. Trees of coupled outputs, as the classes of a
+    multinomial model, share one factor; others have their own.
 
     Parameters
     ----------
     loss : Loss
         Of the round.
-    y, raw, weight
-        As in ``TrainingRows``.
+    rows : TrainingRows
     grown : list of OutputTree
         In the order of the outputs.
+    device : Device
     """
     if loss.coupled:
-        return [_find_step(loss, y, raw, weight, grown, device)] * len(grown)
-    return [_find_step(loss, y, raw, weight, [tree], device) for tree in grown]
+        return [_find_step(loss, rows, grown, device)] * len(grown)
+    return [_find_step(loss, rows, [tree], device) for tree in grown]
 
 
-def _find_step(
-    loss: Loss, y: Any, raw: Any, weight: Any, grown: list[OutputTree], device: Device
-) -> float:
-    xp = device.xp
+def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: Device) -> float:
+    xp, raw = device.xp, rows.raw
     g, h = (xp.empty(raw.shape[1], dtype=np.float32) for _ in range(2))
     moved = raw.copy()
     added = {}
@@ -122,14 +123,15 @@ def _find_step(
     def slope(step: float) -> tuple[float, float]:
         for k, direction in added.items():
             moved[k] = raw[k] + step * direction
-        shared = loss.shared(y, moved, device)
+        shared = loss.shared(rows.y, moved, device)
         slopes, curvatures = [], []
         for tree in grown:
             k, leaf, value = tree.output, tree.trees.leaf[tree.i], tree.values.value
-            target = loss.targets(y, k, device)
-            totals = loss.gradients(k, target, moved[k], shared, weight, g, h)
+            target = loss.targets(rows.y, k, device)
+            totals = loss.gradients(k, target, moved[k], shared, rows.weight, g, h)
             if not all(total < np.inf for total in totals):
                 return np.inf, 0.0
+            # Sums by leaf are exact in fixed point, so that the order of the rows has no effect.
             scales = fixed_point_scales(totals, raw.shape[1])
             sums = leaf_sums(leaf, g, h, scales, value.size)
             slopes += (value * (sums[:, 0] / scales.g)).tolist()
@@ -140,7 +142,7 @@ def _find_step(
 
 
 class ForestBuilder:
-    """Collects the trees of boosting while they are grown."""
+    """The forest of boosting while it is trained."""
 
     def __init__(
         self,
@@ -153,60 +155,38 @@ class ForestBuilder:
         self._before = empty if before is None else before
         self._trees: list[dict[str, np.ndarray]] = []
 
-    def __len__(self) -> int:
-        return self._before.n_trees + len(self._trees)
-
-    def append(
-        self,
-        trees: GrownTrees,
-        t: int,
-        value: np.ndarray,
-        cover: np.ndarray,
-        output: int,
-        binner: Binner,
-    ) -> None:
-        """Add tree ``t`` of a batch.
-
-        Parameters
-        ----------
-        trees : GrownTrees
-        t : int
-        value, cover : float64, shape (n_nodes,)
-            Of the tree's nodes.
-        output : int
-            The column that it adds to.
-        binner : Binner
-        """
-        nodes = slice(trees.offset[t], trees.offset[t + 1])
-        feature, bin_ = trees.feature[nodes], trees.bin[nodes]
-        begin, categories = _category_sets(trees, nodes, binner)
+    def append(self, tree: OutputTree, factor: float, binner: Binner) -> None:
+        """Add a tree whose values are multiplied by ``factor``."""
+        grown, nodes = tree.trees, tree.nodes
+        feature, bin_ = grown.feature[nodes], grown.bin[nodes]
+        begin, categories = _category_sets(grown, nodes, binner)
         self._trees.append(
             {
-                "output": np.array([output], np.int32),
+                "output": np.array([tree.output], np.int32),
                 "feature": feature,
                 "threshold": np.where(bin_ >= 0, binner.table[feature, bin_], 0.0),
-                "missing_left": trees.missing_left[nodes],
-                "left": trees.left[nodes],
-                "right": trees.right[nodes],
+                "missing_left": grown.missing_left[nodes],
+                "left": grown.left[nodes],
+                "right": grown.right[nodes],
                 "category_begin": begin,
                 "categories": categories,
-                "value": value[:, None],
-                "gain": trees.gain[nodes],
+                "value": (factor * tree.values.value)[:, None],
+                "gain": grown.gain[nodes],
                 "impurity": NOTHING,
-                "n_samples": trees.n_samples[nodes],
-                "cover": cover,
+                "n_samples": grown.n_samples[nodes],
+                "cover": tree.values.hessian,
             }
         )
 
     def keep(self, n: int) -> None:
-        """Forget all but the first n trees."""
+        """Drop all trees but the first n."""
         n_before = self._before.n_trees
         del self._trees[max(0, n - n_before) :]
         if n < n_before:
             self._before = self._before.slice(0, n)
 
     def freeze(self) -> Forest:
-        """The forest of all trees so far."""
+        """Return the forest of all trees so far."""
         if not self._trees:
             return Forest.concatenate([self._before])
         arrays: dict[str, Any] = {
@@ -215,6 +195,7 @@ class ForestBuilder:
         sizes = [tree["feature"].size for tree in self._trees]
         words = np.cumsum([0] + [tree["categories"].size for tree in self._trees])
         if words[-1]:
+            # Each tree counts the words of its category sets from 0.
             begin = arrays["category_begin"]
             begin += np.repeat(words[:-1], sizes).astype(np.int32) * (begin >= 0)
         offset = np.cumsum([0, *sizes], dtype=np.int64)
@@ -225,7 +206,7 @@ class ForestBuilder:
 def _category_sets(
     trees: GrownTrees, nodes: slice, binner: Binner
 ) -> tuple[np.ndarray, np.ndarray]:
-    """``category_begin`` and ``categories`` of a tree of boosting."""
+    """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes."""
     begin = np.full(nodes.stop - nodes.start, -1, np.int32)
     sets = [np.empty(0, np.uint32)]
     if trees.left_codes.size == 0:
@@ -242,9 +223,10 @@ def _category_sets(
 
 @dataclass
 class GrownRound:
-    """The trees of a round, of which the raw predictions know.
+    """The trees of a round, which the raw predictions include.
 
-    The values of tree k count ``factors[k]`` times. On a GPU they may be on their way to the host.
+    The values of tree k are multiplied by ``factors[k]``. On a GPU the trees may still be on their
+    way to the host.
     """
 
     trees: list[OutputTree]
@@ -253,5 +235,4 @@ class GrownRound:
     def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
         """Add the trees to a forest."""
         for tree, factor in zip(self.trees, self.factors, strict=True):
-            value, cover = factor * tree.values.value, tree.values.hessian
-            forest.append(tree.trees, tree.i, value, cover, tree.output, binner)
+            forest.append(tree, factor, binner)

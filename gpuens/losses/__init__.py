@@ -1,6 +1,6 @@
-"""Losses of gradient boosting, as objects for the parameter ``loss`` and by their names.
+"""Losses of gradient boosting, as objects for the parameter ``loss``.
 
-Each has the parameters of its own that a name leaves at their defaults, for example
+A name such as "tweedie" means a loss with its default parameters; an object can have others, as in
 ``GradientBoostingRegressor(loss=Tweedie(power=1.2))``.
 """
 

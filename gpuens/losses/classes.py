@@ -10,6 +10,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
@@ -18,7 +19,7 @@ from ..numerics.weighted import weighted_mean
 from .base import Loss
 
 SMALLEST_SHARE = 1e-15
-"""Of a class: rarer ones start as if they were as frequent."""
+"""Least share of a class; rarer classes start from it."""
 LARGEST_CONSTANT = 50.0
 
 log = vectorise(elementary.log)
@@ -26,16 +27,16 @@ focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
 
 
 def log_odds(share: float) -> float:
-    """ln(p / (1 - p)) of a class's share."""
+    """Return ln(p / (1 - p)) of a class's share."""
     p = min(max(float(share), SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
     return float(log(np.float64(p)) - log(np.float64(1.0 - p)))
 
 
 class ClassLoss(Loss):
-    """Base of the losses that take classes."""
+    """A loss of classification."""
 
-    def targets(self, y: Any, k: int, device: Device) -> Any:
-        return y if self.n_outputs == 1 else (y == k).astype(np.float64)
+    def targets(self, y: Array, k: int, device: Device) -> Array:
+        return y if self.n_outputs == 1 else device.xp.equal(y, k).astype(np.float64)
 
     def _terms(self) -> int:
         return 1
@@ -53,20 +54,20 @@ class LogLoss(ClassLoss):
 
 @dataclass(frozen=True)
 class BinomialLogLoss(LogLoss):
-    """Of two classes, 0 and 1; raw predictions are log-odds."""
+    """Log loss of two classes, 0 and 1; raw predictions are log-odds."""
 
     def formula(self, k: int) -> Any:
         return formulas.BinomialLogLoss()
 
-    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+    def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         return np.array([log_odds(weighted_mean(y, weight, device))])
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(raw)
 
 
 class MultinomialLogLoss(LogLoss):
-    """Of K classes; one raw prediction a class."""
+    """Log loss of K classes; one raw prediction for each."""
 
     coupled: ClassVar[bool] = True
 
@@ -76,40 +77,40 @@ class MultinomialLogLoss(LogLoss):
     def formula(self, k: int) -> Any:
         return formulas.MultinomialLogLoss(self.n_outputs / (self.n_outputs - 1.0))
 
-    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+    def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         shares = [
             weighted_mean(self.targets(y, k, device), weight, device) for k in range(self.n_outputs)
         ]
         return np.array([log(np.float64(max(p, SMALLEST_SHARE))) for p in shares])
 
-    def shared(self, y: Any, raw: Any, device: Device) -> Any:
+    def shared(self, y: Array, raw: Array, device: Device) -> Array:
         return log_sum_exp(raw)
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(raw)
 
 
 class OneAgainstTheRest(ClassLoss):
-    """A loss of two classes, for more of them once for each class against all others.
+    """A loss of two classes; more classes are taken one against the rest.
 
-    A class's raw prediction then knows nothing of the other classes; their probabilities are
-    divided by their sum.
+    The raw predictions of the classes are then independent; their probabilities are divided by
+    their sum.
     """
 
     def for_classes(self, n_classes: int) -> Loss:
         return self._with(n_outputs=1 if n_classes == 2 else n_classes)
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         if self.n_outputs == 1:
             return self._two_classes(raw[0], device)
-        columns = [self._two_classes(f, device)[:, 1] for f in raw]
+        columns = [self._two_classes(raw[k], device)[:, 1] for k in range(self.n_outputs)]
         total = columns[0]
         for column in columns[1:]:
             total = total + column
         return device.xp.stack([column / total for column in columns], axis=1)
 
-    def _two_classes(self, raw: Any, device: Device) -> Any:
-        """Probabilities of shape (n_rows, 2) from one raw prediction a row."""
+    def _two_classes(self, raw: Array, device: Device) -> Array:
+        """Turn one raw prediction a row into probabilities of shape (n_rows, 2)."""
         return probabilities(raw[None])
 
 
@@ -130,20 +131,20 @@ class Exponential(ClassLoss):
     def formula(self, k: int) -> Any:
         return formulas.Exponential()
 
-    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
+    def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         return np.array([0.5 * log_odds(weighted_mean(y, weight, device))])
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(2.0 * raw)
 
 
 @dataclass(frozen=True)
 class Focal(OneAgainstTheRest):
-    """-(1 - p)ᵞ ln p of the true class (Lin et al. 2017): rows that are right already count
+    """-(1 - p)ᵞ ln p of the true class (Lin et al. 2017): rows that are already right count
     little. More than two classes are taken one against the rest, as in that paper.
 
-    Its second derivative can be negative; the hessian leaves the negative term out, which makes
-    steps shorter.
+    Its second derivative can be negative; the hessian omits the negative term, which makes steps
+    shorter.
 
     Parameters
     ----------
@@ -161,8 +162,8 @@ class Focal(OneAgainstTheRest):
     def formula(self, k: int) -> Any:
         return formulas.Focal(float(self.gamma))
 
-    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
-        """Where the slopes of both classes, times their shares, sum to zero."""
+    def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
+        """Find where the slopes of both classes, times their shares, sum to zero."""
         constants = []
         for k in range(self.n_outputs):
             p = weighted_mean(self.targets(y, k, device), weight, device)

@@ -6,7 +6,7 @@ import functools
 import inspect
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from numba.core.errors import NumbaError
 
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
@@ -31,7 +32,10 @@ Function = Callable[..., Any]
 
 
 class FunctionLoss(OneAgainstTheRest):
-    """What losses of numbers or classes from a user's functions have in common."""
+    """A loss of regression or of classes from a user's functions.
+
+    Subclasses are dataclasses of functions and of ``start``.
+    """
 
     name: ClassVar[str] = "custom"
     checks_rows: ClassVar[bool] = True
@@ -40,13 +44,36 @@ class FunctionLoss(OneAgainstTheRest):
     inverse_link: Function | None
     of_classes: bool = False
 
+    def __post_init__(self) -> None:
+        for field in self._functions():
+            function = getattr(self, field.name)
+            if function is not None or field.default is MISSING:
+                arguments = PAIR[1:] if field.name == "inverse_link" else PAIR
+                check_function(function, arguments, field.name)
+        is_number = isinstance(self.start, numbers.Real) and np.isfinite(float(self.start))
+        if not (self.start is None or is_number):
+            raise ValueError(f"start must be None or a finite number, got {self.start!r}.")
+
+    def __repr__(self) -> str:
+        """Name the functions of (y, score) that are given."""
+        functions = {
+            field.name: getattr(self, field.name)
+            for field in self._functions()
+            if field.name != "inverse_link"
+        }
+        given = [f"{key}={_name(value)}" for key, value in functions.items() if value is not None]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+    def _functions(self) -> list[Field[Any]]:
+        return [field for field in fields(self) if field.name != "start"]  # type: ignore[arg-type]
+
     def for_targets(self, n_targets: int) -> FunctionLoss:
         return self._with(n_outputs=n_targets)
 
     def for_classes(self, n_classes: int) -> Loss:
         return self._with(n_outputs=1 if n_classes == 2 else n_classes, of_classes=True)
 
-    def targets(self, y: Any, k: int, device: Device) -> Any:
+    def targets(self, y: Array, k: int, device: Device) -> Array:
         if self.of_classes:
             return super().targets(y, k, device)
         return y if y.ndim == 1 else y[k]
@@ -54,15 +81,11 @@ class FunctionLoss(OneAgainstTheRest):
     def _terms(self) -> int:
         return 1 if self.of_classes else self.n_outputs
 
-    def check_start(self) -> None:
-        if self.start is None:
-            return
-        if not isinstance(self.start, numbers.Real) or not np.isfinite(float(self.start)):
-            raise ValueError(f"start must be None or a finite number, got {self.start!r}.")
+    def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
+        """Find the constants at which the gradients sum to zero, output by output.
 
-    def base_score(self, y: Any, weight: Any, device: Device) -> np.ndarray:
-        """The constants at which the gradients sum to zero, found one after another; zero for
-        more than two classes, whose constants may depend on each other."""
+        They are zero for more than two coupled classes, whose constants depend on each other.
+        """
         base = np.full(self.n_outputs, 0.0 if self.start is None else float(self.start))
         if self.start is not None or (self.coupled_classes and self.n_outputs > 1):
             return base
@@ -90,7 +113,7 @@ class FunctionLoss(OneAgainstTheRest):
         return self.coupled and self.of_classes
 
     def check_gradients(
-        self, totals: Totals, g: Any, h: Any, target: Any, raw: Any, where: str
+        self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
     ) -> None:
         finite = (abs(g) < np.inf) & (h >= 0) & (h < np.inf)
         if bool(finite.all()):
@@ -112,14 +135,14 @@ class FunctionLoss(OneAgainstTheRest):
 class CustomLoss(FunctionLoss):
     """A loss from functions of single numbers, compiled for the CPU and for CUDA.
 
-    ``score`` is the raw prediction that the trees add up to, in float64. Of classes, y is 0 or
+    ``score`` is the raw prediction that the trees add up to, in float64. For classes, y is 0 or
     1; more than two classes are taken one against the rest.
 
-    The model is the same on every device, bit for bit, if the functions are made of ``+ - /``,
-    ``sqrt``, comparisons, and of what ``gpuens.losses`` offers for it: ``mul`` (a product that
-    feeds a sum, which a GPU would fuse with it), ``exp``, ``log``, ``sigmoid``, ``softplus``.
-    ``math.exp`` and the like work as well, but differ between devices in their last bits. Where
-    functions stand in a module, models and losses can be pickled.
+    The model is the same on every device, bit for bit, if the functions use only ``+ - /``,
+    ``sqrt``, comparisons, and ``mul``, ``exp``, ``log``, ``sigmoid`` and ``softplus`` of
+    ``gpuens.losses`` (``mul`` is a product that feeds a sum, which a GPU would otherwise fuse with
+    it). ``math.exp`` and the like work as well, but differ between devices in their last bits.
+    Models and losses can be pickled if the functions are defined in a module.
 
     Parameters
     ----------
@@ -128,18 +151,18 @@ class CustomLoss(FunctionLoss):
     gradient : function (y, score) -> number
         Its derivative with respect to the score.
     hessian : function (y, score) -> number, default=None
-        The second derivative, or an upper bound of it; not negative. None: 1, leaf values are
-        mean negative gradients, and ``line_search`` finds how far to go.
+        The second derivative, or an upper bound of it; not negative. None: 1; leaf values are
+        then mean negative gradients, and ``line_search`` finds the step.
     inverse_link : function (score) -> number, default=None
-        Makes predictions from scores; of classes, the probability of class 1. None: the score
-        itself, and 1/(1 + e**-score).
+        Turns scores into predictions; for classes, into the probability of class 1. None: the
+        score itself, and 1/(1 + e**-score).
     start : float, default=None
         The raw prediction before the first tree. None: the best constant.
 
     Raises
     ------
     TypeError
-        A function takes other arguments; on ``fit``, Numba cannot compile it.
+        A function has other arguments. In ``fit``: Numba cannot compile it.
 
     Examples
     --------
@@ -168,19 +191,6 @@ class CustomLoss(FunctionLoss):
     inverse_link: Function | None = None
     start: float | None = None
 
-    def __post_init__(self) -> None:
-        check_function(self.value, PAIR, "value")
-        check_function(self.gradient, PAIR, "gradient")
-        if self.hessian is not None:
-            check_function(self.hessian, PAIR, "hessian")
-        if self.inverse_link is not None:
-            check_function(self.inverse_link, PAIR[1:], "inverse_link")
-        self.check_start()
-
-    def __repr__(self) -> str:
-        functions = named(value=self.value, gradient=self.gradient, hessian=self.hessian)
-        return f"CustomLoss({functions})"
-
     @property
     def has_hessian(self) -> bool:  # type: ignore[override]
         return self.hessian is not None
@@ -188,19 +198,19 @@ class CustomLoss(FunctionLoss):
     def formula(self, k: int) -> Any:
         return _loss_of(self.value, self.gradient, self.hessian)()
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         if self.of_classes:
             return super().predict(raw, device)
-        columns = [self._prediction(f) for f in raw]
+        columns = [self._prediction(raw[k]) for k in range(self.n_outputs)]
         return columns[0] if self.n_outputs == 1 else device.xp.stack(columns, axis=1)
 
-    def _two_classes(self, raw: Any, device: Device) -> Any:
+    def _two_classes(self, raw: Array, device: Device) -> Array:
         if self.inverse_link is None:
             return probabilities(raw[None])
         p = self._prediction(raw)
         return device.xp.stack([1.0 - p, p], axis=1)
 
-    def _prediction(self, raw: Any) -> Any:
+    def _prediction(self, raw: Array) -> Array:
         if self.inverse_link is None:
             return raw.copy()
         return row_values(_link_of(self.inverse_link)(), raw, raw, raw[:0])
@@ -208,7 +218,7 @@ class CustomLoss(FunctionLoss):
 
 @functools.lru_cache(maxsize=64)
 def _loss_of(value: Function, gradient: Function, hessian: Function | None) -> type:
-    """The class of ``kernels.scalars.losses`` for three functions."""
+    """Make the class of ``kernels.scalars.losses`` for three functions."""
     value = compiled(value, PAIR, "value")
     gradient = compiled(gradient, PAIR, "gradient")
 
@@ -247,22 +257,21 @@ def _link_of(inverse_link: Function) -> type:
 class ArrayLoss(FunctionLoss):
     """A loss from functions of whole arrays, as in XGBoost and LightGBM.
 
-    They are called with arrays of the library that the work is done in: NumPy on the CPU, CuPy
-    on a GPU. ``y`` has shape (n_rows,), or (n_rows, n_targets) where there are several targets;
-    classes are numbers from 0, in float64. ``score``, the raw prediction, has shape (n_rows,), or
-    (n_rows, n_outputs) where there are several targets or more than two classes. The model is
-    the same everywhere as far as the functions' results are.
+    The functions get NumPy arrays on the CPU and CuPy arrays on a GPU. ``y`` has shape (n_rows,),
+    or (n_rows, n_targets) for several targets; classes are numbers from 0, in float64. ``score``,
+    the raw prediction, has shape (n_rows,), or (n_rows, n_outputs) for several targets or more
+    than two classes. Models are the same on all devices if the functions' results are.
 
     Parameters
     ----------
     objective : function (y, score) -> (gradient, hessian)
-        Arrays of the shape of ``score``, of any library; without sample weights, which are
-        multiplied in afterwards. Hessians are not negative.
+        Arrays of any library in the shape of ``score``, hessians not negative. Sample weights
+        are applied afterwards.
     value : function (y, score) -> array of shape (n_rows,), default=None
         The loss of every row, for the metric "loss".
     inverse_link : function (score) -> predictions, default=None
-        None: the scores; for classes, logistic or softmax probabilities. For two classes it
-        gives the probability of the second one.
+        None: the scores; for classes, logistic or softmax probabilities. For two classes the
+        function returns the probability of the second one.
     start : float, default=None
         The raw prediction before the first tree. None: the best constant, and 0 for more than
         two classes.
@@ -285,22 +294,11 @@ class ArrayLoss(FunctionLoss):
 
     coupled: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        check_function(self.objective, PAIR, "objective")
-        if self.value is not None:
-            check_function(self.value, PAIR, "value")
-        if self.inverse_link is not None:
-            check_function(self.inverse_link, PAIR[1:], "inverse_link")
-        self.check_start()
-
-    def __repr__(self) -> str:
-        return f"ArrayLoss({named(objective=self.objective, value=self.value)})"
-
     def formula(self, k: int) -> Any:
         return formulas.Given()
 
-    def shared(self, y: Any, raw: Any, device: Device) -> Any:
-        """Gradients and hessians of all outputs, float64 of shape (2, n_outputs, n_rows)."""
+    def shared(self, y: Array, raw: Array, device: Device) -> Array:
+        """Compute all gradients and hessians, float64 of shape (2, n_outputs, n_rows)."""
         score = rows_first(raw)
         results = self.objective(rows_first(y), score)
         if not isinstance(results, (tuple, list)) or len(results) != 2:
@@ -322,18 +320,18 @@ class ArrayLoss(FunctionLoss):
     def gradients(
         self,
         k: int,
-        target: Any,
-        raw: Any,
-        shared: Any,
-        weight: Any,
-        g: Any,
-        h: Any,
+        target: Array,
+        raw: Array,
+        shared: Array,
+        weight: Array,
+        g: Array,
+        h: Array,
         update: Update | None = None,
     ) -> Totals:
-        """``shared`` holds them already, so that an update would come too late."""
+        """Copy them from ``shared``. They were computed before an ``update`` could apply."""
         return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
 
-    def mean_later(self, y: Any, raw: Any, weight: Any, device: Device) -> Later:
+    def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         if self.value is None:
             raise ValueError(
                 f"loss={self!r} has no value to compute the metric 'loss' from: pass "
@@ -347,7 +345,7 @@ class ArrayLoss(FunctionLoss):
             )
         return mean_later(values, weight, device)
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         if self.inverse_link is None:
             return probabilities(raw) if self.of_classes else rows_first(raw)
         result = device.asarray(self.inverse_link(rows_first(raw)), np.float64)
@@ -356,27 +354,21 @@ class ArrayLoss(FunctionLoss):
         return result
 
 
-def rows_first(array: Any) -> Any:
-    """A copy of an array (n_outputs, n_rows) or (n_rows,) with rows first; one output is none."""
+def rows_first(array: Array) -> Array:
+    """Copy an array (n_outputs, n_rows) or (n_rows,) with rows first; one output has no axis."""
     if array.ndim == 2:
         array = array[0] if array.shape[0] == 1 else array.T
     return array.copy()
 
 
 def check_function(function: Any, arguments: tuple[str, ...], name: str) -> None:
-    """Refuse what cannot be called with so many arguments.
-
-    Raises
-    ------
-    TypeError
-        Names the function, its signature and the one that is wanted.
-    """
+    """Raise TypeError unless a function can be called with so many arguments."""
     wanted = f"{name}({', '.join(arguments)})"
     if not callable(function):
         raise TypeError(f"{name} must be a function {wanted}, got {function!r}.")
     try:
         signature = inspect.signature(_python(function))
-    except ValueError:  # a built-in function that does not tell
+    except ValueError:  # a built-in function without a signature
         return
     try:
         signature.bind(*arguments)
@@ -387,21 +379,21 @@ def check_function(function: Any, arguments: tuple[str, ...], name: str) -> None
 
 
 def compiled(function: Any, arguments: tuple[str, ...], name: str) -> Any:
-    """A scalar function as CPU kernels and CUDA kernels call it.
+    """Compile a function of numbers, to be called by CPU kernels and CUDA kernels.
 
     Parameters
     ----------
     function : function of numbers
-        As Numba compiles it; or one that Numba's ``njit`` made.
+        A Python function, or one that Numba's ``njit`` returned.
     arguments : tuple of str
-        What it takes: float64 each.
+        Its arguments, float64 each.
     name : str
-        What it is called in errors.
+        Its name in errors.
 
     Raises
     ------
     TypeError
-        It takes other arguments, Numba cannot compile it, or its result is no number.
+        It has other arguments, Numba cannot compile it, or its result is not a number.
     """
     check_function(function, arguments, name)
     if not (inspect.isfunction(function) or isinstance(function, Dispatcher)):
@@ -436,9 +428,3 @@ def _python(function: Any) -> Callable[..., Any]:
 
 def _name(function: Any) -> str:
     return getattr(function, "__name__", repr(function))
-
-
-def named(**functions: Any) -> str:
-    """``a=f, b=g`` of functions, for representations; leaves out None."""
-    given = (f"{key}={_name(value)}" for key, value in functions.items() if value is not None)
-    return ", ".join(given)

@@ -1,12 +1,10 @@
-"""What the leaves of a boosted tree add where Newton steps will not do: quantiles of residuals,
-Huber's step."""
+"""Leaf values that are not Newton steps: quantiles of the residuals, Huber's step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from ..devices.placement import Device
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
@@ -29,8 +28,11 @@ _newton_value = vectorise(newton_value)
 class LeafRows:
     """A grown tree and the rows that it was grown on.
 
+    Parameters
+    ----------
     trees : GrownTrees
-        The tree is number ``i`` of these.
+    i : int
+        The number of the tree among them.
     g, h : float32, shape (n_rows,), on the device
         Gradients and hessians, times the weights.
     totals : Totals
@@ -47,13 +49,13 @@ class LeafRows:
 
     trees: GrownTrees
     i: int
-    g: Any
-    h: Any
+    g: Array
+    h: Array
     totals: Totals
-    read_target: Callable[[], Any]
-    raw: Any
-    weight: Any
-    whole_weight: Any
+    read_target: Callable[[], Array]
+    raw: Array
+    weight: Array
+    whole_weight: Array
     l2: float
     min_sum_hessian: float
     device: Device
@@ -69,7 +71,7 @@ class LeafRows:
         return self.trees.right[self._nodes]
 
     @property
-    def leaf(self) -> Any:
+    def leaf(self) -> Array:
         """The leaf of every row, int32 of shape (n_rows,) on the device; negative outside of the
         tree's sample."""
         return self.trees.leaf[self.i]
@@ -79,7 +81,7 @@ class LeafRows:
         return self._nodes.stop - self._nodes.start
 
     @cached_property
-    def target(self) -> Any:
+    def target(self) -> Array:
         return self.read_target()
 
     @property
@@ -87,8 +89,8 @@ class LeafRows:
         return slice(int(self.trees.offset[self.i]), int(self.trees.offset[self.i + 1]))
 
 
-def node_sums(rows: LeafRows, g: Any, h: Any, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
+def node_sums(rows: LeafRows, g: Array, h: Array, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
+    """Sum statistics over the rows of each node, exact to 50 bits; float64, NumPy."""
     scales = fixed_point_scales(totals, g.shape[0])
     sums = leaf_sums(rows.leaf, g, h, scales, rows.n_nodes)
     add_children(rows.left, rows.right, sums)
@@ -96,7 +98,7 @@ def node_sums(rows: LeafRows, g: Any, h: Any, totals: Totals) -> tuple[np.ndarra
 
 
 def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np.ndarray:
-    """The quantile of ``target - raw`` in each leaf, which minimises the quantile loss there.
+    """Compute the quantile of ``target - raw`` in each leaf, which minimises the quantile loss.
 
     Inner nodes, which no prediction reaches, get the mean of their children by ``cover``.
     """
@@ -107,10 +109,10 @@ def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np
 
 
 def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
-    """The median of the residuals in each leaf, and one step of mean clipped residuals from it
-    (Friedman 2001, algorithm 4): ``median + mean(clip(residual - median, -delta, delta))``.
+    """Compute ``median + mean(clip(residual - median, -delta, delta))`` in each leaf (Friedman
+    2001, algorithm 4).
 
-    Sample weights count in both. ``l2`` does not.
+    Both the median and the mean are weighted; ``l2`` does not apply.
     """
     value = residual_quantiles(rows, 0.5, cover)
     moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]

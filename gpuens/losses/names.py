@@ -21,7 +21,7 @@ def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> 
     ----------
     value : str, Loss or function (y, score) -> (gradient, hessian)
     known : tuple of classes
-        What names stand for.
+        The losses that names may mean.
     quantile : float or sequence of float
         The parameter ``quantile``.
 

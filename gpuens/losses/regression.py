@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
@@ -31,13 +32,13 @@ class SquaredError(RegressionLoss):
     def formula(self, k: int) -> Any:
         return formulas.SquaredError()
 
-    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+    def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         return weighted_mean(target, weight, device)
 
 
 class _QuantileLeaves(RegressionLoss):
-    """Losses whose best constant is a quantile of the targets; so are the leaf values, of the
-    residuals, which no regularisation shrinks."""
+    """A loss whose best constant is a quantile of the targets, and whose leaf values are that
+    quantile of the residuals, without regularisation."""
 
     exact_leaves: ClassVar[bool] = True
     reads_raw: ClassVar[bool] = True
@@ -45,7 +46,7 @@ class _QuantileLeaves(RegressionLoss):
     def _quantile(self, k: int) -> float:
         raise NotImplementedError
 
-    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+    def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         whole = whole_weights(weight, device)
         return weighted_quantile(target, whole, self._quantile(k), device)
 
@@ -74,8 +75,8 @@ class Quantile(_QuantileLeaves):
     Parameters
     ----------
     quantile : float or sequence of float
-        In (0, 1). With n of them the model has n outputs, which are trained side by side and do
-        not know of each other: the predicted quantiles of a row may cross.
+        In (0, 1). Several quantiles are trained as independent outputs: the predicted quantiles
+        of a row may cross.
     """
 
     quantile: float | Sequence[float]
@@ -101,8 +102,8 @@ class Quantile(_QuantileLeaves):
     def for_targets(self, n_targets: int) -> Quantile:
         if self._several and n_targets > 1:
             raise ValueError(
-                f"quantile={self.quantile!r} asks for several quantiles, and y has {n_targets} "
-                "targets: fit a model for each target, or ask for one quantile."
+                f"quantile={self.quantile!r} has several quantiles, and y has {n_targets} targets: "
+                "fit a model for each target, or pass one quantile."
             )
         return self if self._several else self._with(n_outputs=n_targets)
 
@@ -112,7 +113,7 @@ class Quantile(_QuantileLeaves):
     def _quantile(self, k: int) -> float:
         return self.quantile[k] if isinstance(self.quantile, tuple) else float(self.quantile)  # type: ignore[arg-type]
 
-    def predict(self, raw: Any, device: Device) -> Any:
+    def predict(self, raw: Array, device: Device) -> Array:
         return raw.T.copy() if self._several else super().predict(raw, device)
 
 
@@ -120,15 +121,15 @@ class Quantile(_QuantileLeaves):
 class Huber(RegressionLoss):
     """Squared for small residuals, absolute for large ones (Huber 1964).
 
-    What is large, δ, is a quantile of the absolute residuals, found anew in every round; leaf
+    The threshold δ is a quantile of the absolute residuals, computed again in every round; leaf
     values are Friedman's step from the median (Friedman 2001, algorithm 4). The metric "loss"
-    has the δ of the best constant throughout, so that its values can be compared.
+    always uses the δ of the best constant, so that its values can be compared.
 
     Parameters
     ----------
     alpha : float, default=0.9
-        The quantile, in (0, 1): the share of residuals that count as small. Where it is 0, δ is
-        the largest residual.
+        The quantile, in (0, 1): the share of residuals that count as small. If that quantile is
+        0, δ is the largest residual.
     """
 
     alpha: float = 0.9
@@ -143,24 +144,26 @@ class Huber(RegressionLoss):
     def formula(self, k: int) -> Any:
         return formulas.Huber(self.deltas[k])
 
-    def _delta(self, residual: Any, whole_weight: Any, device: Device) -> float:
+    def _delta(self, residual: Array, whole_weight: Array, device: Device) -> float:
         size = abs(residual)
         delta = weighted_quantile(size, whole_weight, float(self.alpha), device)
         return delta or float(size.max()) or 1.0
 
-    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+    def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         whole = whole_weights(weight, device)
         median = weighted_quantile(target, whole, 0.5, device)
         delta = self._delta(target - median, whole, device)
         clipped = device.xp.clip(target - median, -delta, delta)
         return median + weighted_mean(clipped, weight, device)
 
-    def on_training_rows(self, y: Any, weight: Any, base: np.ndarray, device: Device) -> Huber:
+    def on_training_rows(self, y: Array, weight: Array, base: np.ndarray, device: Device) -> Huber:
         raw = device.xp.zeros((base.size, y.shape[-1])) + device.asarray(base)[:, None]
         empty = device.xp.empty(0, dtype=np.int32)
         return self.in_round(y, raw, whole_weights(weight, device), empty, device)
 
-    def in_round(self, y: Any, raw: Any, whole_weight: Any, sample: Any, device: Device) -> Huber:
+    def in_round(
+        self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
+    ) -> Huber:
         rows = sample if sample.size else slice(None)
         own_weight = whole_weight[rows] if whole_weight.size else whole_weight
         targets = (self.targets(y, k, device) for k in range(self.n_outputs))
@@ -177,11 +180,11 @@ class Huber(RegressionLoss):
 
 
 class _PositiveLoss(RegressionLoss):
-    """With the prediction eᶠ, the best constant predicts the mean."""
+    """A loss with the prediction eᶠ; its best constant predicts the mean."""
 
     zero_allowed: ClassVar[bool] = True
 
-    def check_target(self, y: Any, name: str) -> None:
+    def check_target(self, y: Array, name: str) -> None:
         wrong = y < 0 if self.zero_allowed else y <= 0
         if not bool(wrong.any()):
             return
@@ -189,10 +192,10 @@ class _PositiveLoss(RegressionLoss):
         wants = "non-negative y and sum(y) > 0" if self.zero_allowed else "strictly positive y"
         raise ValueError(
             f"loss={self.name!r} requires {wants}. {name} is {float(y[place[::-1]])} in row "
-            f"{place[0]}: drop such rows, or use another loss, 'squared_error' for example."
+            f"{place[0]}: drop such rows, or use another loss such as 'squared_error'."
         )
 
-    def check_training(self, y: Any, weight: Any, device: Device) -> None:
+    def check_training(self, y: Array, weight: Array, device: Device) -> None:
         for k in range(self.n_outputs):
             if not weighted_mean(self.targets(y, k, device), weight, device) > 0:
                 raise ValueError(
@@ -200,24 +203,25 @@ class _PositiveLoss(RegressionLoss):
                     "every row of positive weight: there is nothing to learn."
                 )
 
-    def _constant(self, k: int, target: Any, weight: Any, device: Device) -> float:
+    def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         return float(log(np.float64(weighted_mean(target, weight, device))))
 
-    def predict(self, raw: Any, device: Device) -> Any:
-        means = device.xp.stack([row_values(formulas.LogLink(), f, f, f[:0]) for f in raw])
+    def predict(self, raw: Array, device: Device) -> Array:
+        rows = [raw[k] for k in range(self.n_outputs)]
+        means = device.xp.stack([row_values(formulas.LogLink(), f, f, f[:0]) for f in rows])
         return super().predict(means, device)
 
 
 @dataclass(frozen=True)
 class Poisson(_PositiveLoss):
-    """eᶠ - y f: half the Poisson deviance, but for terms without f. For counts, and for rates
+    """eᶠ - y f: half the Poisson deviance, except for terms without f. For counts, and for rates
     with the exposure as ``sample_weight``.
 
     Parameters
     ----------
     max_delta_step : float, default=0.0
-        >= 0. The hessian is taken where the raw prediction is larger by this, which makes steps
-        shorter, like a lower learning rate. LightGBM and XGBoost have 0.7 unless told otherwise.
+        >= 0. The hessian is computed at a raw prediction that is larger by this, which makes
+        steps shorter, like a lower learning rate. The default of LightGBM and XGBoost is 0.7.
     """
 
     max_delta_step: float = 0.0
@@ -236,7 +240,7 @@ class Poisson(_PositiveLoss):
 
 @dataclass(frozen=True)
 class Gamma(_PositiveLoss):
-    """f + y e⁻ᶠ: half the gamma deviance, but for terms without f. For positive amounts."""
+    """f + y e⁻ᶠ: half the gamma deviance, except for terms without f. For positive amounts."""
 
     name: ClassVar[str] = "gamma"
     zero_allowed: ClassVar[bool] = False
@@ -247,13 +251,13 @@ class Gamma(_PositiveLoss):
 
 @dataclass(frozen=True)
 class Tweedie(_PositiveLoss):
-    """Half the Tweedie deviance, but for terms without f. For amounts of which many are zero.
+    """Half the Tweedie deviance, except for terms without f. For amounts of which many are zero.
 
     Parameters
     ----------
     power : float, default=1.5
-        In (1, 2): the power of the mean that the variance grows with. The ends are
-        ``Poisson`` (1) and ``Gamma`` (2).
+        In (1, 2): the variance grows with this power of the mean. The limits are ``Poisson`` (1)
+        and ``Gamma`` (2).
     """
 
     power: float = 1.5
