@@ -1,4 +1,4 @@
-"""The memory that a training would take, before it is started."""
+"""The memory that a training would take, known before it starts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import boosting_plan
+from .boosting.memory import DataSize, boosting_plan
 from .devices.memory_plan import MemoryPlan
 from .devices.placement import Device, gpu_of, resolve_device, to_numpy
 from .trees.cart import CartEstimator
@@ -23,23 +23,23 @@ def memory_plan(
     *,
     n_outputs: int | None = None,
 ) -> MemoryPlan:
-    """How much memory ``estimator.fit(X, y, sample_weight)`` takes, by what takes it.
+    """Estimate the memory that ``estimator.fit(X, y, sample_weight)`` takes, part by part.
 
-    Gradient boosting makes the same plan at the start of ``fit``: it refuses what does not fit
-    before it trains, and prints the plan if ``verbose`` is set.
+    Gradient boosting makes the same plan at the start of ``fit``: it raises MemoryError before
+    training if the data does not fit, and prints the plan if ``verbose`` is set.
 
     Parameters
     ----------
     estimator : estimator
         Gradient boosting, a decision tree or a forest of ``gpuens``. It is not changed.
     X : array, data frame, or tuple (n_rows, n_features)
-        Only its shape, its type and its place are looked at. A tuple stands for a table of
-        float32 in the memory of the host, which need not exist.
+        Only its shape, dtype and device are read. A tuple means a float32 table in host memory,
+        which need not exist.
     y : array, default=None
-        Says how many classes or targets there are.
+        Read for the number of classes or targets.
     sample_weight : array, default=None
     n_outputs : int, default=None
-        Classes, or targets, instead of y.
+        Number of classes or targets, instead of y.
 
     Returns
     -------
@@ -50,11 +50,11 @@ def memory_plan(
     Raises
     ------
     TypeError
-        The estimator is another one.
+        The estimator is of another kind.
     ValueError
-        X has no rows and columns.
+        X has no rows or no columns.
     RuntimeError
-        ``device`` asks for a GPU that cannot be used.
+        ``device`` requires a GPU that cannot be used.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def memory_plan(
     """
     if not isinstance(estimator, (BoostingEstimator, CartEstimator)):
         raise TypeError(
-            "memory_plan knows the estimators of gradient boosting, trees and forests, got "
-            f"{type(estimator).__name__}: pass one of those."
+            "estimator must be one of gradient boosting, trees and forests, got "
+            f"{type(estimator).__name__}: memory_plan knows no others."
         )
     shape, itemsize = _shape_of(X)
     device = resolve_device(estimator.device, X, y=y, sample_weight=sample_weight)
@@ -89,20 +89,19 @@ def memory_plan(
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     n_trees *= np.size(getattr(estimator, "quantile", None) or 1)
     holds_out = estimator.validation_fraction is not None
-    return boosting_plan(
-        estimator,
+    size = DataSize(
         shape,
         itemsize,
-        device,
         n_outputs=n_trees,
         weighted=sample_weight is not None,
         is_there=is_there,
         splits=holds_out and estimator._stops_early(shape[0], False),
     )
+    return boosting_plan(estimator, size, device)
 
 
 def _shape_of(X: Any) -> tuple[tuple[int, int], int]:
-    """Rows and features, and bytes of a value once it is read."""
+    """Return the rows and features, and the bytes of a value after reading."""
     shape = tuple(X) if isinstance(X, tuple) else tuple(getattr(X, "shape", ()))
     if len(shape) != 2 or not all(int(size) == size and size > 0 for size in shape):
         raise ValueError(
@@ -115,7 +114,7 @@ def _shape_of(X: Any) -> tuple[tuple[int, int], int]:
 
 
 def _is_there(X: Any, device: Device) -> bool:
-    """Whether ``fit`` reads X where it is."""
+    """Return whether ``fit`` reads X in place."""
     if gpu_of(X) is not None:
         return device.holds(X)
     plain = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import class_factors, read_labels
+from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
 from ..losses.names import OF_CLASSES
 from .estimator import BoostingEstimator
@@ -144,7 +145,7 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         Returns
         -------
         array of labels, shape (n_rows,)
-            In the array library and on the device of X where labels are numbers.
+            In the array library and on the device of X if labels are numbers, else NumPy.
         """
         return self._predict(X, self._labels)
 
@@ -164,7 +165,7 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         return self._predict(X, self._fitted_loss.predict)
 
     def decision_function(self, X: Any) -> Any:
-        """Raw predictions.
+        """Return the raw predictions.
 
         Parameters
         ----------
@@ -178,20 +179,20 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         return self._predict(X, _decision)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Classes after every round, as from ``predict``."""
+        """Yield the classes after every round, as from ``predict``."""
         return self._staged(X, self._labels)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
-        """Probabilities after every round, as from ``predict_proba``."""
+        """Yield the probabilities after every round, as from ``predict_proba``."""
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """Raw predictions after every round, as from ``decision_function``."""
+        """Yield the raw predictions after every round, as from ``decision_function``."""
         return self._staged(X, _decision)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
+        """Return the share of correctly classified rows.
 
         Parameters
         ----------
@@ -206,15 +207,15 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         weight = None if sample_weight is None else to_numpy(sample_weight)
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
-    def _labels(self, raw: Any, device: Device) -> Any:
-        """Class labels; on the device where they are numbers."""
+    def _labels(self, raw: Array, device: Device) -> Array:
+        """Turn raw predictions into class labels, on the device if they are numbers."""
         xp = device.xp
         codes = (raw[0] > 0).astype(xp.int64) if raw.shape[0] == 1 else raw.argmax(axis=0)
         if self.classes_.dtype.kind in "biuf":
             return device.asarray(self.classes_)[codes]
         return self.classes_[to_numpy(codes)]
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
+    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         labels = read_labels(y, n, device, estimator=self, min_classes=2 if fit else 1, name=name)
         if fit and not hasattr(self, "forest_"):
             self.classes_ = labels.classes
@@ -222,14 +223,18 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         found = labels.classes.tolist()
         if unknown := [label for label in found if label not in number]:
             raise ValueError(
-                f"{name} has classes that the model does not know: {unknown}; it was trained on "
+                f"{name} has classes that the model does not know: {unknown}. It was trained on "
                 f"{list(number)}."
             )
         return device.asarray([float(number[label]) for label in found])[labels.codes]
 
-    def _class_weighted(self, target: Any, weight: Any, device: Device, fit: bool) -> Any:
-        """The weights times the factors of ``class_weight``, which follow from the training
-        rows also for evaluation sets."""
+    def _class_weighted(
+        self, target: Array, weight: Array | None, device: Device, fit: bool
+    ) -> Array | None:
+        """Multiply the weights by the factors of ``class_weight``.
+
+        For evaluation sets, too, the factors are those of the training rows.
+        """
         if self.class_weight is None:
             return weight
         codes = target.astype(np.int64)
@@ -245,7 +250,7 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
             )
         return weight
 
-    def _bound(self, loss: Loss, target: Any) -> Loss:
+    def _bound(self, loss: Loss, target: Array) -> Loss:
         return loss.for_classes(self._n_classes())
 
     def __sklearn_tags__(self) -> Any:
@@ -258,5 +263,5 @@ class GradientBoostingClassifier(ClassifierMixin, BoostingEstimator):
         return len(self.classes_)
 
 
-def _decision(raw: Any, device: Device) -> Any:
+def _decision(raw: Array, device: Device) -> Array:
     return (raw[0] if raw.shape[0] == 1 else raw.T).copy()

@@ -1,4 +1,4 @@
-"""What the gradient boosting estimators share: reading data, training, results."""
+"""The base of the gradient boosting estimators: reading data, training, results."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import sys
 from abc import abstractmethod
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,13 +18,16 @@ from ..estimators.base import ForestEstimator
 from ..estimators.parameters import seed_of, threads_of
 from ..estimators.training import Evaluation, TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
+from ..forest.forest import Forest
 from ..forest.structure import feature_sums
+from ..inputs.binning import Binner
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..losses import Loss, loss_of
 from .categories import fit_binner
 from .loop import BoostingResult, boost
-from .memory import boosting_plan
+from .memory import DataSize, boosting_plan
 from .metrics import metrics_for
 from .parameters import check_parameters, feature_rules, growth_params, schedule_of
 from .round import Grower, RoundSettings, TrainingRows
@@ -33,14 +36,33 @@ from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
-"""Largest target and weight, a good deal below the largest float32."""
+"""Largest target and weight, well below the largest float32."""
+
+
+class RawRows(NamedTuple):
+    """A set of rows before binning.
+
+    Parameters
+    ----------
+    data : str
+        Its name in ``evals_result_``.
+    table : float32 or float64, shape (n_rows, n_features)
+    target : float64, shape (n_rows,) or (n_rows, n_targets)
+    weight : float64, shape (n_rows,) or (0,)
+        Empty where every weight is 1.
+    """
+
+    data: str
+    table: Any
+    target: Array
+    weight: Array
 
 
 class BoostingEstimator(ForestEstimator):
-    """What the classifier and the regressor share."""
+    """Base of the classifier and the regressor."""
 
     _losses: ClassVar[tuple[type[Loss], ...]]
-    """What the names that ``loss`` may be stand for."""
+    """The losses that ``loss`` may name."""
     _categories: Any = None
 
     def fit(
@@ -65,25 +87,24 @@ class BoostingEstimator(ForestEstimator):
         y : array, shape (n_rows,)
             For a regression also (n_rows, n_targets): a tree for each target in every round.
         sample_weight : array of shape (n_rows,), default=None
-            Rows of weight zero are as if they were not there.
+            Rows of weight zero have no effect.
         eval_set : (X, y) or list of these, default=None
             Further rows whose metrics are recorded after every round in ``evals_result_`` as
             "validation_0", "validation_1" and so on. Early stopping watches the first.
         eval_sample_weight : array or list of arrays, default=None
             One for each entry of ``eval_set``.
         init : fitted estimator of the same class, default=None
-            Training goes on from its trees, which stay as they are, by ``n_estimators`` further
-            rounds. The rows may be others than it was trained on, the features and classes must
-            be the same.
+            Training continues after its trees, which do not change, with ``n_estimators`` further
+            rounds. Other rows may be used; the features and classes must be the same.
         X_val, y_val, sample_weight_val : array, default=None
-            scikit-learn's names for one evaluation set, for early stopping to watch. Its metrics
-            are recorded as "validation", as those of rows held out are.
+            scikit-learn's names for one evaluation set, which early stopping watches. Its metrics
+            are recorded as "validation", as those of held-out rows are.
 
         Returns
         -------
         self
-            Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
-            callback, which arrives all the same.
+            Ctrl-C stops training and keeps the finished rounds; so does an error in a callback,
+            which is raised again.
 
         Raises
         ------
@@ -96,112 +117,51 @@ class BoostingEstimator(ForestEstimator):
         further += eval_sets(eval_set, eval_sample_weight)
         arrays = {name: array for rows in further for name, array in rows.arrays().items()}
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
+        training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
         with self._working_on(device):
             with nullcontext() if init is None else kept_on_failure(self):
-                result = self._fit(X, y, sample_weight, further, loss, device, init)
+                result = self._fit([training, *further], loss, device, init)
             self._finish(result)
         if result.error is not None:
             raise result.error
         return self
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        further: list[EvalSet],
-        loss: Loss,
-        device: Device,
-        init: Any,
-    ) -> BoostingResult:
+    def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)
-        if before is None or init is not None:
+        is_new = before is None or init is not None  # else bins and seed are those of the trees
+        if is_new:
             self._seed = seed_of(self.random_state)
-        table = read_features(
-            X,
-            device,
-            estimator=self,
-            reset=before is None,
-            categorical_features=self.categorical_features,
-        ).values
-        n = table.shape[0]
-        target, weight = self._read_rows(n, y, sample_weight, device, fit=True)
-        evaluated = [self._read_eval_set(rows, device) for rows in further]
-        self._fitted_loss = loss = self._bound(loss, target)
-        named = [(rows.names[1], t) for rows, (_, _, t, _) in zip(further, evaluated, strict=True)]
-        for name, of_set in (("y", target), *named):
-            loss.check_target(of_set if of_set.ndim == 1 else of_set.T, name)
-        self.do_early_stopping_ = self._stops_early(n, bool(evaluated))
-        if self.do_early_stopping_ and not evaluated and self.validation_fraction is not None:
-            split = split_rows(
-                n, target, weight, self.validation_fraction, self._n_classes(), self._seed
-            )
-            rows, held_out = (
-                (table[at], target[at], weight[at] if weight.size else weight)
-                for at in map(device.asarray, split)
-            )
-            evaluated = [("validation", *held_out)]
-            table, target, weight = rows
-        n_evaluated = [of_set.shape[0] for _, of_set, *_ in evaluated]
-        plan = boosting_plan(
-            self, table.shape, table.itemsize, device,
-            n_outputs=loss.n_outputs, evaluated=n_evaluated, is_there=True,
-        )  # fmt: skip
+        sets = self._read_sets(given, loss, device, before is None)
+        size = DataSize(
+            sets[0].table.shape,
+            sets[0].table.itemsize,
+            self._fitted_loss.n_outputs,
+            evaluated=[rows.table.shape[0] for rows in sets[1:]],
+            is_there=True,
+        )
+        plan = boosting_plan(self, size, device)
         plan.require()
         if self.verbose:
             print(plan, file=sys.stderr)
         n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
         with plan.explaining():
-            if before is None or init is not None:
-                self._binner = fit_binner(
-                    table,
-                    weight if weight.size else None,
-                    self._n_categories(table.shape[1]),
-                    int(self.max_bins),
-                    self._seed,
-                    device,
-                    threads_of(self.n_jobs),
-                    int(self.cat_hash_groups),
-                )
-            return self._boost(table, target, weight, evaluated, loss, before, n_rounds, device)
+            if is_new:
+                self._binner = self._fit_binner(sets[0], device)
+            return self._boost(sets, before, n_rounds, device)
 
     def _boost(
-        self,
-        table: Any,
-        target: Any,
-        weight: Any,
-        evaluated: list[tuple[str, Any, Any, Any]],
-        loss: Loss,
-        before: BoostingResult | None,
-        n_rounds: int,
-        device: Device,
+        self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device
     ) -> BoostingResult:
-        target = _outputs_first(target)
-        base = _base_of(loss, target, weight, before, device)
-        loss = loss.on_training_rows(target, weight, base, device)
-        n_categories = self._n_categories(table.shape[1])
-        forest = before.forest if before else None
-        builder = ForestBuilder(table.shape[1], base, forest, n_categories)
+        """Train on the first of the sets and evaluate on the others, which leave the list."""
+        loss, builder = self._begin(sets[0], before, device)
         start = builder.freeze()
-
-        def rows_of(X: Any, y: Any, w: Any) -> TrainingRows:
-            codes = self._binner.transform(X, device)
-            return TrainingRows(codes, _outputs_first(y), w, start.raw_predict(X, device))
-
-        rows = rows_of(table, target.T, weight)
-        settings = RoundSettings(
-            growth_params(self),
-            schedule_of(self.learning_rate, n_rounds),
-            self._sampling(loss),
-            self._seed,
-            bool(self.line_search),
-            feature_rules(self, n_categories > 0, self._n_classes()),
-        )
-        metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
-        watched = [(data, rows_of(*columns)) for data, *columns in evaluated]
+        # No frame holds a set while it is binned but the list: a table that is not the user's own
+        # is released before the next one is binned, and before training.
+        binned = [self._bin(sets.pop(0), start, device) for _ in range(len(sets))]
+        (_, rows), *watched = binned
         if self.verbose or self.do_early_stopping_:
-            watched = watched or [("training", rows)]
-        del table, target
+            watched = watched or binned
+        metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
         stopping = EarlyStopping(
             int(self.n_iter_no_change), float(self.tol), metrics[0].higher_is_better
         )
@@ -215,15 +175,56 @@ class BoostingEstimator(ForestEstimator):
             bool(self.keep_best),
             device.runs_ahead,
         )
-        grower = Grower(rows, self._binner, loss, settings, device)
+        grower = Grower(rows, self._binner, loss, self._round_settings(loss, n_rounds), device)
         return boost(grower, builder, plan, self._snapshot)
+
+    def _begin(
+        self, rows: RawRows, before: BoostingResult | None, device: Device
+    ) -> tuple[Loss, ForestBuilder]:
+        """Return the loss of the training rows, and the forest before the first round."""
+        target = _outputs_first(rows.target)
+        base = _base_of(self._fitted_loss, target, rows.weight, before, device)
+        loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
+        n_features = rows.table.shape[1]
+        forest = before.forest if before else None
+        return loss, ForestBuilder(n_features, base, forest, self._n_categories())
+
+    def _bin(self, rows: RawRows, start: Forest, device: Device) -> tuple[str, TrainingRows]:
+        """Return the name of a set, and its rows as rounds need them."""
+        codes = self._binner.transform(rows.table, device)
+        raw = start.raw_predict(rows.table, device)
+        return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
+
+    def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
+        return fit_binner(
+            rows.table,
+            rows.weight if rows.weight.size else None,
+            self._n_categories(),
+            int(self.max_bins),
+            self._seed,
+            device,
+            threads_of(self.n_jobs),
+            int(self.cat_hash_groups),
+        )
+
+    def _round_settings(self, loss: Loss, n_rounds: int) -> RoundSettings:
+        return RoundSettings(
+            growth_params(self),
+            schedule_of(self.learning_rate, n_rounds),
+            self._sampling(loss),
+            self._seed,
+            bool(self.line_search),
+            feature_rules(self, self._n_categories() > 0, self._n_classes()),
+        )
 
     def _sampling(self, loss: Loss) -> Sampling:
         if self.sampling == "balanced" and not self._n_classes():
-            raise ValueError("sampling='balanced' takes classes, this is a regression.")
+            raise ValueError(
+                "sampling='balanced' is for classes, but this is a regression: use another scheme."
+            )
         if self.sampling in ("goss", "mvs") and loss.exact_leaves:
             raise ValueError(
-                f"sampling={self.sampling!r} counts rows by their gradients, but the leaf values "
+                f"sampling={self.sampling!r} weights rows by their gradients, but the leaf values "
                 f"of loss={loss!r} are quantiles of the rows. Use sampling='uniform'."
             )
         return Sampling(
@@ -238,13 +239,13 @@ class BoostingEstimator(ForestEstimator):
         return self
 
     def _snapshot(self, result: BoostingResult) -> Any:
-        """A fitted copy with the trees so far, without the callbacks, for checkpoints."""
+        """Return a fitted copy with the trees so far, without the callbacks, for checkpoints."""
         model = copy.copy(self)
         model.callbacks = None
         return model._finish(result)
 
     def _result_before(self) -> BoostingResult | None:
-        """What a warm start goes on from; without one the model is forgotten."""
+        """Return the model that a warm start continues; without a warm start, forget the model."""
         if not hasattr(self, "forest_"):
             return None
         if not self.warm_start:
@@ -253,13 +254,13 @@ class BoostingEstimator(ForestEstimator):
         if self.n_estimators < self.n_iter_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to the "
-                f"{self.n_iter_} rounds of the model that warm_start=True goes on from. Raise it, "
-                "or set warm_start=False to start anew."
+                f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
+                "set warm_start=False to start again."
             )
         return BoostingResult(self.forest_, self.n_iter_, self.evals_result_, self.stopped_)
 
     def _result_of(self, init: Any) -> BoostingResult:
-        """What ``init`` has learned, with its attributes taken over."""
+        """Take over the attributes of the model ``init`` and return its result."""
         if type(init) is not type(self):
             raise TypeError(
                 f"init must be a fitted {type(self).__name__}, got {type(init).__name__}."
@@ -276,54 +277,77 @@ class BoostingEstimator(ForestEstimator):
             return has_eval_set or n_rows > AUTO_EARLY_STOPPING_ROWS
         return bool(self.early_stopping)
 
-    def _read_rows(
-        self,
-        n: int,
-        y: Any,
-        sample_weight: Any,
-        device: Device,
-        fit: bool,
-        names: tuple[str, str] = ("y", "sample_weight"),
-    ) -> tuple[Any, Any]:
-        """Target (float64) and weight (empty for none) of a table's rows."""
-        target = self._read_y(y, n, device, fit, names[0])
-        weight = read_sample_weight(sample_weight, n, device, estimator=self, name=names[1])
-        weight = self._class_weighted(target, weight, device, fit)
-        weight = device.xp.empty(0) if weight is None else weight
-        _require_float32(target, names[0])
-        _require_float32(weight, names[1])
-        return target, weight
+    def _read_sets(
+        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
+    ) -> list[RawRows]:
+        """Read the training rows, which are the first, and the evaluation sets.
 
-    def _class_weighted(self, target: Any, weight: Any, device: Device, fit: bool) -> Any:
+        If early stopping needs an evaluation set and none is given, rows are held out.
+        """
+        sets = [self._read(rows, device, rows is given[0], reset) for rows in given]
+        self._fitted_loss = loss = self._bound(loss, sets[0].target)
+        for rows, read in zip(given, sets, strict=True):
+            target = read.target
+            loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
+        n = sets[0].table.shape[0]
+        self.do_early_stopping_ = self._stops_early(n, len(sets) > 1)
+        if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
+            return sets
+        data, table, target, weight = sets[0]
+        split = split_rows(
+            n, target, weight, self.validation_fraction, self._n_classes(), self._seed
+        )
+        return [
+            RawRows(name, table[at], target[at], weight[at] if weight.size else weight)
+            for name, at in zip((data, "validation"), map(device.asarray, split), strict=True)
+        ]
+
+    def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
+        """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
+        X, y, weight = rows.names
+        table = read_features(
+            rows.X,
+            device,
+            estimator=self,
+            reset=fit and reset,
+            categorical_features=self.categorical_features,
+            name=X,
+        ).values
+        n = table.shape[0]
+        target = self._read_y(rows.y, n, device, fit, y)
+        weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
+        weights = self._class_weighted(target, weights, device, fit)
+        weights = device.xp.empty(0) if weights is None else weights
+        _require_float32(target, y)
+        _require_float32(weights, weight)
+        return RawRows(rows.data, table, target, weights)
+
+    def _class_weighted(
+        self, target: Array, weight: Array | None, device: Device, fit: bool
+    ) -> Array | None:
         return weight
 
-    def _read_eval_set(self, rows: EvalSet, device: Device) -> tuple[str, Any, Any, Any]:
-        """Name, features, target and weight of an evaluation set."""
-        X, y, weight = rows.names
-        table = read_features(rows.X, device, estimator=self, reset=False, name=X).values
-        n = table.shape[0]
-        columns = self._read_rows(n, rows.y, rows.weight, device, fit=False, names=(y, weight))
-        return rows.data, table, *columns
-
-    def _n_categories(self, n_features: int) -> np.ndarray:
-        """Categories of each feature, 0 for a numeric one."""
+    def _n_categories(self) -> np.ndarray:
+        """Return the number of categories of each feature, 0 for a numeric one."""
         categories = self._categories
-        return np.zeros(n_features, np.int32) if categories is None else categories.n_categories
+        if categories is None:
+            return np.zeros(self.n_features_in_, np.int32)
+        return categories.n_categories
 
     @abstractmethod
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
-        """The target as float64; class numbers for a classifier."""
+    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
+        """Read the target as float64; class numbers for a classifier."""
 
     def _read_loss(self) -> Loss:
-        """The parameter ``loss``, before the data is known."""
+        """Read the parameter ``loss``, before the data is known."""
         return loss_of(self.loss, self._losses, getattr(self, "quantile", None))
 
     @abstractmethod
-    def _bound(self, loss: Loss, target: Any) -> Loss:
-        """The loss for the target that was read."""
+    def _bound(self, loss: Loss, target: Array) -> Loss:
+        """Return the loss for the targets."""
 
     def _n_classes(self) -> int:
-        """Number of classes, 0 for a regression."""
+        """Return the number of classes, 0 for a regression."""
         return 0
 
     @property
@@ -350,7 +374,7 @@ class BoostingEstimator(ForestEstimator):
 
     @property
     def train_score_(self) -> np.ndarray:
-        """The first metric on the training rows, empty where early stopping watches others."""
+        """The first metric on the training rows; empty if early stopping watches other rows."""
         return self._scores("training")
 
     def _scores(self, data: str) -> np.ndarray:
@@ -362,27 +386,27 @@ class BoostingEstimator(ForestEstimator):
         return np.empty(0)
 
 
-def _outputs_first(target: Any) -> Any:
-    """Several targets (n_rows, n_targets) as lines; one target (n_rows,) as it is."""
+def _outputs_first(target: Array) -> Array:
+    """Transpose several targets (n_rows, n_targets); one target (n_rows,) does not change."""
     return target if target.ndim == 1 else target.T.copy()
 
 
 def _base_of(
-    loss: Loss, target: Any, weight: Any, before: BoostingResult | None, device: Device
+    loss: Loss, target: Array, weight: Array, before: BoostingResult | None, device: Device
 ) -> np.ndarray:
-    """Raw prediction before the first tree."""
+    """Return the raw prediction before the first tree."""
     if before is None:
         loss.check_training(target, weight, device)
         return loss.base_score(target, weight, device)
     if before.forest.n_outputs != loss.n_outputs:
         raise ValueError(
-            f"The model that warm_start=True goes on from grows {before.forest.n_outputs} trees a "
-            f"round, loss={loss!r} and y ask for {loss.n_outputs}: set warm_start=False."
+            f"The model that warm_start=True continues has {before.forest.n_outputs} trees a "
+            f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
         )
     return before.forest.base
 
 
-def _require_float32(values: Any, name: str) -> None:
+def _require_float32(values: Array, name: str) -> None:
     if values.size and not (largest := float(abs(values).max())) <= LARGEST:
         raise ValueError(
             f"{name} has values up to {largest:.3g}, but gradients are computed in float32: "

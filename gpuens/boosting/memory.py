@@ -1,8 +1,9 @@
-"""How much memory gradient boosting takes, part by part."""
+"""The memory that gradient boosting takes, part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..devices.memory_plan import (
@@ -21,64 +22,73 @@ from .parameters import growth_params
 from .round import batch_size
 
 SCRATCH_NODE_BYTES = 72
-"""Of a growing node, beside its record: what a round works on."""
+"""Bytes of a growing node beside its record."""
 HISTOGRAM_BYTES = 8 * N_SLOTS
-"""Of one feature: two planes of int32."""
+"""Bytes of the histogram of a feature: two planes of int32."""
 
 
-def boosting_plan(
-    estimator: Any,
-    shape: tuple[int, int],
-    itemsize: int,
-    device: Device,
-    *,
-    n_outputs: int = 1,
-    weighted: bool = False,
-    evaluated: Sequence[int] = (),
-    is_there: bool = False,
-    splits: bool = False,
-) -> MemoryPlan:
-    """What gradient boosting takes beyond the data that is on the device already.
+@dataclass(frozen=True)
+class DataSize:
+    """The properties of the training data that its memory depends on.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and features.
+    itemsize : int
+        Bytes of a value of the table, 4 or 8.
+    n_outputs : int
+        Trees of a round.
+    weighted : bool
+        Whether rows have weights.
+    evaluated : sequence of int
+        Rows of each evaluation set.
+    is_there : bool
+        Whether the table is on the device already and needs no conversion.
+    splits : bool
+        Whether rows are held out for early stopping, which copies the table.
+    """
+
+    shape: tuple[int, int]
+    itemsize: int
+    n_outputs: int = 1
+    weighted: bool = False
+    evaluated: Sequence[int] = ()
+    is_there: bool = False
+    splits: bool = False
+
+
+def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
+    """Plan the memory that gradient boosting takes beyond the data that is on the device already.
 
     Parameters
     ----------
     estimator : estimator
         With the parameters of gradient boosting.
-    shape : tuple of int
-        Rows and features.
-    itemsize : int
-        Bytes of a value of the table, 4 or 8.
+    data : DataSize
     device : Device
-    n_outputs : int
-        Trees of a round.
-    weighted : bool
-        Whether there are weights of the rows.
-    evaluated : sequence of int
-        Numbers of rows of the evaluation sets.
-    is_there : bool
-        Whether the table is on the device already, as numbers that need no conversion.
-    splits : bool
-        Whether rows are held out for early stopping, which copies the table.
 
     Returns
     -------
     MemoryPlan
     """
-    n, n_features = shape
+    n, n_features = data.shape
+    n_outputs = data.n_outputs
+    table = n * n_features * data.itemsize
     params = growth_params(estimator)
     batch = batch_size(n_outputs, n, n_features, device)
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
     n_nodes = batch * fr.node_capacity(params, in_sample)
     bins = code_bytes(n_features)
-    own = 8 * n_outputs
+    raw = 8 * n_outputs
     free, capacity = device.memory()
     parts = {
-        "table": 0 if is_there else n * n_features * itemsize,
-        "target and weights": 8 * n * (1 + weighted),
-        "table without the rows held out": n * n_features * itemsize if splits else 0,
+        "table": 0 if data.is_there else table,
+        "target and weights": 8 * n * (1 + data.weighted),
+        "table without the rows held out": table if data.splits else 0,
         "bins": n * bins,
-        "raw predictions": n * own,
+        "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": (2 if batch == 1 else 3) * 8 * batch * in_sample,
         "leaves of the rows": 4 * n_numbered * n,
@@ -86,25 +96,24 @@ def boosting_plan(
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
         "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, params, in_sample)),
-        "evaluation sets": sum(rows * (bins + own + 4) for rows in evaluated),
+        "evaluation sets": sum(rows * (bins + raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
     return plan_of(task, device, parts, free, capacity)
 
 
 def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:
-    """Growth keeps histograms in a pool of limited size and builds others again, so that any
-    number of nodes fits."""
+    """Bytes of the pool of histograms; growth builds those again that do not fit into it."""
     if params.max_leaves == 1:
         return 0
     return fr.n_slots(n_features, n_nodes, n_trees) * n_features * HISTOGRAM_BYTES
 
 
 def _candidates(n_features: int, n_nodes: int, n_trees: int, estimator: Any) -> int:
-    """The best split of each feature, of the nodes that a round looks at: the new ones, two for
-    each histogram, and those to look at again."""
-    n_looked = 3 * min(fr.n_slots(n_features, n_nodes, n_trees), n_nodes)
-    return n_looked * n_features * (20 + _sets(estimator))
+    """Bytes of the best split of each feature in the nodes that a step searches: two new nodes for
+    each histogram, and those that are searched again."""
+    n_searched = 3 * min(fr.n_slots(n_features, n_nodes, n_trees), n_nodes)
+    return n_searched * n_features * (20 + _sets(estimator))
 
 
 def _sets(estimator: Any) -> int:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import columns_of, read_target
+from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..losses.names import OF_NUMBERS, OF_POSITIVE_NUMBERS
 from .estimator import BoostingEstimator
@@ -150,13 +151,13 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Predictions after every round, as from ``predict``."""
+        """Yield the predictions after every round, as from ``predict``."""
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of several quantiles the mean share of the pinball loss that is
-        explained (``sklearn.metrics.d2_pinball_score``).
+        """Return R² of the predictions; for several quantiles, the mean share of the pinball loss
+        that is explained (``sklearn.metrics.d2_pinball_score``).
 
         Parameters
         ----------
@@ -179,18 +180,19 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
         ]
         return float(np.mean(scores))
 
-    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Any:
+    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         columns = _columns(y)
-        if not fit or hasattr(self, "forest_"):  # of a warm start
+        if not fit or hasattr(self, "forest_"):  # an evaluation set, or a warm start
             if len(columns) != self._n_targets:
                 raise ValueError(
-                    f"{name} has {len(columns)} targets, the model is trained on {self._n_targets}."
+                    f"{name} has {len(columns)} targets, the model was trained on "
+                    f"{self._n_targets}."
                 )
         self._n_targets = len(columns)
         targets = [read_target(c, n, device, estimator=self, name=name) for c in columns]
         return targets[0] if len(targets) == 1 else device.xp.stack(targets, axis=1)
 
-    def _bound(self, loss: Loss, target: Any) -> Loss:
+    def _bound(self, loss: Loss, target: Array) -> Loss:
         return loss.for_targets(1 if target.ndim == 1 else target.shape[1])
 
     def __sklearn_tags__(self) -> Any:
@@ -203,7 +205,7 @@ class GradientBoostingRegressor(RegressorMixin, BoostingEstimator):
 
 
 def _columns(y: Any) -> list[Any]:
-    """The targets of a regression, one array each; a single column as it is."""
+    """Return the targets of a regression, one array each; a single column does not change."""
     shape = getattr(y, "shape", None)
     shape = np.asarray(y).shape if shape is None else shape
     return columns_of(y) if len(shape) == 2 and shape[1] != 1 else [y]

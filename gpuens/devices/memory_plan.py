@@ -11,17 +11,11 @@ from .memory import format_bytes
 from .placement import Device
 
 FOREST_NODE_BYTES = 70
-"""Of a node in a finished forest, without its values."""
-
-
+"""Bytes of a node in a finished forest, without its values."""
 LIKELY_SHARE = 0.2
-"""Of the leaves that a tree has at most by its rows and depth, the share that it has as a rule."""
-
-
+"""Usual share of the largest number of leaves that the rows and the depth of a tree allow."""
 WORKING_SHARE = 1 / 8
-"""Of all else: what is taken for a moment (peaks on the CPU were 0.8 to 1.5 times the sum)."""
-
-
+"""Temporary arrays by share of the rest (peaks on the CPU were 0.8 to 1.5 times the sum)."""
 ADVICE = {
     "table": "float32 values instead of float64, fewer rows or fewer features",
     "histograms": "fewer features, or a smaller max_leaf_nodes or max_depth",
@@ -29,23 +23,23 @@ ADVICE = {
     "trees": "a smaller n_estimators, max_leaf_nodes or max_depth",
     "evaluation sets": "fewer rows in eval_set",
 }
-"""What lessens a part, where that is not fewer rows or features."""
+"""How to make a part smaller, if not by fewer rows or features."""
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes that training takes at its peak.
+    """The memory that training takes at its peak.
 
     Parameters
     ----------
     task : str
-        What is trained on what, for messages.
+        Description of the training, for messages.
     device : Device
-        Where it would be trained.
     parts : dict of str to int
-        Bytes by what takes them.
+        Bytes of each part.
     free, capacity : int or None
-        Bytes that are free on the device, and that it has; None where nobody says.
+        Bytes that are free on the device, and in all. Free memory is unknown (None) with custom
+        allocators, the capacity is None for the host.
     """
 
     task: str
@@ -61,11 +55,11 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether so much is free, as far as is known."""
+        """Whether enough memory is free, or free memory is unknown."""
         return self.free is None or self.total <= self.free
 
     def __str__(self) -> str:
-        """One line: the sum, its parts, the largest first, and what is free."""
+        """Describe the plan in one line: the sum, its parts from the largest, and free memory."""
         ordered = sorted(self.parts.items(), key=lambda part: -part[1])
         parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in ordered if size)
         card = "" if self.capacity is None else format_bytes(self.capacity)
@@ -81,30 +75,19 @@ class MemoryPlan:
         return f"<MemoryPlan: {self}>"
 
     def require(self) -> None:
-        """Refuse what does not fit.
-
-        Raises
-        ------
-        MemoryError
-            With the numbers, and what to change.
-        """
+        """Raise MemoryError, with the numbers and advice, if the training does not fit."""
         if self.fits:
             return
         raise MemoryError(f"{self}. {self._too_large()}{self._advice()}")
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Add the plan to the error if the memory ends all the same inside the block.
-
-        Raises
-        ------
-        MemoryError
-        """
+        """Add the plan to a MemoryError from inside the block."""
         try:
             yield
         except MemoryError as error:
             raise MemoryError(
-                f"The memory ended during the training ({error}). The plan was: {self}. "
+                f"Out of memory during training ({error}). The plan was: {self}. "
                 f"{self._too_large() or 'Close other programs that hold memory there. '}"
                 f"{self._advice()}"
             ) from error
@@ -113,8 +96,8 @@ class MemoryPlan:
         if self.capacity is None or self.total <= self.capacity:
             return ""
         return (
-            f"That is more than {self.device} has at all, and training from the disk or in parts "
-            "is not supported yet. "
+            f"That is more than {self.device} has in all, and training from disk or in parts is "
+            "not supported yet. "
         )
 
     def _advice(self) -> str:
@@ -129,17 +112,16 @@ class MemoryPlan:
 def plan_of(
     task: str, device: Device, parts: dict[str, int], free: int | None, capacity: int | None
 ) -> MemoryPlan:
-    """Return the plan of some parts, with the working arrays that they need besides."""
+    """Return the plan of some parts and of the working arrays that they need."""
     parts["working arrays"] = int(WORKING_SHARE * sum(parts.values()))
     return MemoryPlan(task, device, parts, free, capacity)
 
 
 def code_bytes(n_features: int) -> int:
-    """Bytes of a row's bins: beside each other, and once more by columns."""
+    """Return the bytes of a row's bins, which are kept by rows and by columns."""
     return -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT + n_features
 
 
 def on_host_only(capacity: int | None, size: int) -> int:
-    """Finished trees, which are joined in a copy, are in the memory of the host: 0 where the plan
-    is that of a GPU."""
+    """Return the size of arrays in host memory, such as finished trees: 0 in the plan of a GPU."""
     return size if capacity is None else 0

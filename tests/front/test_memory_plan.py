@@ -17,7 +17,7 @@ from gpuens import (
     RandomForestRegressor,
     memory_plan,
 )
-from gpuens.boosting import growth
+from gpuens.boosting.round import Grower
 from gpuens.devices import placement as devices
 from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
@@ -146,7 +146,7 @@ class TestTooLittle:
         free_on_host(monkeypatch, 2**20)
         plan = memory_plan(model, X, Y)
         assert not plan.fits
-        monkeypatch.setattr(growth.Grower, "start_round", None)
+        monkeypatch.setattr(Grower, "start_round", None)
         with pytest.raises(MemoryError) as refused:
             model.fit(X, Y)
         assert "Gradient boosting with 60,000 x 10 values on cpu takes about" in str(refused.value)
@@ -166,9 +166,9 @@ class TestTooLittle:
 
     def test_larger_than_the_card(self, cupy):
         plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
-        with pytest.raises(MemoryError, match="more than cuda:0 has at all") as refused:
+        with pytest.raises(MemoryError, match="more than cuda:0 has in all") as refused:
             plan.require()
-        assert "training from the disk or in parts is not supported yet" in str(refused.value)
+        assert "training from disk or in parts is not supported yet" in str(refused.value)
         assert "Most of it is table: pass or set float32 values" in str(refused.value)
 
     def test_what_cupy_holds_back_is_free(self, cupy):
@@ -193,7 +193,7 @@ class TestTooLittle:
     def test_another_allocator_ends_too(self, cupy):
         cupy.cuda.get_allocator = lambda: lambda size: None
         plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
-        with pytest.raises(MemoryError, match="That is more than cuda:0 has at all"):
+        with pytest.raises(MemoryError, match="That is more than cuda:0 has in all"):
             with plan.explaining():
                 raise MemoryError("allocating 9 bytes")
 
@@ -201,12 +201,12 @@ class TestTooLittle:
         def out_of_memory(*args):
             raise MemoryError("Unable to allocate 5 GiB")
 
-        monkeypatch.setattr(growth.Grower, "start_round", out_of_memory)
+        monkeypatch.setattr(Grower, "start_round", out_of_memory)
         with pytest.raises(MemoryError) as ended:
             GradientBoostingRegressor(device="cpu").fit(X, Y)
         assert isinstance(ended.value.__cause__, MemoryError)
         text = str(ended.value)
-        assert text.startswith("The memory ended during the training (Unable to allocate 5 GiB).")
+        assert text.startswith("Out of memory during training (Unable to allocate 5 GiB).")
         assert "The plan was: Gradient boosting with 60,000 x 10 values on cpu takes" in text
         assert "Most of it is" in text
 
@@ -229,7 +229,7 @@ class TestTooLittle:
 
     def test_out_of_memory_of_a_gpu_is_explained(self, cupy):
         plan = memory_plan(GradientBoostingRegressor(device="cuda"), X)
-        with pytest.raises(MemoryError, match=r"ended .* \(allocating 9 bytes\)") as ended:
+        with pytest.raises(MemoryError, match=r"Out of memory .* \(allocating 9 bytes\)") as ended:
             with devices.Device("cuda").active(), plan.explaining():
                 raise cupy.cuda.memory.OutOfMemoryError("allocating 9 bytes")
         assert re.search(r"The plan was: .* cuda:0 takes about .* free of 16 GiB", str(ended.value))
