@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,8 @@ from ..inputs.targets import read_labels
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
 from ..members.samples import out_of_bag_score
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
-from .base import BAGGING, Bagging
+from .base import Bagging
+from .parameters import BAGGING
 
 
 @documented(
@@ -30,6 +32,7 @@ from .base import BAGGING, Bagging
     attributes="""oob_prediction_ : float64 ndarray, shape (n_rows,) or (n_rows, n_outputs)
         Mean prediction of the members that did not see the row; NaN if all have seen it.""",
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class BaggingRegressor(RegressorMixin, Bagging):
     """Regressors on random samples of the rows and features, averaged.
 
@@ -50,37 +53,6 @@ class BaggingRegressor(RegressorMixin, Bagging):
     >>> mean.shape, bool((std > 0).all())
     ((442,), True)
     """
-
-    _shape: tuple[int, ...]
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        n_estimators: int = 10,
-        *,
-        max_samples: int | float | None = None,
-        max_features: int | float = 1.0,
-        bootstrap: bool = True,
-        bootstrap_features: bool = False,
-        oob_score: Any = False,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        device: str = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.bootstrap_features = bootstrap_features
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.device = device
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predict the target: the mean over the members.
@@ -142,7 +114,7 @@ class BaggingRegressor(RegressorMixin, Bagging):
                 f"y has shape {tuple(target.shape)}, but warm_start=True goes on from members "
                 f"that predict (n_rows, {', '.join(map(str, self._shape))}). Set warm_start=False."
             )
-        self._shape = target.shape[1:]
+        self._shape: tuple[int, ...] = target.shape[1:]
         return target
 
     def _width(self, target: Any) -> int:
@@ -177,6 +149,7 @@ def _has_decision_function(bag: BaggingClassifier) -> bool:
         The labels, ascending. Members are fitted on their numbers.
     n_classes_ : int""",
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class BaggingClassifier(ClassifierMixin, Bagging):
     """Classifiers on random samples of the rows and features, averaged or voting.
 
@@ -197,38 +170,7 @@ class BaggingClassifier(ClassifierMixin, Bagging):
     True
     """
 
-    classes_: np.ndarray
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        n_estimators: int = 10,
-        *,
-        max_samples: int | float | None = None,
-        max_features: int | float = 1.0,
-        bootstrap: bool = True,
-        bootstrap_features: bool = False,
-        oob_score: Any = False,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        voting: str = "auto",
-        device: str = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.bootstrap_features = bootstrap_features
-        self.oob_score = oob_score
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.voting = voting
-        self.device = device
+    voting: str = "auto"
 
     def predict(self, X: Any) -> Any:
         """Predict the class of each row: the one with the highest probability.
@@ -322,7 +264,7 @@ class BaggingClassifier(ClassifierMixin, Bagging):
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
                 f"members that know {self.classes_.tolist()}. Set warm_start=False."
             )
-        self.classes_ = labels.classes
+        self.classes_: np.ndarray = labels.classes
         self.n_classes_ = len(labels.classes)
         return labels.codes
 

@@ -1,67 +1,106 @@
-"""What values the parameters of a bag may have, and the errors for the others."""
+"""The parameters of bags: their documentation and their rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
+from ..estimators.parameters import (
+    CALLABLE,
+    COUNT,
+    FLOAT_SHARE,
+    JOBS,
+    NONE,
+    SWITCH,
+    VERBOSE,
+    check_learner,
+    check_rules,
+    one_of,
+)
 
-from ..estimators.parameters import is_bool, is_count
+BAGGING = """Parameters
+    ----------
+    estimator : estimator or None, default=None
+        What is fitted on each sample: anything with ``fit`` and ``predict``, from scikit-learn,
+        cuML, this package or the user. None is <default>.
+    n_estimators : int, default=10
+        Members of the bag.
+    max_samples : int, float or None, default=None
+        Rows drawn for each member: a number, a share of the rows (with ``sample_weight``, of
+        the sum of the weights), or as many as there are (None).
+    max_features : int or float, default=1.0
+        Features drawn for each member: a number, or a share (at least one).
+    bootstrap, bootstrap_features : bool, default=True and False
+        Whether rows and features are drawn with replacement.
+    oob_score : bool or callable, default=False
+        Whether to score each training row with the members that did not see it; a callable
+        ``(y_true, y_pred) -> float`` takes the place of the <score>. Needs ``bootstrap``.
+    warm_start : bool, default=False
+        Whether ``fit`` keeps the members that are there and adds those that are missing, drawn
+        as if all had been fitted at once.
+    n_jobs : int or None, default=None
+        Processes that fit and ask members, through joblib; None is 1. Members in the memory of
+        a GPU work one after the other. The model does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
+        same call gives the same model.
+    verbose : int, default=0
+        How much joblib tells.
+    <voting>device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the members get their arrays. "auto" leaves them where they are for estimators
+        of this package, cuML and XGBoost, and copies them to the host once for all others; "cuda"
+        gives CuPy arrays to any estimator.
 
+    Attributes
+    ----------
+    estimator_ : estimator
+        What was cloned for each member.
+    estimators_ : list of estimators
+        The fitted members.
+    estimators_samples_ : list of int64 ndarrays
+        The rows of each member's sample, ascending, with repetitions; drawn again when asked
+        for.
+    estimators_features_ : list of int64 ndarrays
+        The features of each member, ascending.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+    oob_score_ : float
+        Only with ``oob_score``: over the rows that some member did not see.
+    <attributes>"""
 
-def _is_share(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) <= 1
-
-
-def _is_jobs(value: Any) -> bool:
-    return value is None or (isinstance(value, Integral) and not is_bool(value) and value != 0)
-
-
-_ALLOWED: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", is_count),
-    "max_samples": (
-        "None, an integer >= 1 or a float in (0, 1]",
-        lambda value: value is None or is_count(value) or _is_share(value),
-    ),
-    "max_features": (
-        "an integer >= 1 or a float in (0, 1]",
-        lambda value: is_count(value) or _is_share(value),
-    ),
-    "bootstrap": ("True or False", is_bool),
-    "bootstrap_features": ("True or False", is_bool),
-    "oob_score": ("True, False or a callable", lambda value: is_bool(value) or callable(value)),
-    "warm_start": ("True or False", is_bool),
-    "n_jobs": ("None or an integer other than 0", _is_jobs),
-    "verbose": (
-        "a bool or an integer >= 0",
-        lambda value: isinstance(value, (Integral, np.bool_)) and int(value) >= 0,
-    ),
-    "voting": (
-        "'auto', 'soft' or 'hard'",
-        lambda value: isinstance(value, str) and value in ("auto", "soft", "hard"),
-    ),
+_RULES = {
+    "n_estimators": COUNT,
+    "max_samples": NONE | COUNT | FLOAT_SHARE,
+    "max_features": COUNT | FLOAT_SHARE,
+    "bootstrap": SWITCH,
+    "bootstrap_features": SWITCH,
+    "oob_score": SWITCH | CALLABLE,
+    "warm_start": SWITCH,
+    "n_jobs": JOBS,
+    "verbose": VERBOSE,
+    "voting": one_of("auto", "soft", "hard"),
 }
 
-
 COLUMN_PARAMETERS = ("categorical_features", "monotonic_cst", "interaction_cst")
-"""Parameters of estimators that say something about columns by their positions."""
+"""Parameters of estimators that refer to columns by their positions."""
 
 
 def check_bagging_parameters(bag: Any) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
+    """Check the parameters that do not depend on data; ``device`` is checked when it is resolved.
 
     Raises
     ------
     ValueError, TypeError
         Names the parameter, what it got and what it wants.
     """
-    parameters = bag.get_params(deep=False)
-    for name, (wanted, is_allowed) in _ALLOWED.items():
-        if name in parameters and not is_allowed(parameters[name]):
-            raise ValueError(f"{name} must be {wanted}, got {parameters[name]!r}.")
-    _check_estimator(parameters["estimator"], parameters.get("voting"))
+    check_rules(bag, _RULES)
+    if bag.estimator is not None:
+        check_learner(bag.estimator)
+        if getattr(bag, "voting", None) == "soft" and not hasattr(bag.estimator, "predict_proba"):
+            raise ValueError(
+                f"voting='soft' averages probabilities, but {bag.estimator!r} has no "
+                "predict_proba. Use voting='hard', or 'auto'."
+            )
     if bag.oob_score and not bag.bootstrap:
         raise ValueError(
             "Out of bag estimation only available if bootstrap=True. Set it, or oob_score=False."
@@ -73,35 +112,18 @@ def check_bagging_parameters(bag: Any) -> None:
         )
 
 
-def _check_estimator(estimator: Any, voting: str | None) -> None:
-    if estimator is None:
-        return
-    needed = ("fit", "predict", "get_params")
-    lacking = [name for name in needed if not callable(getattr(estimator, name, None))]
-    if lacking or isinstance(estimator, type):
-        raise TypeError(
-            "estimator must be None or an object with the methods fit, predict and get_params (a "
-            f"subclass of sklearn.base.BaseEstimator has the last one), got {estimator!r}."
-        )
-    if voting == "soft" and not hasattr(estimator, "predict_proba"):
-        raise ValueError(
-            f"voting='soft' averages probabilities, but {estimator!r} has no predict_proba. Use "
-            "voting='hard', or 'auto'."
-        )
-
-
 def check_columns(estimator: Any) -> None:
-    """Check that the members of a bag may see a part of the columns.
+    """Check that the members of a bag can be fitted on a part of the columns.
 
     Raises
     ------
     ValueError
-        A parameter of the estimator tells columns by their position in the whole table.
+        A parameter of the estimator refers to columns by their position in the whole table.
     """
     for name, value in estimator.get_params(deep=False).items():
         if name in COLUMN_PARAMETERS and not (value is None or isinstance(value, str)):
             raise ValueError(
-                f"{name}={value!r} of the estimator means columns of the whole X, but members get "
-                "columns drawn at random. Set max_features=1.0 and bootstrap_features=False, or "
-                f"{name}=None."
+                f"{name}={value!r} of the estimator refers to columns of the whole X, but "
+                "members get columns drawn at random. Set max_features=1.0 and "
+                f"bootstrap_features=False, or {name}=None."
             )

@@ -113,6 +113,22 @@ def tree_importances(forest: Forest, normalize: bool = True) -> np.ndarray:
     return np.divide(sums, divisor, out=np.zeros(shape), where=divisor > 0)
 
 
+def mean_importances(forest: Forest) -> np.ndarray:
+    """Return the mean importance of every feature over the trees that split, with a sum of 1.
+
+    Returns
+    -------
+    float64, shape (n_features,)
+        Zeros where no tree lowers the impurity.
+    """
+    importances = tree_importances(forest)
+    importances = importances[importances.sum(axis=1) > 0]
+    if not len(importances):
+        return np.zeros(forest.n_features)
+    mean = importances.mean(axis=0)
+    return mean / mean.sum()
+
+
 def decision_path(forest: Forest, X: Any, device: Device = CPU) -> tuple[csr_matrix, np.ndarray]:
     """The nodes that rows pass in every tree.
 

@@ -1,40 +1,67 @@
-"""What random forests and extremely randomised trees share: growing many trees at once."""
+"""Common base of random forests and extremely randomised trees."""
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils import Bunch
+from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, resolve_device
+from ..devices.memory import available_memory, format_bytes
+from ..devices.placement import CPU, Device, resolve_device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
-from ..forest.pruning import prune_by_complexity
-from ..inputs.targets import class_numbers, targets_of
-from ..kernels.statistics.samples import records_of_sample
-from ..trees.cart import CartClassifier, CartRegressor, TrainingData
-from ..trees.criteria import Problem
-from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
-from ..trees.parameters import cart_params, check_tree_parameters
-from .fitted import FittedForest
-from .out_of_bag import trees_of
-from .progress import ForestProgress
+from ..forest.structure import decision_path, mean_importances
+from ..inputs.categories import read_features
+from ..inputs.targets import read_sample_weight
+from ..members.samples import SampledMembers, SamplingPlan, made_members
+from ..trees.cart import CartEstimator, TrainingData
+from ..trees.growth import tree_key
+from ..trees.parameters import check_tree_parameters
+from .growing import ForestGrower, pruned, warn_of_interruption
+from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 
 MOST_DRAWS = 4
 """Draws for each row, up to which no row is drawn more often than growth can count."""
-OOB_ATTRIBUTES = ("oob_score_", "oob_scores_path_", "oob_decision_function_", "oob_prediction_")
 
 
-class ForestOfTrees(FittedForest):
-    """Trees on samples of the rows, averaged."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class ForestOfTrees(SampledMembers, CartEstimator):
+    """Trees on samples of the rows, averaged.
+
+    ``SamplingPlan`` draws the samples, ``ForestGrower`` grows the trees, and ``ForestReport``
+    shows the progress and estimates the error on rows outside the samples.
+    """
+
+    n_estimators: int = field(default=100, kw_only=False)
+    criterion: str
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_features: int | float | str | None = 1.0
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    bootstrap: bool = True
+    oob_score: Any = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool | int = 0
+    warm_start: bool = False
+    ccp_alpha: float = 0.0
+    max_samples: int | float | None = None
+    monotonic_cst: Any = None
+    categorical_features: Any = None
+    max_bins: int | None = 255
+    device: str = "auto"
 
     _warns_of_column = True
+    _random_splits = False
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Grow the trees.
@@ -46,7 +73,7 @@ class ForestOfTrees(FittedForest):
         y : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
             Factors on how often a row counts. Rows of weight zero are as if they were
-            not there, but for the draws that they use up.
+            not there, except for the draws that they use up.
 
         Returns
         -------
@@ -58,7 +85,7 @@ class ForestOfTrees(FittedForest):
         ValueError, TypeError
             Bad data or parameters; names the argument, what it got and what it wants.
         MemoryError
-            The forest would not fit; says how large it would be.
+            The forest would not fit; the message says how large it would be.
         """
         check_tree_parameters(self)
         if self.oob_score and not self.bootstrap:
@@ -88,10 +115,9 @@ class ForestOfTrees(FittedForest):
                 f"n_estimators={self.n_estimators} must be larger or equal to the {first} trees "
                 "that are there when warm_start==True."
             )
-        multiplicity = 31 if self.bootstrap else 1
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
-        data = self._read_training(X, y, sample_weight, device, multiplicity)
+        data = self._read_training(X, y, sample_weight, device, 31 if self.bootstrap else 1)
         if n_new == 0:
             warnings.warn(
                 "Warm-start fitting without increasing n_estimators does not fit new trees.",
@@ -102,51 +128,47 @@ class ForestOfTrees(FittedForest):
                 return
         if before is not None:
             self._require_same_problem(before, *known, data)
-        n_rows = data.values.shape[0]
-        self._n_rows, self._n_draws = n_rows, self._draws(n_rows)
-        if n_new == 0:
-            ForestProgress(self, data, before, device).finish()
-            return
-        for name in OOB_ATTRIBUTES:
-            self.__dict__.pop(name, None)
-        progress = ForestProgress(self, data, before, device)
-        grown = self._grow_within_memory(data, first, n_new, progress, device)
-        self.forest_ = grown if before is None else Forest.concatenate([before, grown])
-        self.__dict__.pop("_members", None)
-        if progress.done < n_new:
-            warnings.warn(
-                f"Training was interrupted: the forest keeps the {self.forest_.n_trees} trees "
-                "that were finished.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-            # Its sums may lack a tree, or half of one.
-            progress = ForestProgress(self, data, self.forest_, device)
-        progress.finish()
+        self._n_rows = data.values.shape[0]
+        self._n_draws = self._draws(self._n_rows)
+        report = ForestReport(self, data, before, device)
+        if n_new > 0:
+            for name in (*OOB_ATTRIBUTES, "_members"):
+                self.__dict__.pop(name, None)
+            grower = ForestGrower(self, data, self._plan, self._seed, device)
+            grown = pruned(self._grow(grower, first, n_new, report), self.ccp_alpha)
+            self.forest_ = grown if before is None else Forest.concatenate([before, grown])
+            if report.done < n_new:
+                warn_of_interruption(self.forest_.n_trees, stacklevel=3)
+                # Its sums may lack a tree, or half of one.
+                report = ForestReport(self, data, self.forest_, device)
+        report.finish()
+
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
+        return grower.grow(first, n_new, report)
 
     def _require_same_problem(
         self, before: Forest, classes: Any, categories: Any, data: TrainingData
     ) -> None:
-        """Refuse a warm start on data that the trees that are there cannot have been grown on."""
+        """Refuse a warm start on data that the existing trees cannot have been grown on."""
         now, then = (data.table.n_bins.size, data.problem.width), (before.n_features, before.width)
         if now[0] != then[0]:
-            wrong = f"X has {now[0]} features, the trees that are there know {then[0]}"
+            wrong = f"X has {now[0]} features, the existing trees know {then[0]}"
         elif not _same(classes, getattr(self, "classes_", None)):
-            wrong = f"y has the classes {self.classes_}, the trees that are there know {classes}"
+            wrong = f"y has the classes {self.classes_}, the existing trees know {classes}"
         elif now[1] != then[1]:
-            wrong = f"y has {now[1]} outputs, the trees that are there predict {then[1]}"
+            wrong = f"y has {now[1]} outputs, the existing trees predict {then[1]}"
         elif not _same(*(None if c is None else c.values for c in (categories, self._categories))):
-            wrong = "X has other categories than the trees that are there were grown on"
+            wrong = "X has other categories than the existing trees were grown on"
         else:
             return
-        raise ValueError(f"{wrong}. Pass such data, or set warm_start=False to start anew.")
+        raise ValueError(f"{wrong}. Pass such data, or set warm_start=False to start again.")
 
     def _forest_before(self) -> Forest | None:
-        """The trees that a warm start goes on from."""
+        """Return the trees that a warm start continues from."""
         return getattr(self, "forest_", None) if self.warm_start else None
 
     def _draws(self, n_rows: int) -> int:
-        """Rows drawn for each tree."""
+        """Return the number of rows that are drawn for each tree."""
         share = self.max_samples
         if share is None or not self.bootstrap:
             return n_rows
@@ -161,148 +183,176 @@ class ForestOfTrees(FittedForest):
             )
         return n_draws
 
-    def _grow_within_memory(
-        self, data: TrainingData, first: int, n_new: int, progress: ForestProgress, device: Device
-    ) -> Forest:
-        progress.require_memory(data.problem, n_new)
-        shape, itemsize = data.values.shape, data.values.itemsize
-        plan = cart_plan(
-            self, shape, itemsize, device, width=data.problem.width, is_there=True, held=True
-        )
-        plan.require()
-        with plan.explaining():
-            grown = self._grow(data, first, n_new, progress, device)
-        if not self.ccp_alpha:
-            return grown
-        return Forest.concatenate(
-            [prune_by_complexity(tree, self.ccp_alpha) for tree in trees_of(grown)]
-        )
+    @property
+    def _plan(self) -> SamplingPlan:
+        """How the rows of each tree are drawn."""
+        n_draws = self._n_draws if self.bootstrap else self._n_rows
+        return SamplingPlan.of_rows(self._n_rows, n_draws, bool(self.bootstrap), self._seed)
 
-    def _grow(
-        self, data: TrainingData, first: int, n_new: int, progress: ForestProgress, device: Device
-    ) -> Forest:
-        n_features = data.table.n_bins.size
-        params = cart_params(
-            self, data.problem, data.values.shape[0], n_features,
-            random=self._random_splits,
-        )  # fmt: skip
-        seeds = [tree_key(self._seed, t) for t in range(first, first + n_new)]
+    @property
+    def _plans(self) -> list[SamplingPlan]:
+        return [self._plan] * self.forest_.n_trees
 
-        def sample(i: int) -> Any:
-            return self._sample(first + i, data.used, device)
+    @property
+    def _n_samples_bootstrap(self) -> int:
+        return self._n_draws
 
-        if getattr(self, "class_weight", None) != "balanced_subsample":
-            return grow_forest(
-                data.table, data.problem, sample, seeds, params, device, after_batch=progress
+    @property
+    def estimators_(self) -> list[Any]:
+        """The trees as estimators; those of a classifier predict class numbers."""
+        check_is_fitted(self)
+        return made_members(self, self.forest_.n_trees)
+
+    @property
+    def estimator(self) -> Any:
+        """An unfitted tree of the forest's kind; scikit-learn's forests have it too."""
+        return self._tree_class()
+
+    @property
+    def estimator_(self) -> Any:
+        """An unfitted tree of the forest's kind."""
+        check_is_fitted(self)
+        return self._tree_class()
+
+    def _member(self, t: int) -> Any:
+        parameters = self.get_params(deep=False)
+        own = self._tree_class._get_param_names()
+        shared = {name: parameters[name] for name in own if name in parameters}
+        shared["splitter"] = "random" if self._random_splits else "best"
+        if "class_weight" in shared:
+            shared["class_weight"] = None
+        member = self._tree_class(**{**shared, "random_state": tree_key(self._seed, t)})
+        for name in ("_categories", "is_categorical_", "n_features_in_", "n_outputs_"):
+            setattr(member, name, getattr(self, name))
+        if self._output_classes is not None:
+            numbers = [np.arange(n, dtype=np.float64) for n in self._n_classes]
+            member.classes_ = numbers[0] if self.n_outputs_ == 1 else numbers
+            member.n_classes_ = self.n_classes_
+        member.forest_ = self.forest_.slice(t, t + 1)
+        member.max_features_ = member._max_features()
+        return member
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Mean decrease in impurity: share of each feature in the decrease of impurity, averaged
+        over the trees, float64 of shape (n_features,). Biased towards features of many values:
+        compare ``oob_permutation_importance``."""
+        check_is_fitted(self)
+        return mean_importances(self.forest_)
+
+    @property
+    def feature_importances_percent_(self) -> np.ndarray:
+        """The same in percent of the most important feature, from 0 to 100 (Friedman 2001)."""
+        importances = self.feature_importances_
+        return 100.0 * importances / max(float(importances.max()), 1e-300)
+
+    def decision_path(self, X: Any) -> tuple[Any, np.ndarray]:
+        """Return the nodes that each row passes.
+
+        Returns
+        -------
+        indicator : sparse matrix in CSR format, shape (n_rows, n_nodes)
+            Nodes of all trees side by side.
+        n_nodes_ptr : int64, shape (n_trees + 1,)
+            Columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are those of tree t.
+        """
+        check_is_fitted(self)
+        device = resolve_device(self.device, X)
+        with self._working_on(device):
+            values = read_features(X, device, estimator=self, reset=False).values
+            return decision_path(self.forest_, values, device)
+
+    def proximity(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return the share of the trees in which two rows end in the same leaf (Breiman 2001).
+
+        Parameters
+        ----------
+        X, Y : array or data frame, shape (n_rows, n_features)
+            Y is X if it is None.
+
+        Returns
+        -------
+        float64, shape (n_rows_X, n_rows_Y), NumPy
+
+        Raises
+        ------
+        MemoryError
+            The result would not fit.
+        """
+        left = to_numpy(self.apply(X))
+        right = left if Y is None else to_numpy(self.apply(Y))
+        size = 8 * left.shape[0] * right.shape[0]
+        available = available_memory()
+        if available is not None and size > available:
+            raise MemoryError(
+                f"The proximities of {left.shape[0]} and {right.shape[0]} rows take "
+                f"{format_bytes(size)}, {format_bytes(available)} are free. Pass fewer rows."
             )
-        trees: list[Forest] = []
-        try:
-            for i in range(n_new):  # every tree has weights of its own
-                problem = self._balanced(data, first + i, device)
-                records = sample(i)
-                tree = grow_forest(
-                    data.table, problem, [records].__getitem__, seeds[i : i + 1], params, device
-                )
-                trees.append(tree)
-                progress(i, tree, None)
-        except KeyboardInterrupt:
-            if not trees:
-                raise
-        return Forest.concatenate(trees)
+        total = np.zeros((left.shape[0], right.shape[0]))
+        for t in range(left.shape[1]):
+            total += left[:, t, None] == right[None, :, t]
+        return total / left.shape[1]
 
-    def _balanced(self, data: TrainingData, tree: int, device: Device) -> Problem:
-        """The problem with weights that balance the classes in a tree's sample."""
-        rows = self._sampled_rows(tree)
-        targets = [data.y] if data.y.ndim == 1 else list(data.y.T)
-        factor = compute_sample_weight("balanced", self._labels(targets), indices=rows)
-        weight = factor if data.weight is None else factor * data.weight
-        weight = np.where(weight > 0, weight, 1.0)  # outside the sample, or never used
-        return self._problem([device.asarray(t) for t in targets], weight, 31, device)
+    def oob_permutation_importance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        n_repeats: int = 1,
+        random_state: Any = None,
+    ) -> Bunch:
+        """Return how much worse the trees predict the rows outside their samples once the values
+        of a feature are shuffled among these (Breiman 2001, section 10).
 
-    def _sample(self, tree: int, used: Any, device: Device) -> Any:
-        """The records of a tree."""
+        Parameters
+        ----------
+        X, y, sample_weight
+            The data that the forest was fitted with.
+        n_repeats : int
+            Shuffles of each feature.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        Bunch
+            ``importances_mean`` and ``importances_std``, float64 of shape (n_features,): mean and
+            standard deviation over the trees of the rise in the share of wrong classes, or in the
+            mean squared error; ``importances``, shape (n_features, n_trees).
+        """
+        check_is_fitted(self)
         if not self.bootstrap:
-            records = all_rows(self._n_rows, device)
-            return records if used is None else records[used]
-        counts = self._counts(tree, device)
-        if used is not None:
-            counts = counts * used
-            if not bool(counts.any()):  # no row of positive weight was drawn
-                counts = counts.astype(np.uint8)
-                counts[int(used.argmax())] = 1
-        return records_of_sample(counts)
+            raise ValueError("Out-of-bag importances need bootstrap=True: no tree leaves rows out.")
+        if not isinstance(n_repeats, Integral) or n_repeats < 1:
+            raise ValueError(f"n_repeats must be an integer >= 1, got {n_repeats!r}.")
+        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        rng = np.random.default_rng(seed_of(random_state))
+        with self._working_on(device):
+            known = self._known_rows(X, y, sample_weight, device)
+            result = permutation_importances(self, known, n_repeats, rng)
+        return Bunch(
+            importances_mean=result.mean(axis=1),
+            importances_std=result.std(axis=1),
+            importances=result,
+        )
 
-    @abstractmethod
-    def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
-        """Keep the out-of-bag prediction (width, n_rows), NaN where there is none, and score
-        it."""
-
-
-class ForestClassifier(CartClassifier, ForestOfTrees):
-    """Trees that vote by their class shares."""
-
-    def _describe_member(self, member: Any) -> None:
-        numbers = [np.arange(n, dtype=np.float64) for n in self._n_classes]
-        member.classes_ = numbers[0] if self.n_outputs_ == 1 else numbers
-        member.n_classes_ = self.n_classes_
-
-    def _numbers_of(self, y: Any, device: Device) -> np.ndarray:
-        known = [self.classes_] if self.n_outputs_ == 1 else self.classes_
-        numbers = class_numbers(y, known, self._n_rows, device, estimator=self, name="y")
-        if numbers.min() < 0:
+    def _known_rows(self, X: Any, y: Any, sample_weight: Any, device: Device) -> KnownRows:
+        """Read the training data again."""
+        values = read_features(X, device, estimator=self, reset=False).values
+        n_rows = self._n_rows
+        if values.shape[0] != n_rows:
+            raise ValueError(
+                f"X has {values.shape[0]} rows, the forest was fitted with {n_rows}: pass the "
+                "training data, whose out-of-bag rows are known."
+            )
+        truth = self._read_truth(y, n_rows, device, "y")
+        if self._output_classes is not None and truth.min() < 0:
             raise ValueError(
                 "y has classes that the forest does not know: pass the training data, whose "
                 "out-of-bag rows are known."
             )
-        return numbers
-
-    def _row_errors(self, mean: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        wrong = [share.argmax(axis=0) != truth[:, o] for o, share in enumerate(self._shares(mean))]
-        return np.mean(wrong, axis=0)
-
-    def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
-        shares: list[Any] = [np.ascontiguousarray(share.T) for share in self._shares(mean)]
-        if len(shares) == 1:
-            self.oob_decision_function_ = shares[0]
-        elif len({share.shape[1] for share in shares}) == 1:
-            self.oob_decision_function_ = np.stack(shares, axis=2)
-        else:
-            self.oob_decision_function_ = shares
-        seen = ~np.isnan(mean[0])
-        labels = [self.classes_] if self.n_outputs_ == 1 else self.classes_
-        predicted = [c[s[seen].argmax(axis=1)] for c, s in zip(labels, shares, strict=True)]
-        true = [c[truth[seen, o]] for o, c in enumerate(labels)]
-        self.oob_score_ = _score(self.oob_score, accuracy_score, true, predicted)
-
-
-class ForestRegressor(CartRegressor, ForestOfTrees):
-    """Trees whose predictions are averaged."""
-
-    def _numbers_of(self, y: Any, device: Device) -> np.ndarray:
-        return targets_of(y, self.n_outputs_, self._n_rows, device, estimator=self, name="y")
-
-    def _row_errors(self, mean: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        return ((mean.T - truth) ** 2).mean(axis=1)
-
-    def _set_oob_prediction(self, mean: np.ndarray, truth: np.ndarray) -> None:
-        self.oob_prediction_ = mean[0] if len(mean) == 1 else np.ascontiguousarray(mean.T)
-        seen = ~np.isnan(mean[0])
-        self.oob_score_ = _score(self.oob_score, r2_score, list(truth[seen].T), list(mean[:, seen]))
-
-
-def _score(metric: Any, default: Any, true: list[Any], predicted: list[Any]) -> float:
-    """The score of out-of-bag predictions, given output by output."""
-    if len(true[0]) == 0:
-        return float("nan")
-    if callable(metric):
-        default = metric
-    if len(true) == 1:
-        return float(default(true[0], predicted[0]))
-    if default is accuracy_score:  # of several outputs: all labels of the row
-        return float(
-            np.mean(np.all([t == p for t, p in zip(true, predicted, strict=True)], axis=0))
-        )
-    return float(default(np.stack(true, axis=1), np.stack(predicted, axis=1)))
+        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=self)
+        return KnownRows(values, truth, np.ones(n_rows) if weight is None else weight, device)
 
 
 def _same(a: Any, b: Any) -> bool:

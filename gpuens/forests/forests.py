@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from ..estimators.docstrings import (
@@ -13,13 +14,14 @@ from ..estimators.docstrings import (
     NUMBER_CRITERIA,
     documented,
 )
+from ..trees.cart import CartClassifier, CartRegressor
 from ..trees.trees import (
     DecisionTreeClassifier,
     DecisionTreeRegressor,
     ExtraTreeClassifier,
     ExtraTreeRegressor,
 )
-from .estimator import ForestClassifier, ForestRegressor
+from .estimator import ForestOfTrees
 
 
 @documented(
@@ -31,9 +33,10 @@ from .estimator import ForestClassifier, ForestRegressor
     class_weight=FOREST_CLASS_WEIGHT,
     attributes=FOREST_CLASS_ATTRIBUTES,
 )
-class RandomForestClassifier(ForestClassifier):
-    """A random forest for classes (Breiman 2001): trees on bootstrap samples, whose nodes look at
-    features drawn at random.
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestClassifier(CartClassifier, ForestOfTrees):
+    """A random forest for classification (Breiman 2001): trees on bootstrap samples, whose
+    nodes consider features drawn at random.
 
     <shared>
 
@@ -49,54 +52,9 @@ class RandomForestClassifier(ForestClassifier):
 
     _tree_class = DecisionTreeClassifier
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "gini",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        oob_score: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        ccp_alpha: float = 0.0,
-        max_samples: int | float | None = None,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = 255,
-        device: str = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.ccp_alpha = ccp_alpha
-        self.max_samples = max_samples
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.device = device
+    criterion: str = "gini"
+    max_features: int | float | str | None = "sqrt"
+    class_weight: Any = None
 
 
 @documented(
@@ -108,9 +66,10 @@ class RandomForestClassifier(ForestClassifier):
     class_weight="",
     attributes=FOREST_NUMBER_ATTRIBUTES,
 )
-class RandomForestRegressor(ForestRegressor):
-    """A random forest for numbers (Breiman 2001): trees on bootstrap samples, whose nodes look at
-    features drawn at random.
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestRegressor(CartRegressor, ForestOfTrees):
+    """A random forest for regression (Breiman 2001): trees on bootstrap samples, whose
+    nodes consider features drawn at random.
 
     <shared>
 
@@ -126,52 +85,7 @@ class RandomForestRegressor(ForestRegressor):
 
     _tree_class = DecisionTreeRegressor
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "squared_error",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        oob_score: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        ccp_alpha: float = 0.0,
-        max_samples: int | float | None = None,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = 255,
-        device: str = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.ccp_alpha = ccp_alpha
-        self.max_samples = max_samples
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.device = device
+    criterion: str = "squared_error"
 
 
 @documented(
@@ -183,9 +97,10 @@ class RandomForestRegressor(ForestRegressor):
     class_weight=FOREST_CLASS_WEIGHT,
     attributes=FOREST_CLASS_ATTRIBUTES,
 )
-class ExtraTreesClassifier(ForestClassifier):
-    """Extremely randomised trees for classes (Geurts et al. 2006): a node looks at one random cut
-    of each of the features that it draws.
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesClassifier(CartClassifier, ForestOfTrees):
+    """Extremely randomised trees for classification (Geurts et al. 2006): a node considers one
+    random cut of each of the features that it draws.
 
     <shared>
 
@@ -202,54 +117,10 @@ class ExtraTreesClassifier(ForestClassifier):
     _tree_class = ExtraTreeClassifier
     _random_splits = True
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "gini",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = False,
-        oob_score: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        ccp_alpha: float = 0.0,
-        max_samples: int | float | None = None,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = 255,
-        device: str = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.ccp_alpha = ccp_alpha
-        self.max_samples = max_samples
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.device = device
+    criterion: str = "gini"
+    max_features: int | float | str | None = "sqrt"
+    bootstrap: bool = False
+    class_weight: Any = None
 
 
 @documented(
@@ -261,9 +132,10 @@ class ExtraTreesClassifier(ForestClassifier):
     class_weight="",
     attributes=FOREST_NUMBER_ATTRIBUTES,
 )
-class ExtraTreesRegressor(ForestRegressor):
-    """Extremely randomised trees for numbers (Geurts et al. 2006): a node looks at one random cut
-    of each of the features that it draws.
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesRegressor(CartRegressor, ForestOfTrees):
+    """Extremely randomised trees for regression (Geurts et al. 2006): a node considers one
+    random cut of each of the features that it draws.
 
     <shared>
 
@@ -280,49 +152,5 @@ class ExtraTreesRegressor(ForestRegressor):
     _tree_class = ExtraTreeRegressor
     _random_splits = True
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        criterion: str = "squared_error",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = False,
-        oob_score: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        ccp_alpha: float = 0.0,
-        max_samples: int | float | None = None,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = 255,
-        device: str = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.bootstrap = bootstrap
-        self.oob_score = oob_score
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.ccp_alpha = ccp_alpha
-        self.max_samples = max_samples
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.device = device
+    criterion: str = "squared_error"
+    bootstrap: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
-from numbers import Integral, Real
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,69 +13,43 @@ from scipy.sparse import issparse
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..callbacks import ProgressBar, TrainingState
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
-from ..estimators.parameters import is_bool, is_count, seed_of, threads_of
+from ..estimators.parameters import (
+    COUNT,
+    FLOAT_SHARE,
+    SWITCH,
+    VERBOSE,
+    check_rules,
+    fraction,
+    one_of,
+    seed_of,
+    threads_of,
+)
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..members.samples import SamplingPlan
+from ..members.samples import SampledMembers, SamplingPlan, made_members
 from ..trees.growth import tree_key
 from ..trees.trees import ExtraTreeRegressor
+from .growing import Progress, warn_of_interruption
 from .isolation_trees import IsolationScores, depth_limit, grow_isolation_trees, local_features
 
 AUTO_SAMPLES = 256
 
 
-def _is_share(value: Any, most: float = 1.0) -> bool:
-    return (
-        isinstance(value, Real)
-        and not isinstance(value, Integral)
-        and not is_bool(value)
-        and 0 < float(value) <= most
-    )
-
-
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "n_estimators": ("an integer >= 1", is_count),
-    "max_samples": (
-        "'auto', an integer >= 1 or a float in (0, 1]",
-        lambda v: _is_auto(v) or is_count(v) or _is_share(v),
-    ),
-    "contamination": (
-        "'auto' or a float in (0, 0.5]",
-        lambda v: _is_auto(v) or _is_share(v, most=0.5),
-    ),
-    "max_features": (
-        "an integer >= 1 or a float in (0, 1]",
-        lambda v: is_count(v) or _is_share(v),
-    ),
-    "bootstrap": ("True or False", is_bool),
-    "warm_start": ("True or False", is_bool),
-    "verbose": ("a bool or an integer >= 0", lambda v: is_bool(v) or is_count(v, least=0)),
+_RULES = {
+    "n_estimators": COUNT,
+    "max_samples": one_of("auto") | COUNT | FLOAT_SHARE,
+    "contamination": one_of("auto")
+    | fraction("a float in (0, 0.5]", lambda value: 0 < value <= 0.5),
+    "max_features": COUNT | FLOAT_SHARE,
+    "bootstrap": SWITCH,
+    "warm_start": SWITCH,
+    "verbose": VERBOSE,
 }
-
-
-def check_isolation_parameters(forest: Any) -> None:
-    """Check the parameters that do not depend on data; ``device`` where it is resolved.
-
-    Raises
-    ------
-    ValueError
-        Names the parameter, what it got and what it wants.
-    """
-    for name, (wanted, is_allowed) in _RULES.items():
-        value = getattr(forest, name)
-        if not is_allowed(value):
-            raise ValueError(f"{name} must be {wanted}, got {value!r}.")
-    threads_of(forest.n_jobs)
 
 
 def isolation_plan(
@@ -129,7 +104,7 @@ def isolation_plan(
 
 def _rows_to_draw(wanted: Any, n_rows: int, drawable: int) -> int:
     """The size of a sample; ``drawable`` rows have a positive weight, or may be drawn again."""
-    if _is_auto(wanted):
+    if wanted == "auto":
         return min(AUTO_SAMPLES, drawable)
     n_draws = max(1, int(wanted if isinstance(wanted, Integral) else wanted * n_rows))
     if n_draws > n_rows:
@@ -147,7 +122,8 @@ def _rows_to_draw(wanted: Any, n_rows: int, drawable: int) -> int:
     return n_draws
 
 
-class IsolationForest(OutlierMixin, ForestEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     """An isolation forest, which finds anomalies (Liu, Ting and Zhou 2008).
 
     Every tree parts a small sample of the rows by cuts drawn at random: a feature, then a
@@ -220,33 +196,18 @@ class IsolationForest(OutlierMixin, ForestEstimator):
     [1, 1, -1]
     """
 
-    _takes_sparse = True
-    _plans: list[SamplingPlan]
+    n_estimators: int = 100
+    max_samples: int | float | str = "auto"
+    contamination: float | str = "auto"
+    max_features: int | float = 1.0
+    bootstrap: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: bool | int = 0
+    warm_start: bool = False
+    device: str = "auto"
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 100,
-        max_samples: int | float | str = "auto",
-        contamination: float | str = "auto",
-        max_features: int | float = 1.0,
-        bootstrap: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        device: str = "auto",
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_samples = max_samples
-        self.contamination = contamination
-        self.max_features = max_features
-        self.bootstrap = bootstrap
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.device = device
+    _takes_sparse = True
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IsolationForest:
         """Grow the trees.
@@ -270,7 +231,8 @@ class IsolationForest(OutlierMixin, ForestEstimator):
         ValueError, TypeError
             Bad data or parameters; names the argument, what it got and what it wants.
         """
-        check_isolation_parameters(self)
+        check_rules(self, _RULES)
+        threads_of(self.n_jobs)
         device = resolve_device(self.device, X, sample_weight=sample_weight)
         with kept_on_failure(self), self._working_on(device):
             values = self._read(X, device, reset=True)
@@ -302,7 +264,8 @@ class IsolationForest(OutlierMixin, ForestEstimator):
         weight = read_sample_weight(sample_weight, values.shape[0], CPU, estimator=self)
         seed = plans[0].seed if plans else seed_of(self.random_state)
         plan = isolation_plan(self, values.shape, weight, seed)
-        self.max_samples_ = self._max_samples = plan.n_draws
+        self.max_samples_: int = plan.n_draws
+        self._max_samples = plan.n_draws
         first = len(plans)
         if before is not None:
             self._check_warm_start(before, values.shape[1])
@@ -313,20 +276,15 @@ class IsolationForest(OutlierMixin, ForestEstimator):
                 stacklevel=3,
             )
             return
-        progress = _Progress(first, self.n_estimators, bool(self.verbose))
+        progress = Progress(first, self.n_estimators, self.verbose)
         grown = grow_isolation_trees(values, plan, first, n_new, device, progress)
         progress.finish()
         self.forest_ = grown if before is None else Forest.concatenate([before, grown])
-        self._plans = plans + [plan] * grown.n_trees
+        self._plans: list[SamplingPlan] = plans + [plan] * grown.n_trees
         if before is None:
             self.__dict__.pop("_members", None)
         if grown.n_trees < n_new:
-            warnings.warn(
-                f"Training was interrupted: the forest keeps the {self.forest_.n_trees} trees "
-                "that were finished.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            warn_of_interruption(self.forest_.n_trees, stacklevel=3)
 
     def _check_warm_start(self, before: Forest, n_features: int) -> None:
         if self.n_estimators < before.n_trees:
@@ -337,7 +295,7 @@ class IsolationForest(OutlierMixin, ForestEstimator):
             )
         if n_features != before.n_features:
             raise ValueError(
-                f"X has {n_features} features, the trees that are there know "
+                f"X has {n_features} features, the trees that exist know "
                 f"{before.n_features}. Pass such data, or set warm_start=False to start anew."
             )
 
@@ -387,13 +345,6 @@ class IsolationForest(OutlierMixin, ForestEstimator):
             return to_input_library(finish(score, device), X)
 
     @property
-    def estimators_samples_(self) -> list[np.ndarray]:
-        """The rows of each tree's sample, ascending, with repetitions; drawn again when asked
-        for."""
-        check_is_fitted(self)
-        return [plan.rows(t) for t, plan in enumerate(self._plans)]
-
-    @property
     def estimators_features_(self) -> list[np.ndarray]:
         """The features of each tree, ascending."""
         check_is_fitted(self)
@@ -411,9 +362,7 @@ class IsolationForest(OutlierMixin, ForestEstimator):
     def estimators_(self) -> list[ExtraTreeRegressor]:
         """The trees, one by one; they predict path lengths."""
         check_is_fitted(self)
-        members: list[ExtraTreeRegressor] = self.__dict__.setdefault("_members", [])
-        members += [self._member(t) for t in range(len(members), self.forest_.n_trees)]
-        return members
+        return made_members(self, self.forest_.n_trees)
 
     def _member(self, t: int) -> ExtraTreeRegressor:
         plan = self._plans[t]
@@ -428,39 +377,7 @@ class IsolationForest(OutlierMixin, ForestEstimator):
         member.forest_ = local_features(self.forest_.slice(t, t + 1), plan.features(t))
         return member
 
-    def __len__(self) -> int:
-        return self.forest_.n_trees
-
-    def __getitem__(self, tree: int) -> ExtraTreeRegressor:
-        return self.estimators_[tree]
-
-    def __iter__(self) -> Iterator[ExtraTreeRegressor]:
-        return iter(self.estimators_)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_members"}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class _Progress:
-    """Shows how many trees are finished, if that is wanted."""
-
-    def __init__(self, first: int, n_trees: int, shown: bool) -> None:
-        self.bar = ProgressBar() if shown else None
-        unused: Any = None
-        self.state = TrainingState(first, n_trees, first, {}, unused, unused)
-
-    def __call__(self, first: int, forest: Forest, records: Any) -> bool:
-        self.state.iteration += forest.n_trees
-        if self.bar is not None:
-            self.bar.after_iteration(self.state)
-        return False
-
-    def finish(self) -> None:
-        if self.bar is not None:
-            self.bar.after_training(self.state)

@@ -1,120 +1,210 @@
-"""What the training rows outside the samples of a forest's trees say about it."""
+"""Out-of-bag estimates of a forest: predictions for rows by the trees that did not see them."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import r2_score
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
-from ..members.samples import left_out
-from ..trees.cart import TrainingData
+from ..forest.pruning import prune_by_complexity
+from ..kernels.runtime.arrays import Array
+from ..members.samples import OutOfBag, left_out, out_of_bag_score
+from ..trees.cart import OutputClasses, TrainingData
+from .growing import Progress, trees_of
+
+OOB_ATTRIBUTES = ("oob_score_", "oob_scores_path_", "oob_decision_function_", "oob_prediction_")
 
 
 class OutOfBagErrors:
-    """Sums of the trees' predictions of the rows that they have not seen, and the error of their
-    means after every tree.
+    """Out-of-bag predictions of the training rows, and their error after every tree.
 
     Parameters
     ----------
     estimator : ForestOfTrees
-        Knows the rows of a tree's sample, and the errors of predictions.
     data : TrainingData
     device : Device
 
     Attributes
     ----------
-    sums : float64, shape (width, n_rows), NumPy
-    n_models : int64, shape (n_rows,), NumPy
-        Trees that did not see the row.
+    total : OutOfBag
+        Sums of the trees' predictions, on the host.
     path : list of float
         Mean error over the rows that have a prediction; NaN where there is none.
     """
 
     def __init__(self, estimator: Any, data: TrainingData, device: Device) -> None:
-        self.estimator, self.device = estimator, device
-        self.values = data.values
-        self.truth = data.y.reshape(data.y.shape[0], -1)
-        n_rows = data.values.shape[0]
-        self.sums = np.zeros((data.problem.width, n_rows))
-        self.n_models = np.zeros(n_rows, np.int64)
+        self.classes: OutputClasses | None = estimator._output_classes
+        self.plan, self.device = estimator._plan, device
+        self.values, self.truth = data.values, data.truth
+        self.total = OutOfBag(self.truth.shape[0], data.problem.width, CPU)
         self.path: list[float] = []
 
     def add(self, t: int, tree: Forest) -> None:
         """Add tree t."""
-        rows = left_out(self.estimator._counts_on_host(t))
+        rows = left_out(self.plan.counts(t, CPU))
         raw = to_numpy(tree.raw_predict(self.values, self.device))
-        self.sums[:, rows] += raw[:, rows]
-        self.n_models[rows] += 1
-        seen = self.n_models > 0
-        errors = self.estimator._row_errors(
-            self.sums[:, seen] / self.n_models[seen], self.truth[seen]
-        )
+        self.total.add(rows, raw.T[rows])
+        seen = self.total.n_models > 0
+        mean = self.total.sums[seen] / self.total.n_models[seen, None]
+        errors = row_errors(self.classes, mean.T, self.truth[seen])
         self.path.append(float(errors.mean()) if errors.size else float("nan"))
 
-    def mean(self) -> np.ndarray:
-        """The mean prediction of each row.
 
-        Returns
-        -------
-        float64, shape (width, n_rows), NumPy
-            NaN in the rows that every tree has seen; a UserWarning says how many there are.
-        """
-        unseen = self.n_models == 0
-        if unseen.any():
-            warnings.warn(
-                "Some inputs do not have OOB scores. This probably means too few trees were used "
-                f"to compute any reliable OOB estimates. ({np.count_nonzero(unseen)} of "
-                f"{unseen.size} rows were in every sample; raise n_estimators.)",
-                stacklevel=5,
-            )
-        mean = np.full(self.sums.shape, np.nan)
-        np.divide(self.sums, self.n_models, out=mean, where=~unseen)
-        return mean
+class ForestReport(Progress):
+    """Progress of the growth of a forest, with out-of-bag estimates if they are wanted.
+
+    Parameters
+    ----------
+    estimator : ForestOfTrees
+        Gets the out-of-bag attributes.
+    data : TrainingData
+    before : Forest or None
+        The trees that a warm start continues from.
+    device : Device
+    """
+
+    def __init__(
+        self, estimator: Any, data: TrainingData, before: Forest | None, device: Device
+    ) -> None:
+        n_before = 0 if before is None else before.n_trees
+        super().__init__(n_before, estimator.n_estimators, estimator.verbose)
+        self.estimator = estimator
+        self.out_of_bag = OutOfBagErrors(estimator, data, device) if estimator.oob_score else None
+        if before is not None and self.out_of_bag is not None:
+            for t, tree in enumerate(trees_of(before)):
+                self.out_of_bag.add(t, tree)
+
+    def __call__(self, first: int, forest: Forest, records: Any) -> bool:
+        if self.out_of_bag is not None:
+            for i, tree in enumerate(trees_of(forest)):
+                pruned = prune_by_complexity(tree, self.estimator.ccp_alpha)
+                self.out_of_bag.add(self.first + first + i, pruned)
+        return super().__call__(first, forest, records)
+
+    def finish(self) -> None:
+        """Close the progress bar and set the out-of-bag attributes."""
+        super().finish()
+        if self.out_of_bag is not None:
+            self.estimator.oob_scores_path_ = np.array(self.out_of_bag.path)
+            mean = self.out_of_bag.total.mean()
+            set_out_of_bag(self.estimator, mean, self.out_of_bag.truth)
+
+
+def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:
+    """Set the out-of-bag prediction of a forest and its score.
+
+    Parameters
+    ----------
+    estimator : ForestOfTrees
+    mean : float64, shape (n_rows, width)
+        NaN where there is no prediction.
+    truth : shape (n_rows, n_outputs)
+        Class numbers or targets.
+    """
+    classes: OutputClasses | None = estimator._output_classes
+    single = truth.shape[1] == 1
+    if classes is None:
+        estimator.oob_prediction_ = mean[:, 0] if single else mean
+        target = truth[:, 0] if single else truth
+        score = out_of_bag_score(
+            _metric(estimator, r2_score), target, mean, lambda rows: rows[:, 0] if single else rows
+        )
+    else:
+        shares = [np.ascontiguousarray(share.T) for share in classes.shares(mean.T)]
+        if single:
+            estimator.oob_decision_function_ = shares[0]
+        elif len(set(classes.sizes)) == 1:
+            estimator.oob_decision_function_ = np.stack(shares, axis=2)
+        else:
+            estimator.oob_decision_function_ = shares
+        score = out_of_bag_score(
+            _metric(estimator, _accuracy),
+            to_numpy(classes.decoded(list(truth.T), CPU)),
+            mean,
+            lambda rows: classes.decoded(classes.largest(rows.T), CPU),
+        )
+    estimator.oob_score_ = score
+
+
+def _metric(estimator: Any, default: Any) -> Any:
+    return estimator.oob_score if callable(estimator.oob_score) else default
+
+
+def _accuracy(true: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the share of rows whose labels are all predicted correctly."""
+    return float(np.mean((true == predicted).reshape(len(true), -1).all(axis=1)))
+
+
+def row_errors(classes: OutputClasses | None, raw: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Return the error of each row, averaged over the outputs.
+
+    It is 1 for a wrong class and 0 for the right one, or for regression the squared error.
+
+    Parameters
+    ----------
+    classes : OutputClasses or None
+    raw : float64, shape (width, n_rows)
+    truth : shape (n_rows, n_outputs)
+        Class numbers or targets.
+    """
+    if classes is None:
+        return ((raw.T - truth) ** 2).mean(axis=1)
+    wrong = [number != truth[:, o] for o, number in enumerate(classes.largest(raw))]
+    return np.mean(wrong, axis=0)
+
+
+class KnownRows(NamedTuple):
+    """The training rows of a forest, to be predicted again.
+
+    values : float32 or float64, shape (n_rows, n_features), on ``device``
+    truth : shape (n_rows, n_outputs), NumPy
+        Class numbers or targets.
+    weight : float64, shape (n_rows,), NumPy
+    device : Device
+    """
+
+    values: Array
+    truth: np.ndarray
+    weight: np.ndarray
+    device: Device
 
 
 def permutation_importances(
-    estimator: Any,
-    values: Any,
-    truth: np.ndarray,
-    weight: np.ndarray,
-    n_repeats: int,
-    rng: np.random.Generator,
-    device: Device,
+    estimator: Any, known: KnownRows, n_repeats: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """How much the error of each tree on the rows outside its sample rises once a feature is
-    shuffled among these (Breiman 2001, section 10).
+    """Return how much the error of each tree on the rows outside its sample rises once a feature
+    is shuffled among these (Breiman 2001, section 10).
 
     Parameters
     ----------
     estimator : ForestOfTrees
         Fitted.
-    values : float32 or float64, shape (n_rows, n_features), on the device
-    truth : shape (n_rows, n_outputs), NumPy
-        Class numbers or targets.
-    weight : float64, shape (n_rows,), NumPy
+    known : KnownRows
     n_repeats : int
-        Shuffles of each feature, whose mean counts.
+        Shuffles of each feature; the result is their mean.
+    rng : numpy.random.Generator
 
     Returns
     -------
     float64, shape (n_features, n_trees), NumPy
         0 where a tree does not use a feature, or has no rows outside its sample.
     """
+    classes, plan = estimator._output_classes, estimator._plan
 
     def error(table: np.ndarray, rows: np.ndarray, tree: Forest) -> float:
-        raw = to_numpy(tree.raw_predict(device.asarray(table), device))
-        return float(np.average(estimator._row_errors(raw, truth[rows]), weights=weight[rows]))
+        raw = to_numpy(tree.raw_predict(known.device.asarray(table), known.device))
+        errors = row_errors(classes, raw, known.truth[rows])
+        return float(np.average(errors, weights=known.weight[rows]))
 
-    rises = np.zeros((values.shape[1], estimator.forest_.n_trees))
+    rises = np.zeros((known.values.shape[1], estimator.forest_.n_trees))
     for t, tree in enumerate(trees_of(estimator.forest_)):
-        rows = left_out(estimator._counts_on_host(t))
-        if rows.size == 0 or not weight[rows].sum() > 0:
+        rows = left_out(plan.counts(t, CPU))
+        if rows.size == 0 or not known.weight[rows].sum() > 0:
             continue
-        table = to_numpy(values[device.asarray(rows)]).copy()
+        table = to_numpy(known.values[known.device.asarray(rows)]).copy()
         whole = error(table, rows, tree)
         for f in np.unique(tree.feature[tree.feature >= 0]):
             kept = table[:, f].copy()
@@ -123,8 +213,3 @@ def permutation_importances(
                 rises[f, t] += (error(table, rows, tree) - whole) / n_repeats
             table[:, f] = kept
     return rises
-
-
-def trees_of(forest: Forest) -> Iterator[Forest]:
-    """Its trees, each as a forest."""
-    return (forest.slice(t, t + 1) for t in range(forest.n_trees))

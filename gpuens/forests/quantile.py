@@ -27,6 +27,8 @@ from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.cpu.team import get_threads
 from ..trees.cart import TrainingData
 from .forests import RandomForestRegressor
+from .growing import ForestGrower
+from .out_of_bag import ForestReport
 
 BLOCK_ENTRIES = 2**24
 """Leaves of a block of rows that are looked up together, one for each row and tree."""
@@ -213,6 +215,7 @@ class _Grown:
     class_weight=DEFAULT_QUANTILES,
     attributes=FOREST_NUMBER_ATTRIBUTES,
 )
+@dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):
     """A quantile regression forest (Meinshausen 2006): a random forest whose leaves keep the
     targets of their training rows, for quantiles and prediction intervals.
@@ -246,58 +249,7 @@ class QuantileForestRegressor(RandomForestRegressor):
     True
     """
 
-    _targets: TargetsInLeaves
-
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        default_quantiles: float | Sequence[float] | str = 0.5,
-        criterion: str = "squared_error",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1.0,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        bootstrap: bool = True,
-        oob_score: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = 0,
-        warm_start: bool = False,
-        ccp_alpha: float = 0.0,
-        max_samples: int | float | None = None,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = 255,
-        device: str = "auto",
-    ) -> None:
-        super().__init__(
-            n_estimators,
-            criterion=criterion,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            bootstrap=bootstrap,
-            oob_score=oob_score,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            warm_start=warm_start,
-            ccp_alpha=ccp_alpha,
-            max_samples=max_samples,
-            monotonic_cst=monotonic_cst,
-            categorical_features=categorical_features,
-            max_bins=max_bins,
-            device=device,
-        )
-        self.default_quantiles = default_quantiles
+    default_quantiles: float | Sequence[float] | str = 0.5
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         _read_quantiles(self.default_quantiles, "default_quantiles")
@@ -310,20 +262,19 @@ class QuantileForestRegressor(RandomForestRegressor):
         forest = self.forest_.slice(first, self.forest_.n_trees)
         data = grown.data
         targets = TargetsInLeaves.collect(forest, grown.records, data.y, data.problem.weight)
-        self._targets = targets if before is None else self._targets.joined(targets)
+        if before is not None:
+            targets = self._targets.joined(targets)
+        self._targets: TargetsInLeaves = targets
 
-    def _grow(
-        self, data: TrainingData, first: int, n_new: int, watch: Any, device: Device
-    ) -> Forest:
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
         kept: list[np.ndarray] = []
 
         def keep_records(batch: int, forest: Forest, records: Any) -> bool:
             kept.extend(rows_of_trees(forest, records))
-            return watch(batch, forest, records)
+            return report(batch, forest, records)
 
-        watching: Any = keep_records
-        grown = super()._grow(data, first, n_new, watching, device)
-        self._grown = _Grown(data, kept)
+        grown = grower.grow(first, n_new, keep_records)
+        self._grown = _Grown(grower.data, kept)
         # Ctrl-C can come between the end of a batch and the look at its records.
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.scalars import rng
@@ -54,6 +56,11 @@ class SamplingPlan:
     weight: np.ndarray | None
     seed: int
 
+    @classmethod
+    def of_rows(cls, n_rows: int, n_draws: int, replace: bool, seed: int) -> SamplingPlan:
+        """Return a plan that draws rows only."""
+        return cls(n_rows, n_draws, replace, 1, 1, False, None, seed)
+
     @property
     def repeats_little(self) -> bool:
         """Whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
@@ -96,6 +103,41 @@ class SamplingPlan:
         if self.weight is None:
             return subset(self.n_rows, self.n_draws, self.seed, member, device)
         return device.asarray(weighted_subset(self.weight, self.n_draws, self.seed, member))
+
+
+class SampledMembers(BaseEstimator):
+    """An ensemble as a sequence of its ``estimators_``, with the samples they were fitted on.
+
+    ``_plans`` has the plan of each member, which draws its sample again.
+    """
+
+    @property
+    def estimators_samples_(self) -> list[np.ndarray]:
+        """The rows of each member's sample, ascending, with repetitions; drawn again on request."""
+        check_is_fitted(self)
+        return [plan.rows(member) for member, plan in enumerate(self._plans)]
+
+    def __len__(self) -> int:
+        check_is_fitted(self)
+        return len(self._plans)
+
+    def __getitem__(self, member: int) -> Any:
+        return self.estimators_[member]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.estimators_)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out members that are made on request (see ``made_members``)."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_members"}
+
+
+def made_members(ensemble: Any, n_members: int) -> list[Any]:
+    """Return members that ``ensemble._member(number)`` makes, each made once."""
+    members: list[Any] = ensemble.__dict__.setdefault("_members", [])
+    members += [ensemble._member(m) for m in range(len(members), n_members)]
+    return members
 
 
 class Samples(Sequence[Any]):
@@ -260,7 +302,7 @@ class OutOfBag:
                 "were used to compute any reliable oob estimates. "
                 f"({np.count_nonzero(~unseen)} of {unseen.size} rows were in every sample; "
                 "their prediction is NaN. Raise n_estimators.)",
-                stacklevel=4,
+                stacklevel=5,
             )
         mean = np.full(sums.shape, np.nan)
         np.divide(sums, n_models[:, None], out=mean, where=unseen[:, None])

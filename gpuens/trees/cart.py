@@ -1,11 +1,11 @@
-"""What decision trees and forests share: reading data, and predicting with a ``Forest``."""
+"""Common base of decision trees and forests: reading training data, predicting with a forest."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -15,11 +15,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, on_host, to_numpy
+from ..devices.placement import CPU, Device, on_host, to_numpy
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..inputs.categories import read_features
 from ..inputs.targets import (
+    class_numbers,
     columns_of,
     labels_of_numbers,
     read_labels,
@@ -27,8 +28,10 @@ from ..inputs.targets import (
     read_target,
     shape_of,
     side_by_side,
+    targets_of,
 )
 from ..kernels.cart.problem import CartTable
+from ..kernels.runtime.arrays import Array
 from .criteria import (
     CLASSIFICATION,
     REGRESSION,
@@ -41,7 +44,7 @@ from .table import cart_table
 
 @dataclass
 class TrainingData:
-    """What trees are grown on.
+    """The data that trees are grown on.
 
     table : CartTable
     problem : Problem
@@ -55,10 +58,50 @@ class TrainingData:
 
     table: CartTable
     problem: Problem
-    used: Any
+    used: Array | None
     y: np.ndarray
-    values: Any
+    values: Array
     weight: np.ndarray | None
+
+    @property
+    def truth(self) -> np.ndarray:
+        """``y`` with a column for each output."""
+        return self.y.reshape(self.y.shape[0], -1)
+
+
+@dataclass(frozen=True)
+class OutputClasses:
+    """The classes of each output of a classifier.
+
+    Trees predict the shares of the classes of all outputs side by side: ``raw`` is float64 of
+    shape (n_classes of all outputs, n_rows).
+
+    Parameters
+    ----------
+    labels : list of ndarray
+        The labels of each output, ascending.
+    """
+
+    labels: list[np.ndarray]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of classes of each output."""
+        return tuple(map(len, self.labels))
+
+    def shares(self, raw: Array) -> list[Any]:
+        """Return the rows of ``raw`` that belong to each output."""
+        ends = np.cumsum(self.sizes).tolist()
+        return [raw[end - n : end] for n, end in zip(self.sizes, ends, strict=True)]
+
+    def largest(self, raw: Array) -> list[Any]:
+        """Return the number of the most probable class of each row, output by output."""
+        return [share.argmax(axis=0) for share in self.shares(raw)]
+
+    def decoded(self, numbers: list[Any], device: Device) -> Array:
+        """Return the labels of class numbers, the outputs side by side."""
+        pairs = zip(self.labels, numbers, strict=True)
+        return side_by_side([labels_of_numbers(c, k, device) for c, k in pairs], device.xp)
 
 
 class CartEstimator(ForestEstimator, ABC):
@@ -68,7 +111,9 @@ class CartEstimator(ForestEstimator, ABC):
     ``device`` are common to all.
     """
 
-    _criteria: dict[str, int]
+    _criteria: ClassVar[dict[str, int]]
+    _output_classes: Any = None
+    """``OutputClasses`` of a classifier, None for regression."""
     _warns_of_column = False
     _takes_sparse = True
     _categories: Any
@@ -77,11 +122,14 @@ class CartEstimator(ForestEstimator, ABC):
     def _read_training(
         self, X: Any, y: Any, sample_weight: Any, device: Device, multiplicity: int
     ) -> TrainingData:
-        """Read the data of ``fit``; sets the attributes that describe it."""
+        """Read the data of ``fit`` and set the attributes that describe it.
+
+        ``multiplicity`` is the largest number of times that a row can be in a tree's sample.
+        """
         values = read_features(
             X, device, estimator=self, categorical_features=self.categorical_features
         ).values
-        n_rows, n_features = values.shape
+        n_rows = values.shape[0]
         if y is None:
             read_target(y, n_rows, device, estimator=self)
         columns = columns_of(y)
@@ -92,17 +140,25 @@ class CartEstimator(ForestEstimator, ABC):
                 DataConversionWarning,
                 stacklevel=4,
             )
-        weight = read_sample_weight(sample_weight, n_rows, device, estimator=self)
+        given = read_sample_weight(sample_weight, n_rows, device, estimator=self)
         targets = self._read_outputs(columns, n_rows, device)
         self.n_outputs_ = len(columns)
-        real = None if weight is None else to_numpy(weight)
-        real = self._with_class_weight(real, targets)
-        problem = self._problem(targets, real, multiplicity, device)
+        weight = self._with_class_weight(None if given is None else to_numpy(given), targets)
+        problem = self._problem(targets, weight, multiplicity, device)
+        table = self._table(values, problem, device)
+        used = None
+        if weight is not None and not bool((weight > 0).all()):
+            used = device.asarray(weight > 0)
+        host = [to_numpy(target) for target in targets]
+        y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
+        return TrainingData(table, problem, used, y_read, values, weight)
+
+    def _table(self, values: Array, problem: Problem, device: Device) -> CartTable:
         categories = self._categories
         n_categories = (
-            np.zeros(n_features, np.int32) if categories is None else categories.n_categories
+            np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
         )
-        table = cart_table(
+        return cart_table(
             values,
             n_categories=n_categories,
             monotone=monotone_constraints(
@@ -113,33 +169,31 @@ class CartEstimator(ForestEstimator, ABC):
             device=device,
             n_threads=threads_of(self.n_jobs),
         )
-        used = None
-        if real is not None and not bool((real > 0).all()):
-            used = device.asarray(real > 0)
-        host = [to_numpy(target) for target in targets]
-        y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
-        return TrainingData(table, problem, used, y_read, values, real)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @abstractmethod
-    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
-        """Class numbers or targets of each output, on the device."""
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         return weight
+
+    @property
+    def _n_classes(self) -> tuple[int, ...]:
+        """The values of each output in a leaf: classes, or one mean."""
+        return (1,) * self.n_outputs_
+
+    @abstractmethod
+    def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
+        """Return the class numbers or targets of each output, on the device."""
 
     @abstractmethod
     def _problem(
         self, targets: list[Any], weight: Any, multiplicity: int, device: Device
     ) -> Problem:
-        """What the criterion makes of what ``_read_outputs`` returned."""
+        """Return the problem that trees solve, of what ``_read_outputs`` returned."""
+
+    @abstractmethod
+    def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
+        """Return class numbers (-1 for unknown labels) or targets, shape (n_rows, n_outputs)."""
 
     def _outputs(self, X: Any, finish: Any) -> Any:
-        """``finish(mean, device)`` of the mean over the trees, float64 (width, n_rows)."""
+        """Return ``finish(mean, device)`` of the mean over the trees, float64 (width, n_rows)."""
 
         def averaged(raw: Any, device: Device) -> Any:
             if self.forest_.n_trees > 1:
@@ -148,6 +202,13 @@ class CartEstimator(ForestEstimator, ABC):
 
         return self._predict(X, averaged)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
 
 class CartClassifier(ClassifierMixin, CartEstimator):
     """A classifier made of trees."""
@@ -155,6 +216,14 @@ class CartClassifier(ClassifierMixin, CartEstimator):
     _criteria = CLASSIFICATION
     classes_: Any
     n_classes_: Any
+
+    @property
+    def _output_classes(self) -> OutputClasses:
+        return OutputClasses([self.classes_] if self.n_outputs_ == 1 else self.classes_)
+
+    @property
+    def _n_classes(self) -> tuple[int, ...]:
+        return self._output_classes.sizes
 
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
         labels = [read_labels(column, n_rows, device, estimator=self) for column in columns]
@@ -165,15 +234,6 @@ class CartClassifier(ClassifierMixin, CartEstimator):
         self.n_classes_ = counts[0] if single else counts
         return [label.codes for label in labels]
 
-    @property
-    def _n_classes(self) -> tuple[int, ...]:
-        return (self.n_classes_,) if self.n_outputs_ == 1 else tuple(self.n_classes_)
-
-    def _labels(self, targets: list[Any]) -> np.ndarray:
-        """The labels of the rows, as the user wrote them."""
-        classes = [self.classes_] if len(targets) == 1 else self.classes_
-        return side_by_side([c[to_numpy(t)] for c, t in zip(classes, targets, strict=True)], np)
-
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         class_weight = self.class_weight
         if class_weight is None or class_weight == "balanced_subsample":
@@ -182,7 +242,8 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             raise ValueError(
                 f"class_weight is a list of {len(class_weight)}, but y has one output: pass a dict."
             )
-        factor = compute_sample_weight(class_weight, self._labels(targets))
+        labels = self._output_classes.decoded([to_numpy(t) for t in targets], CPU)
+        factor = compute_sample_weight(class_weight, labels)
         factor = factor if weight is None else weight * factor
         if not float(factor.max()) > 0:
             raise ValueError("class_weight gives every row a weight of zero; raise one of them.")
@@ -195,13 +256,12 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             targets, self._n_classes, weight, self.criterion, multiplicity, device
         )
 
-    def _shares(self, mean: Any) -> list[Any]:
-        """Class probabilities of each output, (n_classes, n_rows)."""
-        ends = np.cumsum(self._n_classes).tolist()
-        return [mean[e - n : e] for n, e in zip(self._n_classes, ends, strict=True)]
+    def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
+        known = self._output_classes.labels
+        return class_numbers(y, known, n_rows, device, estimator=self, name=name)
 
     def predict(self, X: Any) -> Any:
-        """The class of the highest probability, the first of those that tie.
+        """Predict the class of the highest probability, the first of those that tie.
 
         Parameters
         ----------
@@ -213,17 +273,11 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             In the array library of X.
         """
         check_is_fitted(self)
-        classes = [self.classes_] if self.n_outputs_ == 1 else self.classes_
-
-        def finish(mean: Any, device: Device) -> Any:
-            best = [share.argmax(axis=0) for share in self._shares(mean)]
-            labels = [labels_of_numbers(c, k, device) for c, k in zip(classes, best, strict=True)]
-            return side_by_side(labels, device.xp)
-
-        return self._outputs(X, finish)
+        classes = self._output_classes
+        return self._outputs(X, lambda mean, device: classes.decoded(classes.largest(mean), device))
 
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities: the mean of the class shares in the leaves.
+        """Predict class probabilities: the mean of the class shares in the leaves.
 
         Parameters
         ----------
@@ -235,21 +289,20 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             In the array library of X.
         """
         check_is_fitted(self)
-        if self.n_outputs_ == 1:
-            return self._outputs(X, lambda mean, device: mean.T)
-        ends = np.cumsum(self._n_classes).tolist()
         table = self._outputs(X, lambda mean, device: mean.T)
-        return [table[:, e - n : e] for n, e in zip(self._n_classes, ends, strict=True)]
+        if self.n_outputs_ == 1:
+            return table
+        return [share.T for share in self._output_classes.shares(table.T)]
 
     def predict_log_proba(self, X: Any) -> Any:
-        """The logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``."""
         probabilities = self.predict_proba(X)
         if isinstance(probabilities, list):
             return [_log(p) for p in probabilities]
         return _log(probabilities)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
+        """Return the share of the rows that are classified correctly.
 
         Parameters
         ----------
@@ -267,8 +320,6 @@ class CartClassifier(ClassifierMixin, CartEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
         return tags
 
 
@@ -299,8 +350,11 @@ class CartRegressor(RegressorMixin, CartEstimator):
         y = device.xp.stack(targets)
         return regression_problem(y, weight, self.criterion, multiplicity, device)
 
+    def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
+        return targets_of(y, self.n_outputs_, n_rows, device, estimator=self, name=name)
+
     def predict(self, X: Any) -> Any:
-        """The mean over the trees.
+        """Predict the target: the mean over the trees.
 
         Parameters
         ----------
@@ -315,7 +369,7 @@ class CartRegressor(RegressorMixin, CartEstimator):
         return self._outputs(X, lambda mean, device: mean[0] if len(mean) == 1 else mean.T)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions.
+        """Return R² of the predictions.
 
         Parameters
         ----------
@@ -329,12 +383,6 @@ class CartRegressor(RegressorMixin, CartEstimator):
         """
         prediction = on_host(self.predict(X))
         return float(r2_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
-        return tags
 
 
 def _log(probabilities: Any) -> Any:

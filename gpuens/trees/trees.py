@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,15 +33,34 @@ from ..forest.structure import decision_path, tree_importances
 from ..forest.view import TreeView
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
-from ..inputs.targets import class_numbers, read_sample_weight, targets_of
+from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, grow_forest, tree_key
 from .parameters import cart_params, check_tree_parameters, n_features_to_look_at
 
 
-class TreeEstimator(CartEstimator):
-    """What all single trees share."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class SingleTree(CartEstimator):
+    """Parameters and methods of every single tree."""
+
+    criterion: str
+    splitter: str = "best"
+    max_depth: int | None = None
+    min_samples_split: int | float = 2
+    min_samples_leaf: int | float = 1
+    min_weight_fraction_leaf: float = 0.0
+    max_features: int | float | str | None = None
+    random_state: Any = None
+    max_leaf_nodes: int | None = None
+    min_impurity_decrease: float = 0.0
+    ccp_alpha: float = 0.0
+    monotonic_cst: Any = None
+    categorical_features: Any = None
+    max_bins: int | None = None
+    n_jobs: int | None = None
+    device: str = "auto"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
         """Grow the tree.
@@ -101,10 +120,7 @@ class TreeEstimator(CartEstimator):
     def tree_(self) -> TreeView:
         """The tree in scikit-learn's terms."""
         check_is_fitted(self)
-        return TreeView(self.forest_, 0, self._tree_classes())
-
-    def _tree_classes(self) -> tuple[int, ...]:
-        return (1,) * self.n_outputs_
+        return TreeView(self.forest_, 0, self._n_classes)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -180,9 +196,22 @@ class TreeEstimator(CartEstimator):
         self.forest_ = reduced_error_prune(self.forest_, loss)
         return self
 
-    @abstractmethod
-    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
-        """The loss at every node, as ``gpuens.forest.pruning.held_out_loss`` gives it."""
+    def _held_out_loss(self, table: Array, y: Any, weight: Any, device: Device) -> np.ndarray:
+        """Return the loss at every node, see ``gpuens.forest.pruning.held_out_loss``."""
+        # The number of a class that the tree does not know is wrong in every leaf.
+        truth = self._read_truth(y, table.shape[0], device, "y_val")
+        loss = "squared_error" if self.criterion == "friedman_mse" else self.criterion
+        if self._output_classes is not None:
+            loss = "misclassification"
+        elif loss == "poisson" and truth.min() < 0:
+            raise ValueError(
+                "y_val has negative values, which Poisson regression does not allow: the smallest "
+                f"is {truth.min()}."
+            )
+        return held_out_loss(
+            self.forest_, table, truth, weight, loss=loss, n_classes=self._n_classes,
+            device=device,
+        )  # fmt: skip
 
     def _fit_batch(
         self,
@@ -230,37 +259,6 @@ def _records(counts: Any, used: Any) -> Any:
     return records_of_sample(counts)
 
 
-class TreeClassifier(CartClassifier, TreeEstimator):
-    """A classification tree."""
-
-    def _tree_classes(self) -> tuple[int, ...]:
-        return self._n_classes
-
-    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
-        known = [self.classes_] if self.n_outputs_ == 1 else self.classes_
-        # A class that the tree does not know is wrong in every leaf.
-        target = class_numbers(y, known, table.shape[0], device, estimator=self, name="y_val")
-        return held_out_loss(
-            self.forest_, table, target, weight, loss="misclassification",
-            n_classes=self._n_classes, device=device,
-        )  # fmt: skip
-
-
-class TreeRegressor(CartRegressor, TreeEstimator):
-    """A regression tree."""
-
-    def _held_out_loss(self, table: Any, y: Any, weight: Any, device: Device) -> np.ndarray:
-        n = table.shape[0]
-        target = targets_of(y, self.n_outputs_, n, device, estimator=self, name="y_val")
-        if self.criterion == "poisson" and target.min() < 0:
-            raise ValueError(
-                "y_val has negative values, which Poisson regression does not know: the smallest "
-                f"is {target.min()}."
-            )
-        loss = "squared_error" if self.criterion == "friedman_mse" else self.criterion
-        return held_out_loss(self.forest_, table, target, weight, loss=loss, device=device)
-
-
 @documented(
     TREE,
     criteria=CLASS_CRITERIA,
@@ -269,7 +267,8 @@ class TreeRegressor(CartRegressor, TreeEstimator):
     class_weight=CLASS_WEIGHT,
     attributes=CLASS_ATTRIBUTES,
 )
-class DecisionTreeClassifier(TreeClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionTreeClassifier(CartClassifier, SingleTree):
     """A classification tree (Breiman et al. 1984).
 
     <shared>
@@ -284,50 +283,15 @@ class DecisionTreeClassifier(TreeClassifier):
     3
     """
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "gini",
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-    ) -> None:
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.class_weight = class_weight
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.n_jobs = n_jobs
-        self.device = device
+    criterion: str = "gini"
+    class_weight: Any = None
 
 
 @documented(
     TREE, criteria=NUMBER_CRITERIA, features="None", bins="None", class_weight="", attributes=""
 )
-class DecisionTreeRegressor(TreeRegressor):
+@dataclass(kw_only=True, eq=False, repr=False)
+class DecisionTreeRegressor(CartRegressor, SingleTree):
     """A regression tree (Breiman et al. 1984).
 
     <shared>
@@ -342,131 +306,24 @@ class DecisionTreeRegressor(TreeRegressor):
     8
     """
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "squared_error",
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = None,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-    ) -> None:
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_weight_fraction_leaf = min_weight_fraction_leaf
-        self.max_features = max_features
-        self.random_state = random_state
-        self.max_leaf_nodes = max_leaf_nodes
-        self.min_impurity_decrease = min_impurity_decrease
-        self.ccp_alpha = ccp_alpha
-        self.monotonic_cst = monotonic_cst
-        self.categorical_features = categorical_features
-        self.max_bins = max_bins
-        self.n_jobs = n_jobs
-        self.device = device
+    criterion: str = "squared_error"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeClassifier(DecisionTreeClassifier):
     """An extremely randomised classification tree (Geurts et al. 2006): one random cut for each
     feature that a node looks at. Parameters are those of ``DecisionTreeClassifier`` with
     ``splitter="random"`` and ``max_features="sqrt"``."""
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "gini",
-        splitter: str = "random",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = "sqrt",
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        class_weight: Any = None,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-    ) -> None:
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            class_weight=class_weight,
-            ccp_alpha=ccp_alpha,
-            monotonic_cst=monotonic_cst,
-            categorical_features=categorical_features,
-            max_bins=max_bins,
-            n_jobs=n_jobs,
-            device=device,
-        )
+    splitter: str = "random"
+    max_features: int | float | str | None = "sqrt"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreeRegressor(DecisionTreeRegressor):
     """An extremely randomised regression tree (Geurts et al. 2006): one random cut for each
     feature that a node looks at. Parameters are those of ``DecisionTreeRegressor`` with
     ``splitter="random"`` and ``max_features=1.0``."""
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "squared_error",
-        splitter: str = "random",
-        max_depth: int | None = None,
-        min_samples_split: int | float = 2,
-        min_samples_leaf: int | float = 1,
-        min_weight_fraction_leaf: float = 0.0,
-        max_features: int | float | str | None = 1.0,
-        random_state: Any = None,
-        max_leaf_nodes: int | None = None,
-        min_impurity_decrease: float = 0.0,
-        ccp_alpha: float = 0.0,
-        monotonic_cst: Any = None,
-        categorical_features: Any = None,
-        max_bins: int | None = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-    ) -> None:
-        super().__init__(
-            criterion=criterion,
-            splitter=splitter,
-            max_depth=max_depth,
-            min_samples_split=min_samples_split,
-            min_samples_leaf=min_samples_leaf,
-            min_weight_fraction_leaf=min_weight_fraction_leaf,
-            max_features=max_features,
-            random_state=random_state,
-            max_leaf_nodes=max_leaf_nodes,
-            min_impurity_decrease=min_impurity_decrease,
-            ccp_alpha=ccp_alpha,
-            monotonic_cst=monotonic_cst,
-            categorical_features=categorical_features,
-            max_bins=max_bins,
-            n_jobs=n_jobs,
-            device=device,
-        )
+    splitter: str = "random"
+    max_features: int | float | str | None = 1.0

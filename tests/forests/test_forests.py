@@ -20,7 +20,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from gpuens.forests import fitted as fitted_forest
+from gpuens.forests import estimator as forest_estimator
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NAN = float("nan")
@@ -292,7 +292,7 @@ class TestProximity:
     def test_too_many_rows(self, monkeypatch):
         X, y = load_wine(return_X_y=True)
         model = RandomForestClassifier(2).fit(X, y)
-        monkeypatch.setattr(fitted_forest, "available_memory", lambda: 1000)
+        monkeypatch.setattr(forest_estimator, "available_memory", lambda: 1000)
         with pytest.raises(MemoryError, match=r"178 and 178 rows take 248 KiB, 1e\+03 B are free"):
             model.proximity(X)
 

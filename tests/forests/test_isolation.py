@@ -292,7 +292,7 @@ class TestWarmStart:
     def test_other_features(self):
         model = IsolationForest(n_estimators=3, warm_start=True).fit(table())
         expected = model.score_samples(table())
-        with raises("X has 2 features, the trees that are there know 4"):
+        with raises("X has 2 features, the trees that exist know 4"):
             model.set_params(n_estimators=5).fit(table()[:, :2])
         np.testing.assert_array_equal(model.score_samples(table()), expected)  # as it was
 

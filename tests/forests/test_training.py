@@ -17,18 +17,10 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.programs import out_of_bag
 from gpuens import RandomForestClassifier, RandomForestRegressor
-from gpuens.forests import (
-    estimator as forest_estimator,
-)
-from gpuens.forests import (
-    fitted as fitted_forest,
-)
-from gpuens.forests import (
-    progress as forest_progress,
-)
-from gpuens.forests.estimator import ForestOfTrees
-from gpuens.forests.out_of_bag import OutOfBagErrors
-from gpuens.forests.progress import ForestProgress
+from gpuens.forests import estimator as forest_estimator
+from gpuens.forests import growing
+from gpuens.forests.growing import ForestGrower
+from gpuens.forests.out_of_bag import ForestReport, OutOfBagErrors
 from tests.forests.test_forests import (
     ALL,
     REGRESSORS,
@@ -239,7 +231,7 @@ class TestInterrupt:
         monkeypatch.setattr(owner, name, wrapped)
 
     @pytest.mark.parametrize("owner, name", [
-        (ForestOfTrees, "_sample"), (OutOfBagErrors, "add"), (ForestProgress, "__call__"),
+        (ForestGrower, "records"), (OutOfBagErrors, "add"), (ForestReport, "__call__"),
     ])  # fmt: skip
     @pytest.mark.parametrize("cls, settings", [
         *((cls, {}) for cls in ALL),
@@ -270,7 +262,7 @@ class TestInterrupt:
     def test_before_the_first_tree_there_is_nothing_to_keep(self, cls, monkeypatch):
         X, y = data_for(cls)
         with monkeypatch.context() as patch:
-            self.press_at(patch, ForestOfTrees, "_sample", 1)
+            self.press_at(patch, ForestGrower, "records", 1)
             model = cls(50)
             with pytest.raises(KeyboardInterrupt):
                 model.fit(X, y)
@@ -281,10 +273,8 @@ class TestMemory:
     @forests
     def test_a_forest_that_cannot_fit_is_refused_before_it_grows(self, cls, monkeypatch):
         X, y = data_for(cls)
-        monkeypatch.setattr(forest_progress, "available_memory", lambda: 5 * 2**20)
-        monkeypatch.setattr(
-            forest_estimator, "grow_forest", lambda *args, **more: pytest.fail("grows")
-        )
+        monkeypatch.setattr(growing, "available_memory", lambda: 5 * 2**20)
+        monkeypatch.setattr(growing, "grow_forest", lambda *args, **more: pytest.fail("grows"))
         with pytest.raises(MemoryError, match=(
             r"A forest of 100000 trees with up to \d+ leaves each takes about [0-9.]+ [GM]iB, "
             r"5 MiB are free. Grow fewer trees \(n_estimators\), or smaller ones"
@@ -294,8 +284,8 @@ class TestMemory:
     @forests
     def test_one_that_turns_out_too_large_is_refused_after_the_first_trees(self, cls, monkeypatch):
         X, y = data_for(cls)
-        monkeypatch.setattr(forest_progress, "LIKELY_SHARE", 0.0)
-        monkeypatch.setattr(forest_progress, "available_memory", lambda: 2**20)
+        monkeypatch.setattr(growing, "LIKELY_SHARE", 0.0)
+        monkeypatch.setattr(growing, "available_memory", lambda: 2**20)
         with pytest.raises(MemoryError, match=r"trees with about \d+ nodes each takes about"):
             cls(10_000, n_jobs=1).fit(X, y)
 
@@ -304,14 +294,14 @@ class TestMemory:
     ], ids=str)  # fmt: skip
     def test_small_trees_are_not_refused(self, settings, monkeypatch):
         X, y = load_diabetes(return_X_y=True)
-        monkeypatch.setattr(forest_progress, "available_memory", lambda: 300 * 2**10)
+        monkeypatch.setattr(growing, "available_memory", lambda: 300 * 2**10)
         assert len(RandomForestRegressor(100, **settings).fit(X, y)) == 100
         with pytest.raises(MemoryError):
             RandomForestRegressor(100).fit(X, y)
 
     def test_where_the_system_does_not_tell_nothing_is_refused(self, monkeypatch):
         X, y = load_wine(return_X_y=True)
-        for module in (forest_progress, fitted_forest):
+        for module in (growing, forest_estimator):
             monkeypatch.setattr(module, "available_memory", lambda: None)
         model = RandomForestClassifier(3).fit(X, y)
         assert model.proximity(X).shape == (178, 178)

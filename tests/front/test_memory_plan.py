@@ -21,7 +21,7 @@ from gpuens.boosting.round import Grower
 from gpuens.devices import placement as devices
 from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
-from gpuens.forests import estimator as forest_estimator
+from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
 from tests.support import fake_cupy
 
@@ -222,7 +222,7 @@ class TestTooLittle:
         def out_of_memory(*args, **keywords):
             raise MemoryError("Unable to allocate 5 GiB")
 
-        monkeypatch.setattr(forest_estimator, "grow_forest", out_of_memory)
+        monkeypatch.setattr(forest_growing, "grow_forest", out_of_memory)
         with pytest.raises(MemoryError, match="Unable to allocate .* The plan was: A forest of 2"):
             forest.fit(X[:1000], y)
         assert not hasattr(forest, "forest_")

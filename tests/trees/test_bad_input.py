@@ -155,7 +155,7 @@ class TestParameters:
     @pytest.mark.parametrize("max_features", [4, 10**9])
     @ALL
     def test_more_features_than_there_are(self, cls, max_features):
-        with raises(ValueError, f"max_features={max_features} asks for more features than the 3",
+        with raises(ValueError, f"max_features={max_features} is more than the 3 features",
                     "at most"):  # fmt: skip
             cls(max_features=max_features).fit(X, target(cls))
 

@@ -1,0 +1,227 @@
+"""Growing a forest: the sample of each tree, its problem, memory, and progress."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
+
+from ..callbacks import ProgressBar, TrainingState
+from ..devices.memory import available_memory, format_bytes
+from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE
+from ..devices.placement import CPU, Device
+from ..forest.forest import Forest
+from ..forest.pruning import prune_by_complexity
+from ..kernels.runtime.arrays import Array
+from ..kernels.statistics.samples import records_of_sample
+from ..members.samples import SamplingPlan
+from ..trees.cart import TrainingData
+from ..trees.criteria import Problem
+from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
+from ..trees.parameters import cart_params
+
+AfterBatch = Callable[[int, Forest, Any], bool]
+"""What is called with a batch of finished trees, see ``grow_forest``."""
+
+
+class Progress:
+    """Counts the trees that are finished, and shows them if that is wanted.
+
+    Parameters
+    ----------
+    first : int
+        Trees that a warm start continues from.
+    n_trees : int
+        Trees of the whole forest.
+    verbose : bool or int
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    done : int
+        Trees that have been grown since.
+    """
+
+    def __init__(self, first: int, n_trees: int, verbose: bool | int) -> None:
+        self.first, self.done = first, 0
+        self.bar = ProgressBar() if verbose else None
+        unused: Any = None  # the bar looks at neither trees nor model
+        self.state = TrainingState(first, n_trees, first, {}, unused, unused)
+
+    def __call__(self, first: int, forest: Forest, records: Any) -> bool:
+        """Take note of a batch of trees, as ``grow_forest`` reports it."""
+        self.done += forest.n_trees
+        self.state.iteration = self.first + self.done
+        if self.bar is not None:
+            self.bar.after_iteration(self.state)
+        return False
+
+    def finish(self) -> None:
+        """Close the progress bar."""
+        if self.bar is not None:
+            self.bar.after_training(self.state)
+
+
+def warn_of_interruption(n_trees: int, stacklevel: int) -> None:
+    """Warn that Ctrl-C has stopped the growth of a forest."""
+    warnings.warn(
+        f"Training was interrupted: the forest keeps the {n_trees} trees that were finished.",
+        RuntimeWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+@dataclass
+class ForestGrower:
+    """Grows the trees of a forest, each on a sample of its own.
+
+    Parameters
+    ----------
+    estimator : ForestOfTrees
+        Its parameters are read, and for class_weight="balanced_subsample" its classes.
+    data : TrainingData
+    plan : SamplingPlan
+        The rows of each tree.
+    seed : int
+        Key of the forest.
+    device : Device
+    """
+
+    estimator: Any
+    data: TrainingData
+    plan: SamplingPlan
+    seed: int
+    device: Device
+
+    def grow(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
+        """Grow trees ``first, first + 1, ...``; after Ctrl-C those that are finished.
+
+        ``after_batch`` is called after each batch, see ``grow_forest``.
+
+        Raises
+        ------
+        MemoryError
+            The forest would not fit, by its parameters or by the size of its first trees.
+        """
+        data, estimator, device = self.data, self.estimator, self.device
+        self._require_memory_for_leaves(n_trees)
+        n_rows, n_features = data.values.shape
+        plan = cart_plan(
+            estimator, (n_rows, n_features), data.values.dtype.itemsize, device,
+            width=data.problem.width, is_there=True, held=True,
+        )  # fmt: skip
+        plan.require()
+        with plan.explaining():
+            if getattr(estimator, "class_weight", None) == "balanced_subsample":
+                return self._grow_one_by_one(first, n_trees, after_batch)
+            return grow_forest(
+                data.table, data.problem, lambda i: self.records(first + i),
+                self._keys(first, n_trees), self._params(), device,
+                after_batch=self._checked(n_trees, after_batch),
+            )  # fmt: skip
+
+    def records(self, tree: int) -> Array:
+        """Return the records of a tree's sample (see ``kernels.cart.problem``)."""
+        used, device = self.data.used, self.device
+        if not self.plan.replace:
+            records = all_rows(self.plan.n_rows, device)
+            return records if used is None else records[used]
+        counts = self.plan.counts(tree, device)
+        if used is not None:
+            counts = counts * used
+            if not bool(counts.any()):  # no row of positive weight was drawn
+                counts[int(used.argmax())] = 1
+        return records_of_sample(counts)
+
+    def _grow_one_by_one(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
+        """Grow each tree with weights of its own."""
+        table, params, keys = self.data.table, self._params(), self._keys(first, n_trees)
+        checked = self._checked(n_trees, after_batch)
+        trees: list[Forest] = []
+        try:
+            for i in range(n_trees):
+                problem = self._balanced(first + i)
+                sample = [self.records(first + i)].__getitem__
+                tree = grow_forest(table, problem, sample, keys[i : i + 1], params, self.device)
+                trees.append(tree)
+                checked(i, tree, None)
+        except KeyboardInterrupt:
+            if not trees:
+                raise
+        return Forest.concatenate(trees)
+
+    def _balanced(self, tree: int) -> Problem:
+        """Return the problem with weights that balance the classes in a tree's sample."""
+        estimator, data = self.estimator, self.data
+        targets = list(data.truth.T)
+        labels = estimator._output_classes.decoded(targets, CPU)
+        factor = compute_sample_weight("balanced", labels, indices=self.plan.rows(tree))
+        weight = factor if data.weight is None else factor * data.weight
+        weight = np.where(weight > 0, weight, 1.0)  # outside the sample, or never used
+        on_device = [self.device.asarray(target) for target in targets]
+        return estimator._problem(on_device, weight, 31, self.device)
+
+    def _keys(self, first: int, n_trees: int) -> list[int]:
+        return [tree_key(self.seed, t) for t in range(first, first + n_trees)]
+
+    def _params(self) -> Any:
+        n_rows, n_features = self.data.values.shape
+        random = self.estimator._random_splits
+        return cart_params(self.estimator, self.data.problem, n_rows, n_features, random=random)
+
+    def _checked(self, n_trees: int, after_batch: AfterBatch) -> AfterBatch:
+        """Return ``after_batch`` with a check of memory after the first batch."""
+
+        def checked(first: int, forest: Forest, records: Any) -> bool:
+            if first == 0:
+                left = n_trees - forest.n_trees
+                nodes = forest.feature.size / forest.n_trees
+                size = left * nodes * self._node_bytes
+                _require_memory(size, left, f"about {round(nodes)} nodes each")
+            return after_batch(first, forest, records)
+
+        return checked
+
+    @property
+    def _node_bytes(self) -> int:
+        return FOREST_NODE_BYTES + 8 * self.data.problem.width
+
+    def _require_memory_for_leaves(self, n_trees: int) -> None:
+        """Refuse a forest that cannot fit, before a tree is grown."""
+        estimator = self.estimator
+        leaves = max(1, int(self.plan.n_draws * (0.632 if estimator.bootstrap else 1.0)))
+        if isinstance(estimator.min_samples_leaf, Integral):
+            leaves = max(1, leaves // int(estimator.min_samples_leaf))
+        if estimator.max_depth is not None and estimator.max_depth < 31:
+            leaves = min(leaves, 2 ** int(estimator.max_depth))
+        if estimator.max_leaf_nodes is not None:
+            leaves = min(leaves, int(estimator.max_leaf_nodes))
+        size = LIKELY_SHARE * n_trees * (2 * leaves - 1) * self._node_bytes
+        _require_memory(size, n_trees, f"up to {leaves} leaves each")
+
+
+def _require_memory(size: float, n_trees: int, what: str) -> None:
+    available = available_memory()
+    if available is not None and size > available:
+        raise MemoryError(
+            f"A forest of {n_trees} trees with {what} takes about {format_bytes(size)}, "
+            f"{format_bytes(available)} are free. Grow fewer trees (n_estimators), or smaller "
+            "ones (max_depth, max_leaf_nodes, min_samples_leaf, max_samples)."
+        )
+
+
+def trees_of(forest: Forest) -> Iterator[Forest]:
+    """Iterate over the trees, each as a forest."""
+    return (forest.slice(t, t + 1) for t in range(forest.n_trees))
+
+
+def pruned(forest: Forest, ccp_alpha: float) -> Forest:
+    """Return the forest with every tree pruned by minimal cost-complexity pruning."""
+    if not ccp_alpha:
+        return forest
+    return Forest.concatenate([prune_by_complexity(tree, ccp_alpha) for tree in trees_of(forest)])
