@@ -26,7 +26,7 @@ LIGHTEST, DARKEST = 1.0, 0.66
 
 @dataclass(frozen=True)
 class Subject:
-    """A tree and what its numbers are called.
+    """A tree with the names of its impurity and of its classes.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Subject:
 
 
 def read_tree(decision_tree: Any) -> Subject:
-    """Take the tree from a fitted estimator, or the view itself.
+    """Return the tree of a fitted estimator, or of a view.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def read_tree(decision_tree: Any) -> Subject:
 
 
 def read_feature_names(names: Any, n_features: int, generic: str) -> list[str]:
-    """The names given, or generic ones."""
+    """Return the given names, or generic ones."""
     if names is None:
         return [generic.format(feature) for feature in range(n_features)]
     if isinstance(names, str) or len(names) != n_features:
@@ -85,10 +85,7 @@ def read_feature_names(names: Any, n_features: int, generic: str) -> list[str]:
 
 
 def read_class_names(names: Any, subject: Subject) -> list[list[str]] | None:
-    """Names of the classes of each output.
-
-    ``None`` stays ``None``; ``True`` names the classes by number, "y[0]".
-    """
+    """Return the names of the classes of each output: "y[0]", ... for ``True``, None for None."""
     n_classes = subject.view.n_classes.tolist()
     if names is None or not subject.classifies:
         return None
@@ -104,9 +101,9 @@ def read_class_names(names: Any, subject: Subject) -> list[list[str]] | None:
 
 
 def category_set(categories: Sequence[int], longest: int | None = None) -> str:
-    """``{0-3, 7}``: categories in ascending order, three or more in a row as a range.
+    """Return a text such as "{0-3, 7}": ascending, three or more in a row as a range.
 
-    What would be longer than ``longest`` characters ends in "...".
+    A text longer than ``longest`` characters is cut and ends in "...".
     """
     numbers = np.asarray(categories, np.int64)
     parts = []
@@ -122,7 +119,7 @@ def category_set(categories: Sequence[int], longest: int | None = None) -> str:
 def conditions(
     view: TreeView, node: int, name: str, threshold: str, missing: bool, longest: int | None = None
 ) -> tuple[str, str]:
-    """What a row must satisfy to go left and to go right.
+    """Return the conditions for a row to go left and to go right.
 
     Parameters
     ----------
@@ -148,7 +145,7 @@ def conditions(
 
 
 def rounded(number: float, precision: int) -> str:
-    """A number with at most so many decimals; significant digits where decimals leave nothing."""
+    """Format a number with at most ``precision`` decimals, or significant digits if it is tiny."""
     if 0 < abs(number) < 0.5 * 10.0**-precision or 1e16 <= abs(number) < np.inf:
         return f"{number:.{max(precision, 1)}g}"
     return np.format_float_positional(round(float(number), precision), trim="0")
@@ -156,7 +153,7 @@ def rounded(number: float, precision: int) -> str:
 
 @dataclass(frozen=True)
 class Labels:
-    """Settings of a node's text, with the names that scikit-learn gives them."""
+    """Settings of the text in a node, under their names in scikit-learn."""
 
     subject: Subject
     feature_names: list[str]
@@ -173,7 +170,7 @@ class Labels:
             raise ValueError(f"label must be 'all', 'root' or 'none', got {self.label!r}.")
 
     def text(self, node: int) -> str:
-        """The lines of one node."""
+        """Return the lines of one node."""
         view, precision = self.subject.view, self.precision
         named = self.label == "all" or (self.label == "root" and node == 0)
         lines = []
@@ -203,7 +200,7 @@ class Labels:
         return f"{100 * n[node] / n[0]:.1f}%" if self.proportion else str(n[node])
 
     def _value(self, node: int) -> str:
-        """A number, or one list for each output; of a classifier, weights or shares."""
+        """Format a number, or one list for each output; of a classifier, weights or shares."""
         view = self.subject.view
         value = view.value[node]
         if not self.subject.classifies:
@@ -229,7 +226,7 @@ class Labels:
 
 
 def largest_classes(view: TreeView, node: int) -> list[int]:
-    """The class that a node predicts, for each output."""
+    """Return the class that a node predicts, for each output."""
     return view.value[node].argmax(axis=1).tolist()
 
 
@@ -238,11 +235,11 @@ def _list(numbers: list[str]) -> str:
 
 
 def colors(subject: Subject) -> list[str]:
-    """A background for every node, ``#rrggbb``.
+    """Return a background color for every node, ``#rrggbb``.
 
-    Of a classifier with one output the hue is that of the largest class, and the lead over the
-    second largest makes it darker; elsewhere the predicted value does, or with several
-    outputs a low impurity.
+    For a classifier with one output, the largest class determines the hue and its lead over the
+    second largest the darkness. Otherwise nodes are darker the larger their predicted value is,
+    or with several outputs, the lower their impurity.
     """
     view = subject.view
     hue = np.zeros(view.node_count, np.int64)
@@ -261,7 +258,7 @@ def colors(subject: Subject) -> list[str]:
 
 
 def _paint(hue: np.ndarray, strength: np.ndarray) -> list[str]:
-    """Hue and strength from 0 to 1; hue 0 is orange."""
+    """Return colors of a hue and strength from 0 to 1; hue 0 is orange."""
     lightness = LIGHTEST + (DARKEST - LIGHTEST) * strength
     painted = []
     for h, light in zip((hue + 0.07) % 1.0, lightness, strict=True):
@@ -277,13 +274,13 @@ PADDING = 0.4
 GAP, LEVEL_GAP = 1.5, 3.0
 """Least space between the frames of a level, and between levels, in font sizes."""
 FITTINGS = 3
-"""Letters do not shrink in proportion, so the fit is repeated."""
+"""The fit of the font size is repeated: letters do not shrink in proportion."""
 WHOLE_FIGURE = 0.01, 0.01, 0.98, 0.93
 """Axes in a figure that has none; leaves room for a title."""
 
 
 def shown_nodes(view: TreeView, max_depth: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes to draw, and whether each stands for a branch that is cropped.
+    """Return the nodes to draw, and whether each represents a branch that is cropped.
 
     A branch below ``max_depth`` splits is represented by its first node.
     """
@@ -294,7 +291,7 @@ def shown_nodes(view: TreeView, max_depth: int | None) -> tuple[np.ndarray, np.n
 
 
 def arrange(left: np.ndarray, width: np.ndarray, gap: float) -> np.ndarray:
-    """Horizontal places of nodes: parents centred above their children, nothing overlaps,
+    """Return horizontal places of nodes: parents centred above their children, nothing overlaps,
     subtrees as close as their outlines allow.
 
     Parameters
@@ -348,7 +345,7 @@ def draw(
     fontsize: float | None,
     ax: Any,
 ) -> list[Any]:
-    """Draw a tree into axes, in the manner of ``plot_tree``.
+    """Draw a tree into axes (see ``plot_tree``).
 
     Parameters
     ----------
@@ -377,7 +374,7 @@ def draw(
 
 
 def _axes(ax: Any) -> Any:
-    """The axes to draw into, empty."""
+    """Return the axes to draw into, emptied."""
     if ax is None:
         figure = _pyplot().gcf()
         ax = figure.gca() if figure.axes else figure.add_axes(WHOLE_FIGURE)
@@ -460,7 +457,7 @@ def _place(
 
 
 def _arrow(ax: Any, parent: Any, child: Any, size: float) -> None:
-    """From the lower edge of a box to the upper edge of another, wherever they move."""
+    """Draw an arrow from the lower edge of a box to the upper edge of another, following both."""
     arrow = {
         "arrowstyle": "->",
         "color": parent.get_bbox_patch().get_edgecolor(),

@@ -1,4 +1,4 @@
-"""Decision trees for the eye: as text, as a picture, and in the language of Graphviz."""
+"""Export of decision trees: as text, as a picture, and in the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def export_text(
         In the order of ``classes_``; with several outputs, one sequence for each. None: the
         labels of ``classes_``.
     max_depth : int or None, default=10
-        Branches that reach below so many splits are truncated. None: no limit.
+        Branches that are deeper than this many splits are truncated. None: no limit.
     spacing : int, default=3
         Width of one level.
     decimals : int, default=2
@@ -128,7 +128,7 @@ def plot_tree(
     ----------
     decision_tree : fitted decision tree or TreeView
     max_depth : int or None, default=None
-        Splits on the longest path that is drawn; what is below is drawn as "(...)".
+        Splits on the longest path that is drawn; branches below appear as "(...)".
     feature_names : sequence of str, default=None
         None: "x[0]", "x[1]", ...
     class_names : sequence of str or True, default=None
@@ -313,7 +313,7 @@ def _numbers(numbers: Any, decimals: int) -> str:
 
 
 def _branch_depth(view: TreeView, node: int) -> int:
-    """Levels of the branch below a node, itself counted."""
+    """Return the number of levels of the branch below a node, including the node."""
     n_levels, level = 0, [node]
     while level:
         n_levels += 1

@@ -1,4 +1,4 @@
-"""The grown trees, frozen: what prediction, persistence, inspection and export know."""
+"""The frozen model of grown trees, which is predicted with, saved, inspected and exported."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from ..devices.placement import CPU, Device
 from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
+from ..kernels.runtime.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +98,8 @@ class Forest:
     def empty(
         cls, n_features: int, base: np.ndarray, width: int = 1, n_categories: Any = None
     ) -> Forest:
-        """A forest without trees.
-
-        ``n_categories`` of the features may be left out where all are numeric.
-        """
+        """Return a forest without trees; ``n_categories`` may be left out if all features are
+        numeric."""
         if n_categories is None:
             n_categories = np.zeros(n_features, np.int32)
         nodes: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in NODE_ARRAYS.items()}
@@ -116,7 +115,7 @@ class Forest:
 
     @classmethod
     def concatenate(cls, forests: Sequence[Forest]) -> Forest:
-        """The trees of several forests (at least one), one forest after the other.
+        """Return the trees of several forests (at least one), one forest after the other.
 
         Raises
         ------
@@ -156,24 +155,24 @@ class Forest:
 
     @property
     def width(self) -> int:
-        """Values of a leaf."""
+        """The number of values of a leaf."""
         return self.value.shape[1]
 
     @property
     def n_leaves(self) -> np.ndarray:
-        """Leaves of each tree, int64."""
+        """The number of leaves of each tree, int64."""
         return np.add.reduceat((self.feature < 0).astype(np.int64), self.offset[:-1])
 
     def fingerprint(self) -> str:
-        """SHA-256 of all arrays: equal for equal models, whatever they were trained on."""
+        """Return the SHA-256 of all arrays: equal for equal models on all devices."""
         digest = hashlib.sha256(str(self.n_features).encode())
         for name, array in self._arrays():
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             digest.update(array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).data)
         return digest.hexdigest()
 
-    def raw_predict(self, X: Any, device: Device = CPU) -> Any:
-        """Sum of the trees' values.
+    def raw_predict(self, X: Array, device: Device = CPU) -> Array:
+        """Return the sum of the trees' values.
 
         Parameters
         ----------
@@ -191,15 +190,15 @@ class Forest:
         self.add_to(raw, X, device)
         return raw
 
-    def add_to(self, raw: Any, X: Any, device: Device = CPU) -> None:
+    def add_to(self, raw: Array, X: Array, device: Device = CPU) -> None:
         """Add the sum of the trees' values to raw predictions, in place."""
-        if self.n_trees == 0:  # before a training: rows are not even looked at
+        if self.n_trees == 0:  # before training; X is not even looked at
             return
         with device.active():
             traverse(self._trees_on(device), X, raw)
 
-    def tree_predict(self, X: Any, device: Device = CPU) -> Any:
-        """What each tree adds.
+    def tree_predict(self, X: Array, device: Device = CPU) -> Array:
+        """Return the values that each tree adds.
 
         Returns
         -------
@@ -211,8 +210,8 @@ class Forest:
             added = value[self.apply(X, device) + device.asarray(self.offset[:-1])]
         return added[..., 0] if self.width == 1 else added
 
-    def apply(self, X: Any, device: Device = CPU) -> Any:
-        """The leaf that each row ends in.
+    def apply(self, X: Array, device: Device = CPU) -> Array:
+        """Return the leaf that each row ends in.
 
         Returns
         -------
@@ -223,7 +222,7 @@ class Forest:
             return leaf_indices(self._trees_on(device), X)
 
     def slice(self, first: int, last: int) -> Forest:
-        """The forest of trees ``first … last - 1`` (views of the arrays, where they can be)."""
+        """Return the forest of trees ``first … last - 1``, as views where possible."""
         start, stop = int(self.offset[first]), int(self.offset[last])
         nodes = {name: getattr(self, name)[start:stop] for name in NODE_ARRAYS}
         first_word, last_word = self._words_of(start, stop)
@@ -239,7 +238,7 @@ class Forest:
         )
 
     def _words_of(self, start: int, stop: int) -> tuple[int, int]:
-        """The stretch of ``categories`` that belongs to a stretch of the nodes."""
+        """Return the range of ``categories`` that belongs to a range of the nodes."""
         splits = start + np.flatnonzero(self.category_begin[start:stop] >= 0)
         if splits.size == 0:
             return 0, 0
@@ -248,7 +247,7 @@ class Forest:
         return int(begin.min()), int(end.max())
 
     def _trees_on(self, device: Device) -> Trees:
-        """The arrays that prediction reads, copied to a device once."""
+        """Return the arrays that prediction reads, copied to a device once."""
         kept: dict[str, Trees] = self.__dict__.setdefault("_trees", {})
         if str(device) not in kept:
             trees = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
@@ -256,7 +255,7 @@ class Forest:
         return kept[str(device)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out what is derived, among it everything on a GPU."""
+        """Leave out what is derived, including everything on a GPU."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Cutting a grown tree back: minimal cost-complexity pruning, and reduced-error pruning.
+"""Pruning of grown trees: minimal cost-complexity pruning, and reduced-error pruning.
 
 All functions take the ``Forest`` of one tree and leave it as it is.
 """
@@ -14,19 +14,20 @@ from scipy.special import xlogy
 from sklearn.utils import Bunch
 
 from ..devices.placement import CPU, Device, to_numpy
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.compilation import kernel
 from .forest import NODE_ARRAYS, Forest
 from .structure import children, impurity_decrease, levels, parents
 
 ROUNDING = 1e-12
-"""Sums of held-out losses that differ by less, relatively, are equal: they add up the same rows
-in another order."""
+"""Sums of held-out losses count as equal if they differ by less, relatively: they add up the same
+rows in another order."""
 LEAF = {"feature": -1, "threshold": 0, "missing_left": 0, "gain": 0, "category_begin": -1}
-"""What a leaf has in the arrays that describe splits."""
+"""The values of a leaf in the arrays that describe splits."""
 
 
 def cost_complexity_path(forest: Forest) -> Bunch:
-    """The sequence of smaller and smaller trees that minimal cost-complexity pruning yields.
+    """Return the sequence of ever smaller trees that minimal cost-complexity pruning yields.
 
     A tree costs its impurity plus ``ccp_alpha`` times its number of leaves, where its impurity is
     that of its leaves, each times its share of the weight. As ``ccp_alpha`` rises, the
@@ -61,7 +62,7 @@ def cost_complexity_path(forest: Forest) -> Bunch:
 
 
 def prune_by_complexity(forest: Forest, ccp_alpha: float) -> Forest:
-    """The smallest subtree of the least cost (see ``cost_complexity_path``).
+    """Return the smallest subtree of the least cost (see ``cost_complexity_path``).
 
     Parameters
     ----------
@@ -118,12 +119,12 @@ def cut(forest: Forest, is_cut: np.ndarray) -> Forest:
     forest : Forest
         One tree.
     is_cut : bool, shape (n_nodes,)
-        Nodes to turn into leaves; what is below them goes.
+        Nodes to turn into leaves; what is below them is removed.
 
     Returns
     -------
     Forest
-        Nodes that remain keep everything but their numbers, which are breadth first again.
+        The remaining nodes keep everything but their numbers, which are breadth first again.
     """
     _require_one_tree(forest)
     splits = (forest.feature >= 0) & ~is_cut
@@ -145,7 +146,7 @@ def cut(forest: Forest, is_cut: np.ndarray) -> Forest:
 
 
 def _kept_words(forest: Forest, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """The words of the remaining splits by categories, and where each split's begin."""
+    """Return where the words of each remaining split by categories begin, and the words."""
     old = arrays["category_begin"]
     n_words = np.where(old >= 0, (forest.n_categories[arrays["feature"]] + 31) // 32, 0)
     begin = np.cumsum(n_words) - n_words
@@ -164,7 +165,7 @@ LOSSES = {
 
 def held_out_loss(
     forest: Forest,
-    X: Any,
+    X: Array,
     y: np.ndarray,
     sample_weight: np.ndarray | None = None,
     *,
@@ -172,7 +173,7 @@ def held_out_loss(
     n_classes: Any = None,
     device: Device = CPU,
 ) -> np.ndarray:
-    """What each node of a tree would lose as a leaf, on rows that were held out.
+    """Return the loss of held-out rows at each node of a tree, if the node were a leaf.
 
     Parameters
     ----------
@@ -215,8 +216,8 @@ def held_out_loss(
 
 
 def _weakest_links(forest: Forest) -> tuple[np.ndarray, np.ndarray]:
-    """For each node the ``ccp_alpha`` at which it becomes a leaf or goes, and the node that is
-    cut then; inf and -1 at leaves."""
+    """Return for each node the ``ccp_alpha`` at which it becomes a leaf or is removed, and the node
+    that is cut then; inf and -1 at leaves."""
     _require_one_tree(forest)
     if forest.impurity.size == 0:
         raise ValueError(

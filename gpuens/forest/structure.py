@@ -1,4 +1,4 @@
-"""The nodes of a forest among each other: children, levels, paths, and what splits achieve.
+"""Relations of the nodes of a forest: children, levels, paths, and the gains of splits.
 
 Nodes are entries of the node arrays, counted through all trees of the forest.
 """
@@ -17,13 +17,13 @@ from .forest import Forest
 
 
 def children(forest: Forest | GrownCart, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The left and right children of inner nodes."""
+    """Return the left and right children of inner nodes."""
     root = forest.offset[np.searchsorted(forest.offset, nodes, side="right") - 1]
     return root + forest.left[nodes], root + forest.right[nodes]
 
 
 def parents(forest: Forest) -> np.ndarray:
-    """The parent of every node, -1 for roots (int64)."""
+    """Return the parent of every node, -1 for roots (int64)."""
     parent = np.full(forest.feature.size, -1)
     inner = np.flatnonzero(forest.feature >= 0)
     for child in children(forest, inner):
@@ -32,7 +32,7 @@ def parents(forest: Forest) -> np.ndarray:
 
 
 def levels(forest: Forest | GrownCart) -> Iterator[np.ndarray]:
-    """The nodes of all trees, depth by depth, roots first."""
+    """Iterate over the nodes of all trees, depth by depth, roots first."""
     nodes = forest.offset[:-1]
     while nodes.size:
         yield nodes
@@ -40,7 +40,7 @@ def levels(forest: Forest | GrownCart) -> Iterator[np.ndarray]:
 
 
 def node_depths(forest: Forest) -> np.ndarray:
-    """Splits above every node (int64)."""
+    """Return the number of splits above every node (int64)."""
     depth = np.zeros(forest.feature.size, np.int64)
     for level, nodes in enumerate(levels(forest)):
         depth[nodes] = level
@@ -48,8 +48,8 @@ def node_depths(forest: Forest) -> np.ndarray:
 
 
 def impurity_decrease(forest: Forest) -> np.ndarray:
-    """How far each split lowers the weighted impurity, 0 at leaves; the gain in forests without
-    impurities."""
+    """Return how far each split lowers the weighted impurity, 0 at leaves; in forests without
+    impurities, the gain."""
     if forest.impurity.size == 0:
         return forest.gain
     weighted = forest.cover * forest.impurity
@@ -85,13 +85,13 @@ def feature_sums(forest: Forest, kind: str = "gain") -> np.ndarray:
 
 
 def tree_importances(forest: Forest, normalize: bool = True) -> np.ndarray:
-    """Importance of every feature in every tree: the impurity decreases of its splits.
+    """Return the importance of every feature in every tree: the impurity decreases of its splits.
 
     Parameters
     ----------
     normalize : bool, default=True
-        Whether those of a tree sum up to 1 (if it lowers the impurity at all); else they are
-        decreases for each unit of weight.
+        Whether those of a tree sum up to 1 (if it lowers the impurity at all); otherwise they
+        are decreases for each unit of weight.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def mean_importances(forest: Forest) -> np.ndarray:
 
 
 def decision_path(forest: Forest, X: Any, device: Device = CPU) -> tuple[csr_matrix, np.ndarray]:
-    """The nodes that rows pass in every tree.
+    """Return the nodes that rows pass in every tree.
 
     Parameters
     ----------
@@ -149,7 +149,9 @@ def decision_path(forest: Forest, X: Any, device: Device = CPU) -> tuple[csr_mat
     parent = parents(forest)
     end = np.cumsum(node_depths(forest)[node] + 1)
     indices = np.empty(end[-1] if end.size else 0, np.int64)
-    # From the leaves upwards: the path of a row in a tree fills its entries from the last one.
+    # Paths are followed upwards, all rows and trees at once, and a path fills its entries from the
+    # last one. With end = [3, 5]: leaves go to entries 2 and 4, their parents to 1 and 3, the root
+    # above the former to 0.
     entry = end - 1
     while node.size:
         indices[entry] = node

@@ -15,7 +15,7 @@ from .structure import decision_path, node_depths, tree_importances
 
 TREE_LEAF = -1
 TREE_UNDEFINED = -2
-"""What scikit-learn writes for a leaf's children, and for its feature and threshold."""
+"""scikit-learn's values for the children of a leaf, and for its feature and threshold."""
 
 
 class TreeView:
@@ -35,7 +35,7 @@ class TreeView:
     Attributes
     ----------
     node_count, n_leaves, max_depth, n_features, n_outputs, max_n_classes : int
-        ``max_depth`` counts the splits on the longest path from the root.
+        ``max_depth`` is the number of splits on the longest path from the root.
     n_classes : int64, shape (n_outputs,)
     children_left, children_right : int64, shape (node_count,)
         -1 at a leaf.
@@ -46,7 +46,7 @@ class TreeView:
         values go left and missing ones right.
     missing_go_to_left : uint8, shape (node_count,)
     splits_by_categories : bool, shape (node_count,)
-        Where ``categories_left`` tells what goes left, not the threshold.
+        Where ``categories_left`` decides what goes left, not the threshold.
     value : float64, shape (node_count, n_outputs, max_n_classes)
         The shares of the classes, 0 beyond an output's classes; or what a regression predicts.
     impurity : float64, shape (node_count,)
@@ -163,12 +163,12 @@ class TreeView:
         return self._forest.cover
 
     def categories_left(self, node: int) -> np.ndarray:
-        """The categories that a split sends left, int64, ascending.
+        """Return the categories that a split sends left, int64, ascending.
 
         Raises
         ------
         ValueError
-            The node is no split by categories.
+            The node is not a split by categories.
         """
         forest = self._forest
         begin = int(forest.category_begin[node])
@@ -181,7 +181,7 @@ class TreeView:
         return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")[:n])
 
     def predict(self, X: Any) -> np.ndarray:
-        """The values of the leaves that rows end in.
+        """Return the values of the leaves that rows end in.
 
         Parameters
         ----------
@@ -197,19 +197,19 @@ class TreeView:
         return value[:, 0] if self.n_outputs == 1 else value
 
     def apply(self, X: Any) -> np.ndarray:
-        """The leaf that each row ends in, int64 of shape (n_rows,)."""
+        """Return the leaf that each row ends in, int64 of shape (n_rows,)."""
         return self._forest.apply(self._table(X))[:, 0].astype(np.int64)
 
     def decision_path(self, X: Any) -> csr_matrix:
-        """The nodes that each row passes, a matrix of zeros and ones (n_rows, node_count)."""
+        """Return the nodes that each row passes: zeros and ones, shape (n_rows, node_count)."""
         return decision_path(self._forest, self._table(X))[0]
 
     def compute_node_depths(self) -> np.ndarray:
-        """Nodes on the path from the root to each node: 1 for the root itself (int64)."""
+        """Return the number of nodes from the root to each node, 1 for the root itself (int64)."""
         return node_depths(self._forest) + 1
 
     def compute_feature_importances(self, normalize: bool = True) -> np.ndarray:
-        """See ``tree_importances``; float64 of shape (n_features,)."""
+        """Return the importances of the features (see ``tree_importances``), float64."""
         return tree_importances(self._forest, normalize)[0]
 
     def _table(self, X: Any) -> np.ndarray:
