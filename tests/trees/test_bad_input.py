@@ -108,7 +108,7 @@ class TestParameters:
     @pytest.mark.parametrize("criterion", ["mse", "friedman", None, 3, len, ["gini"]])
     @ALL
     def test_criterion(self, cls, criterion):
-        known = "'gini' or 'entropy'" if cls in CLASSIFIERS else "'squared_error' or "
+        known = "'gini', 'entropy'" if cls in CLASSIFIERS else "'squared_error', "
         with raises(ValueError, f"criterion must be {known}", f"got {criterion!r}"):
             cls(criterion=criterion).fit(X, target(cls))
 
