@@ -64,7 +64,7 @@ class SamplingPlan:
     @property
     def repeats_little(self) -> bool:
         """Whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
-        ``kernels.cart.problem``, up to a chance that does not count (see ``bootstrap_counts``)."""
+        ``kernels.cart.problem``, up to a chance that does not count (see ``draw_counts``)."""
         return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
 
     @property

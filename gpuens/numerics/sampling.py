@@ -45,24 +45,13 @@ def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> A
     Returns
     -------
     int32, shape (n,), on the device
-        They sum up to ``n_draws``.
+        They sum up to ``n_draws``. For at most as many draws as rows, a row has more than 31 hits
+        with a chance below ``1 / 32! < 4e-36``, for all rows of the largest table and a million
+        models together below 1e-20.
     """
     counts = device.xp.zeros(n, np.int32)
     count_draws(counts, n_draws, _key(seed, PURPOSE_BOOTSTRAP, tree))
     return counts
-
-
-def bootstrap_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
-    """``draw_counts`` for at most as many draws as rows, in a byte a row.
-
-    A row then has more than 31 hits with a chance below ``1 / 32! < 4e-36``, for all rows of
-    the largest table and a million trees together below 1e-20.
-
-    Returns
-    -------
-    uint8, shape (n,), on the device
-    """
-    return draw_counts(n, n_draws, seed, tree, device).astype(np.uint8)
 
 
 def subset(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
