@@ -9,8 +9,8 @@ estimators
     predict which of them are outliers; their runs differ by the seed alone.
 
 Splits are 75/25, stratified for classes. A ratio divides means over the splits; below 1 gpuens is
-better. Its standard error pairs the runs of a split; since splits share rows, it says how much
-the ratio depends on them, not how it would turn out on other data. Published values stem from
+better. Its standard error pairs the runs of a split; since splits share rows, it measures how
+much the ratio depends on them, not how it would turn out on other data. Published values stem from
 splits of their authors' own. A table that is missing, and a library that is missing or fails, is
 named and left out.
 """

@@ -1,6 +1,6 @@
 """The estimators of gpuens and scikit-learn's at the same settings, by the names of the table.
 
-Everything that is not said here has its default, which is the same in both. Trees, forests and
+Everything else has its default, which is the same in both. Trees, forests and
 bagging are grown until their leaves are pure; forests, bagging and AdaBoost have half as many
 trees as gradient boosting, the members of votes and stacks a quarter.
 """
@@ -24,7 +24,7 @@ LEAVES = 16
 
 
 class Setup(NamedTuple):
-    """What the estimators of all libraries are made from."""
+    """The settings that estimators of all libraries are made from."""
 
     task: peers.Task
     trees: int

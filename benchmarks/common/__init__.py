@@ -1,1 +1,1 @@
-"""What all measurements share."""
+"""Code shared by all measurements."""

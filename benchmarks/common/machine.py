@@ -1,4 +1,4 @@
-"""What a measurement was made on: the machine and the versions."""
+"""The machine and the versions that a measurement was made with."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ MODULES = {OURS: ("gpuens",), THEIRS: ("sklearn.tree", "sklearn.ensemble")}
 
 
 class GapError(Exception):
-    """Something that a measurement needs is missing; the text says what."""
+    """Something that a measurement needs is missing; the text names it."""
 
 
 def say_skipped(gap: GapError) -> str:
@@ -111,7 +111,7 @@ def estimator(library: str, task: Task, settings: Settings, **more: Any) -> Any:
     name = f"{entry.stem}{'Regressor' if task == 'regression' else 'Classifier'}"
     given = {name: value for name, value in asdict(settings).items() if value is not None}
     found = {entry.names[name]: given[name] for name in given if name in entry.names}
-    if library == "XGBoost" and settings.max_leaf_nodes:  # it grows by depth unless told otherwise
+    if library == "XGBoost" and settings.max_leaf_nodes:  # it grows by depth by default
         found = {"grow_policy": "lossguide", "max_depth": 0, **found}
     return getattr(import_module(entry.module), name)(**{**entry.fixed, **found, **more})
 

@@ -27,7 +27,7 @@ BAR = 0.8
 
 
 class NothingToDraw(Exception):  # noqa: N818
-    """What a picture shows has not been measured; the text says what."""
+    """Nothing that a picture shows has been measured; the text names it."""
 
 
 def draw(

@@ -2,13 +2,13 @@
 
 A measurement is a ``Program``: functions that return results as JSON objects, and functions that
 turn a result file into tables and goals. The program prints these when it has measured, the report
-shows them again from the file. What holds for the results of all programs:
+shows them again from the file. Keys of the results of all programs:
 
 ``libraries``
     By library: ``seconds``, one entry a run, their ``median``, and the ``ratio`` of our median to
     it (``timing.compare``).
 ``gaps``
-    A list of texts that say what was missing; a part with gaps holds nothing else.
+    A list of texts that name what was missing.
 ``equal``
     By case, whether models were identical; the exit status is 1 if any were not.
 """
@@ -39,7 +39,7 @@ Measure = Callable[[Options], Results]
 class HelpFormatter(
     argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter
 ):  # fmt: skip
-    """Descriptions as they are written, and every default."""
+    """Keep descriptions as they are written, and show every default."""
 
 
 def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:

@@ -22,13 +22,13 @@ PARTS: dict[str, type] = {
     "benchmark": str, "date": str, "machine": dict, "versions": dict, "settings": dict,
     "results": dict,
 }  # fmt: skip
-"""What every result file holds."""
+"""The content of every result file."""
 NOT_THE_MACHINE = ("load_before", "gpu_problem")
 """Parts of the description of a machine that vary from run to run."""
 
 
 class RecordError(ValueError):
-    """A result file that cannot be used; the text names the file and says why."""
+    """A result file that cannot be used; the text names the file and the reason."""
 
 
 class Record:

@@ -1,4 +1,4 @@
-"""Compares two classification trees that grew on the same rows, node by node.
+"""Compare two classification trees that grew on the same rows, node by node.
 
 Where their splits differ the Gini gains of both are compared in exact arithmetic: equal gains
 are a tie, which every library breaks in its own way.
@@ -26,7 +26,7 @@ class Nodes(NamedTuple):
     n_samples: np.ndarray
 
     def sizes(self) -> np.ndarray:
-        """Nodes of the subtree below each node, itself included."""
+        """Return the number of nodes of the subtree below each node, itself included."""
         size = np.ones(self.feature.size, np.int64)
         for node in range(self.feature.size - 1, -1, -1):
             if self.feature[node] >= 0:
@@ -35,7 +35,7 @@ class Nodes(NamedTuple):
 
 
 def nodes_of_ours(model: Any) -> Nodes:
-    """The first tree of a gpuens model."""
+    """Return the first tree of a gpuens model."""
     forest = model.forest_
     part = slice(int(forest.offset[0]), int(forest.offset[1]))
     names = ("feature", "threshold", "left", "right", "n_samples")
@@ -43,7 +43,7 @@ def nodes_of_ours(model: Any) -> Nodes:
 
 
 def nodes_of_theirs(model: Any) -> Nodes:
-    """A tree of scikit-learn."""
+    """Return a tree of scikit-learn."""
     t = model.tree_
     feature = np.where(t.children_left < 0, -1, t.feature)
     return Nodes(feature, t.threshold, t.children_left, t.children_right, t.n_node_samples)
@@ -61,7 +61,7 @@ def compare(a: Nodes, b: Nodes, X: np.ndarray, y: np.ndarray) -> dict[str, int]:
     -------
     dict of str to int
         Nodes of a: ``nodes``, all of them; ``equal``; ``ties``: another split of equal gain;
-        ``close``: a better split between values that only ``a`` tells apart; ``different``: any
+        ``close``: a better split between values that only ``a`` distinguishes; ``different``: any
         other difference; ``below``: not compared, since other rows came there.
     """
     counts = dict.fromkeys(("nodes", "equal", "ties", "close", "different", "below"), 0)
@@ -84,7 +84,7 @@ def compare(a: Nodes, b: Nodes, X: np.ndarray, y: np.ndarray) -> dict[str, int]:
 def _compare_node(
     a: Nodes, i: int, b: Nodes, j: int, X: np.ndarray, y: np.ndarray, rows: np.ndarray
 ) -> tuple[str, list[tuple[int, int, np.ndarray]]]:
-    """Verdict on one pair of nodes, and the pairs of children that hold the same rows."""
+    """Return the verdict on two nodes, and the pairs of children that hold the same rows."""
     if a.feature[i] < 0 or b.feature[j] < 0:
         return ("equal" if a.feature[i] < 0 and b.feature[j] < 0 else "different"), []
     left = X[rows, a.feature[i]] <= a.threshold[i]
@@ -107,7 +107,7 @@ def _compare_node(
 
 
 def gini_score(y: np.ndarray, left: np.ndarray) -> Fraction:
-    """The sum over both children of (sum of squared class counts) / rows; larger is purer."""
+    """Return the sum over children of (sum of squared class counts) / rows; larger is purer."""
     total = Fraction(0)
     for side in (left, ~left):
         counts = Counter(y[side].tolist())

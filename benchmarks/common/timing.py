@@ -47,7 +47,7 @@ def interleaved(
     seconds : dict of str to list of float
         One entry a round.
     results : dict of str to object
-        What the last call returned.
+        Results of the last calls.
     """
     names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
@@ -68,8 +68,10 @@ def interleaved(
 def take_turns(
     actions: Mapping[str, Action], options: Any
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Time all actions as the options of a program say; returns ``compare``'s table, and what
-    the last calls returned."""
+    """Time all actions with the options of ``program.timing``.
+
+    Returns ``compare``'s table, and the results of the last calls.
+    """
     seconds, results = interleaved(actions, options.repeats, options.threads, options.budget)
     return compare(seconds, OURS), results
 

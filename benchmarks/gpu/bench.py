@@ -229,14 +229,14 @@ class Bench:
         repeats : int, optional
             Rounds; ours if not given.
         share : float
-            Of the time that is left; no round starts after it.
+            Share of the time that is left; no round starts after it.
 
         Returns
         -------
         libraries : dict of str to dict
             Times and ratios by contestant, see ``timing.compare``.
         results : dict of str to object
-            What each returned last.
+            The last result of each.
         """
         failed: dict[str, str] = {}
 

@@ -37,7 +37,7 @@ LEAF_ROWS = 1_000_000
 """Rows whose leaves are predicted at most: their numbers take 4 bytes a tree."""
 TEST_ROWS = 500_000
 BYTES_A_CELL, BYTES_A_ROW = 3, 40
-"""What training may take beside the table."""
+"""The memory that training may take beside the table."""
 FOLDS = 5
 RATES = (0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3)
 ONE_BY_ONE = "gpuens, one by one"
@@ -49,17 +49,15 @@ VARIANTS: dict[str, dict[str, str]] = {
     "direct and graphs": {"GPUENS_CUDA_LAUNCHER": "direct", "GPUENS_CUDA_GRAPHS": "1"},
 }
 """Ways to start kernels, by the environment that chooses them."""
-OTHERS = {  # LightGBM's usual wheel has no CUDA; it then says so at its first training
-    "CatBoost": libraries.Library(
-        "CatBoost", "catboost", libraries.catboost(task_type="GPU"), "cuda", own_arrays=False
-    ),
+OTHERS = {  # LightGBM's usual wheel has no CUDA; it then fails at its first training
+    "CatBoost": libraries.named("gradient_boosting", "CatBoost CUDA"),
     "LightGBM CUDA": libraries.Library(
         "LightGBM CUDA",
         "lightgbm",
         libraries.boosting("LightGBM", device_type="cuda"),
         own_arrays=False,
     ),
-    "Py-Boost": libraries.Library("Py-Boost", "py_boost", libraries.py_boost, "cuda"),
+    "Py-Boost": libraries.named("gradient_boosting", "Py-Boost"),
 }
 
 

@@ -7,7 +7,7 @@ fit is dropped, the largest first, and named. Every part runs in processes of it
 that crashes or hangs is a gap and no more; the results, one JSON file and its pictures, are
 written after every case, and Ctrl-C keeps them.
 
-Without a usable card it says what it would have run and what is missing, and exits with 0.
+Without a usable card it prints what it would have run and what is missing, and exits with 0.
 ``--rehearse`` runs everything on tiny tables in CUDA's simulator, to see that the program works.
 """
 
@@ -117,7 +117,7 @@ def conclude(results: Results) -> int:
     for text in filter(None, show(content)):
         print(f"\n{text}")
     rehearsed = content["settings"]["rehearse"]
-    print(f"\ngoals{' in a rehearsal: these say nothing of a card' if rehearsed else ''}\n")
+    print(f"\ngoals{' of a rehearsal, which mean nothing for a card' if rehearsed else ''}\n")
     print(goals_table(goals(content)))
     path = results.record.path
     for suffix, picture in PICTURES.items():

@@ -27,11 +27,11 @@ class Case:
     Parameters
     ----------
     run : callable
-        Measures; a ``"failed"`` in what it returns says what went wrong.
+        Measures; a ``"failed"`` in its result names what went wrong.
     seconds : float
         An estimate; it is dropped if less is left.
     bytes : int
-        Of the card, that must be free.
+        Memory of the card that must be free.
     ends_itself : bool
         Whether it keeps to its part's time by itself and is never taken to hang.
     """
@@ -58,7 +58,7 @@ class Part:
         Share of the time.
     cases : dict of str to Case
     environment : dict of str to str, optional
-        How kernels are started; None: as the user's environment says.
+        Variables that choose how kernels are started; None: those of the user.
     on_card : bool
         Whether the process itself uses the card; otherwise its children do.
     """

@@ -1,6 +1,6 @@
 """The processes of ``gpu_check``: one runs the cases of a part, another watches it.
 
-What a case finds goes into a file, a line of JSON each, so that it is kept whatever happens next:
+The results of a case go into a file, a line of JSON each, so that they are kept in any case:
 ``{"case", "event", ...}`` with the events "begin", "done" (with ``result`` and ``seconds``),
 "failed" (with ``error``), "dropped" (with ``reason``), and "broken" when the card no longer
 computes in this process. The program that started it reads the file, ends the process when a case

@@ -231,7 +231,7 @@ class Results:
     ----------
     record : Record
     content : dict, optional
-        Of a file that this run continues.
+        Results of a file that this run continues.
     """
 
     def __init__(self, record: Record, content: dict[str, Any] | None = None) -> None:

@@ -37,12 +37,12 @@ HISTOGRAM = 2 * N_SLOTS * 4
 
 
 class Place(Protocol):
-    """What the cases must know of a device."""
+    """The properties of a device that the cases need."""
 
     line: int
     """Bytes of a cache line."""
     blocks: int
-    """Parts in which a table's histogram is asked for: one thread of a CPU takes one."""
+    """Parts in which a table's histogram is computed: one for each thread of a CPU."""
     planes: int
     """Additions for one row and feature: one of a packed pair on the CPU, two on a GPU."""
 
@@ -125,7 +125,7 @@ def preparation(data: Data) -> Iterator[Case]:
 
 
 def growth(data: Data) -> Iterator[Case]:
-    """Of a level of a boosted tree."""
+    """Yield the operations of a level of a boosted tree."""
     n, f, place = data.n, data.n_features, data.place
     cells = n * f
     records = place.put(data.records)

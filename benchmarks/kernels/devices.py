@@ -64,8 +64,8 @@ class OnCpu:
         return time.perf_counter() - start
 
     def copy_seconds(self, n_bytes: int) -> float:
-        """Of a copy that reads and writes so many bytes together, by one thread or by all,
-        whichever is faster."""
+        """Return the time of a copy that reads and writes so many bytes together, by one thread or
+        by all, whichever is faster."""
         size = max(1, min(n_bytes, MOST_COPIED) // 2)
         source, target = np.ones(size, np.uint8), np.zeros(size, np.uint8)
         cuts = np.linspace(0, size, self.threads + 1).astype(int)
@@ -158,7 +158,7 @@ class OnGpu:
         return float(self.cupy.cuda.get_elapsed_time(before, after)) / 1e3
 
     def copy_seconds(self, n_bytes: int) -> float:
-        """Of a copy that reads and writes so many bytes together."""
+        """Return the time of a copy that reads and writes so many bytes together."""
         size = max(1, min(n_bytes, 4 * MOST_COPIED) // 2)
         source, target = (self.cupy.zeros(size, np.uint8) for _ in range(2))
 

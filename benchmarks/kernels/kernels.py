@@ -119,7 +119,8 @@ def show(content: Content) -> Iterator[str]:
             floors = part["floors"]
             yield (
                 f"{name.upper()}: a copy moves {floors['copied_bytes_per_second'] / 1e9:.3g} GB/s, "
-                f"histograms take {floors['updates_per_second'] / 1e9:.3g} additions a ns."
+                f"histograms take {floors['updates_per_second'] / 1e9:.3g} additions a ns. "
+                "The floor of an operation is the time of a copy of its bytes, or of its additions."
             )
             yield pivot("operation", {
                 f"{row['op']}; {row['size']}": cells_of(row) for row in part["ops"].values()

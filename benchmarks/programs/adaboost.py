@@ -38,7 +38,7 @@ from ..common.timing import compare, interleaved
 
 EXACT = "gpuens, exact thresholds"
 MEDIAN = 9.34
-"""Of the chi-squared distribution with ten degrees of freedom."""
+"""The median of the chi-squared distribution with ten degrees of freedom."""
 LEAVES = 16
 THREADS = (1, 2, 3)
 ERRORS = {"stumps": 6.5, f"trees of {LEAVES} leaves": 5.3}

@@ -3,8 +3,8 @@
 All libraries run in one process and take turns. Each has trained on a small table of the same
 kind before, so that nothing is compiled or loaded on the clock. The settings are the same for
 all (63 leaves, 255 bins, rate 0.1, at least 20 rows a leaf), but XGBoost has no least number of
-rows and keeps its defaults of lambda = 1 and least hessian = 1. Quality on fresh rows stands
-beside the times.
+rows and keeps its defaults of lambda = 1 and least hessian = 1. Quality on fresh rows is
+measured too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Time to train and to use trees and forests, beside scikit-learn's with the same settings.
 
 Every other setting has its default in both libraries. Both have trained on a small table
-before, and take turns in one process. Quality on fresh rows stands beside the times: the mean
+before, and take turns in one process. Quality on fresh rows is measured too: the mean
 over as many seeds as there are rounds. A class or a table that is missing is named and left out.
 """
 

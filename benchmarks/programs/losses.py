@@ -8,8 +8,8 @@ spambase
     (their 10.8 reports 4.5 %).
 exposure
     Car insurance claims per year of exposure, weighted by the exposure: Poisson deviance beside
-    LightGBM's with the same settings, which include ``max_delta_step``: once the 0.7 that it has
-    unless told otherwise, once (almost) none.
+    LightGBM's with the same settings, which include ``max_delta_step``: once its default of 0.7,
+    once (almost) none.
 same_settings
     Every loss that LightGBM has, on California housing: its own deviance, beside LightGBM's and
     HistGB's with the same settings.

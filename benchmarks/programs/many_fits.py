@@ -2,8 +2,8 @@
 
 Ten settings (five numbers of leaves, two rates) on five folds of one table, each of which leaves
 2000 rows to train on. The other libraries have all threads for every fit, as their users run them;
-so has "gpuens, one by one". All have trained before, and take turns. Beside the times stands the
-mean log loss on the rows that a fit has not seen.
+so has "gpuens, one by one". All have trained before, and take turns. The mean log
+loss on the rows that a fit has not seen is measured too.
 """
 
 from __future__ import annotations

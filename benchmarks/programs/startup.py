@@ -1,4 +1,4 @@
-"""What a new process pays: import, first fit (10k × 20, 100 trees), first prediction.
+"""The cost of a new process: import, first fit (10k × 20, 100 trees), first prediction.
 
 Every measurement is a process of its own, timed from its first statement. The first one has an
 empty cache of compiled kernels (``NUMBA_CACHE_DIR`` points to a new folder), the second finds

@@ -1,4 +1,4 @@
-"""What became slower, less accurate or larger from one result file to a later one.
+"""Find what became slower, less accurate or larger from one result file to a later one.
 
 Times are compared by medians, and by the other libraries: a machine that is slower today is so
 for all, so the change of gpuens is divided by the median change of the libraries that were
@@ -15,32 +15,184 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ..common.markdown import table
+from ..common.peers import OURS
 from ..common.records import NOT_THE_MACHINE, RecordError, differences, read_record
-from .compare_series import PACKAGES, Series, series_of
+
+Kind = Literal["time", "memory", "loss"]
+TIMES = ("seconds", "microseconds")
+LOSSES = ("losses", "errors")
+SCORES = ("auc", "accuracy")
+QUALITIES = ("log_loss", "rmse", *SCORES)
+PACKAGES = {
+    "LightGBM": ("lightgbm",), "XGBoost": ("xgboost", "xgboost-cpu"), "HistGB": ("scikit-learn",),
+    "scikit-learn": ("scikit-learn",), "CatBoost": ("catboost",), "Py-Boost": ("py-boost",),
+    "cuML": ("cuml-cu12", "cuml-cu13"), "nvForest": ("nvforest-cu12", "nvforest-cu13"),
+    "floor": (),
+}  # fmt: skip
+"""The packages behind the names of the libraries; a longer name begins with one of these. ``floor``
+is the machine itself, whose copies and additions ``kernels`` measures beside every operation."""
+SIZES = ("n_rows", "n_features", "n_trees", "depth", "threads")
+"""Keys that distinguish the entries of a list."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """The runs of one measurement: smaller is better."""
+
+    path: tuple[str, ...]
+    kind: Kind
+    runs: tuple[float, ...]
+
+    @property
+    def library(self) -> str:
+        """The library that was measured: gpuens where the path names no other."""
+        return next((name for name in self.path if library_of(name) != OURS), OURS)
+
+    @property
+    def peer(self) -> str | None:
+        """The other library, as in ``PACKAGES``; None for gpuens."""
+        found = library_of(self.library)
+        return None if found == OURS else found
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The path without the name of the library."""
+        return tuple(name for name in self.path if not is_library(name))
+
+    def __str__(self) -> str:
+        return " · ".join(name for name in self.path if name not in DULL)
+
+
+DULL = ("libraries", "axes", "rungs")
+"""Parts of a path that are not shown."""
+
+
+def library_of(name: str) -> str:
+    """Return the library that a name begins with, gpuens if it is none of the others."""
+    found = [peer for peer in PACKAGES if name == peer or name.startswith((f"{peer} ", f"{peer},"))]
+    found += [peer for peer in PACKAGES if name.startswith(f"{peer}'s")]
+    return found[0] if found else OURS
+
+
+def is_library(name: str) -> bool:
+    """Return whether a name begins with that of a library, gpuens included."""
+    return library_of(name) != OURS or name == OURS or name.startswith((f"{OURS} ", f"{OURS},"))
+
+
+def series_of(results: Any) -> list[Series]:
+    """Return all runs in the results of a program, found by their keys wherever they are.
+
+    ``seconds``, ``microseconds``, ``bytes``
+        A list with one entry a run, or such lists by name.
+    ``runs``
+        A list of one object a run, whose numbers are seconds, or bytes under that name.
+    ``losses``, ``errors``
+        All lists of one loss for each split, and single losses, at any depth below.
+    ``floor``
+        A single time, that of the machine itself.
+    ``quality``
+        Losses and scores of one model; a score counts as its distance from 1.
+    ``splits`` or ``seeds``, beside their ``mean``
+        Losses.
+    """
+    return list(_walk(results, ()))
+
+
+def _walk(node: Any, path: tuple[str, ...]) -> Iterator[Series]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _entry(node, key, value, path)
+    elif isinstance(node, list):
+        for i, value in enumerate(node):
+            if isinstance(value, Mapping):
+                yield from _walk(value, (*path, _label(value, i)))
+
+
+def _entry(node: Mapping[str, Any], key: str, value: Any, path: tuple[str, ...]) -> Any:
+    if key in TIMES and _numbers(value):
+        yield Series(path, "time", tuple(value))
+    elif key in TIMES and isinstance(value, Mapping):
+        for name, runs in value.items():
+            if _numbers(runs):
+                yield Series((*path, key, name), "time", tuple(runs))
+    elif key == "bytes" and _numbers(value):
+        yield Series(path, "memory", tuple(value))
+    elif key == "floor" and _numbers([value]):
+        yield Series((*path, key), "time", (value,))
+    elif key == "runs" and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+        yield from _transposed(value, path)
+    elif key in LOSSES:
+        yield from _losses(value, path)
+    elif key in ("splits", "seeds") and "mean" in node and _numbers(value):
+        yield Series(path, "loss", tuple(value))
+    elif key == "quality" and isinstance(value, Mapping):
+        for name in QUALITIES:
+            if _numbers([value.get(name)]):
+                loss = 1.0 - value[name] if name in SCORES else value[name]
+                yield Series((*path, name), "loss", (loss,))
+    elif key != "gaps":
+        yield from _walk(value, (*path, key))
+
+
+def _transposed(runs: Sequence[Mapping[str, Any]], path: tuple[str, ...]) -> Iterator[Series]:
+    """Objects of the same form, one a run, as one series for each of their numbers."""
+    for key in runs[0] if runs else ():
+        values = [run.get(key) for run in runs]
+        if all(isinstance(value, Mapping) for value in values):
+            yield from _transposed(values, (*path, key))
+        elif key == "bytes" and _numbers(values):
+            yield Series(path, "memory", tuple(values))
+        elif key != "input_bytes" and _numbers(values):
+            yield Series((*path, key), "time", tuple(values))
+
+
+def _losses(node: Any, path: tuple[str, ...]) -> Iterator[Series]:
+    if isinstance(node, Mapping):
+        for key, value in node.items():
+            yield from _losses(value, (*path, key))
+    elif _numbers(node):
+        yield Series(path, "loss", tuple(node))
+    elif _numbers([node]):
+        yield Series(path, "loss", (node,))
+
+
+def _numbers(values: Any) -> bool:
+    return (
+        isinstance(values, list)
+        and bool(values)
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    )
+
+
+def _label(value: Mapping[str, Any], i: int) -> str:
+    """Return the name of an entry of a list: its sizes, else its place."""
+    sizes = [f"{value[name]} {name.removeprefix('n_')}" for name in SIZES if value.get(name)]
+    return ", ".join(sizes) or f"{i}"
+
 
 ANY_VALUE = (
     "along", "batches", "budget", "libraries", "max_rows", "memory", "min_rows", "most_repeats",
     "no_tests", "only", "points", "repeats", "resume", "run_limit", "rung_seconds",
 )  # fmt: skip
-"""Settings that say how much was measured, not what."""
+"""Settings that decide how much is measured, not what."""
 UNKNOWN_SPREAD = 0.1
-"""Of a time that was measured once."""
+"""The spread of a time that was measured once."""
 MEMORY_SHARE, MEMORY_BYTES = 0.05, 2**22
 LOSS_SHARE, SINGLE_LOSS_SHARE, STANDARD_ERRORS = 0.001, 0.005, 2.0
 
 
 @dataclass(frozen=True)
 class Change:
-    """How a series of gpuens changed: the ratio new ÷ old, and the largest that is no change.
+    """How a series of gpuens changed: the ratio new ÷ old, and the largest within the spread.
 
     ``yardstick`` is the change of the other libraries, which is taken out of ``ratio``; None
     where there is none.
@@ -63,7 +215,7 @@ class Change:
 
 
 def spread(runs: Sequence[float]) -> float:
-    """Distance of the quartiles of the runs' logarithms: about a relative range."""
+    """Return the distance of the quartiles of the runs' logarithms: about a relative range."""
     if len(runs) < 2:
         return UNKNOWN_SPREAD
     low, high = np.percentile(np.log(np.maximum(runs, 1e-12)), [25, 75])
@@ -71,7 +223,7 @@ def spread(runs: Sequence[float]) -> float:
 
 
 def log_change(old: Series, new: Series) -> float:
-    """Logarithm of new ÷ old, of the medians."""
+    """Return the logarithm of new ÷ old, of the medians."""
     return math.log(max(median(new.runs), 1e-12) / max(median(old.runs), 1e-12))
 
 
@@ -79,8 +231,8 @@ Pair = tuple[Series, Series]
 
 
 def yardsticks(series: Series, peers: Sequence[Pair]) -> list[Pair]:
-    """The series of other libraries that tell how the machine's speed changed for this one:
-    those of the same measurement, else those that stand nearest to it in the file."""
+    """Return the series of other libraries that show how the machine's speed changed for this
+    one: those of the same measurement, else the nearest in the file."""
     same = [pair for pair in peers if pair[0].where == series.where]
     if same or not peers:
         return same
@@ -94,7 +246,7 @@ def yardsticks(series: Series, peers: Sequence[Pair]) -> list[Pair]:
 
 
 def change_of_time(old: Series, new: Series, peers: Sequence[Pair], tolerance: float) -> Change:
-    """Medians, by those of the other libraries."""
+    """Compare medians, relative to those of the other libraries."""
     variance = spread(old.runs) ** 2 + spread(new.runs) ** 2
     drift = None
     beside = yardsticks(old, peers)
@@ -110,14 +262,14 @@ def change_of_time(old: Series, new: Series, peers: Sequence[Pair], tolerance: f
 
 
 def change_of_memory(old: Series, new: Series) -> Change:
-    """Peaks: the largest run of each."""
+    """Compare peaks: the largest run of each."""
     before, after = max(old.runs), max(new.runs)
     limit = max(1.0 + MEMORY_SHARE, 1.0 + MEMORY_BYTES / max(before, 1))
     return Change(new, before, after, after / max(before, 1), limit)
 
 
 def change_of_loss(old: Series, new: Series) -> Change:
-    """Means; the runs of both are of the same splits, so their differences are what varies."""
+    """Compare means; the runs of both are of the same splits, so their differences count."""
     before, after = fmean(old.runs), fmean(new.runs)
     scale = max(abs(before), 1e-12)
     limit = SINGLE_LOSS_SHARE
@@ -132,7 +284,7 @@ def change_of_loss(old: Series, new: Series) -> Change:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All changes of gpuens, what is missing in the newer file, and what must be said."""
+    """All changes of gpuens, what is missing in the newer file, and notes."""
 
     changes: list[Change]
     missing: list[str]
@@ -141,7 +293,7 @@ class Comparison:
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], tolerance: float) -> Comparison:
-    """Two results of one program.
+    """Compare two results of one program.
 
     Raises
     ------
@@ -181,7 +333,7 @@ def compare(old: dict[str, Any], new: dict[str, Any], tolerance: float) -> Compa
 
 
 def check(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Settings that differ without harm; raises RecordError for the others."""
+    """Return the settings that differ without harm; raises RecordError for the others."""
     if old["benchmark"] != new["benchmark"]:
         raise RecordError(
             f"the files are of different programs, {old['benchmark']!r} and {new['benchmark']!r}"
@@ -198,12 +350,12 @@ def check(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def amount(kind: str, value: float) -> str:
-    """A median in words."""
+    """Return a median in words."""
     return f"{value / 1e6:.4g} MB" if kind == "memory" else f"{value:.4g}"
 
 
 def lines_of(changes: Sequence[Change]) -> list[list[str]]:
-    """Changes as lines of a table."""
+    """Return changes as lines of a table."""
     return [
         [
             f"{change.series} ({change.series.kind})",
@@ -234,8 +386,8 @@ def show(found: Comparison, everything: bool) -> bool:
             print(f"\n{title}:\n\n{table(HEAD, lines_of(ordered))}")
     alone = [c for c in found.changes if c.series.kind == "time" and c.yardstick is None]
     if alone:
-        print(f"\n{len(alone)} times stand without another library: they hold the machine's own "
-              "change of speed")  # fmt: skip
+        print(f"\n{len(alone)} times have no other library beside them: they include the machine's "
+              "own change of speed")  # fmt: skip
     if found.not_comparable:
         print(f"\nnot compared, of another machine and with no other library beside: "
               f"{'; '.join(found.not_comparable)}")  # fmt: skip

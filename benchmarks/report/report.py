@@ -38,17 +38,17 @@ SECTIONS = {
     "On a GPU": ("gpu",),
     "The same model everywhere": ("identity",),
     "scikit-learn's own tests": ("conformance",),
-    "Operations and their lower bounds": ("kernels",),
+    "Operations beside their floors": ("kernels",),
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
 OPEN = {"accuracy": 2, "published": 0, "stacking": 2, "scaling": 1, "startup": 2, "identity": 0,
         "kernels": 0}  # fmt: skip
-"""Tables that are shown at once, 1 where nothing is said; a click opens the others."""
+"""Number of tables that are always visible (default 1); a click opens the others."""
 PICTURES = {"fit": "Time to train relative to gpuens", "scaling": "Time and memory by rows"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",
          "scikit-learn": "scikit-learn", "catboost": "CatBoost"}  # fmt: skip
 DAMAGED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What reading a result raises that is not as it should be."""
+"""Raised by reading a damaged result."""
 
 Record = dict[str, Any]
 Records = dict[str, Record]

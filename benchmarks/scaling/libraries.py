@@ -29,7 +29,7 @@ class Library:
     ----------
     name : str
     module : str
-        What must be importable.
+        The module that must be importable.
     build : callable
         An estimator that has not been fitted, from a task and settings.
     device : {"cpu", "cuda"}
@@ -217,5 +217,12 @@ ESTIMATORS: dict[str, tuple[Library, ...]] = {
     "decision_tree": both("DecisionTree"),
     "adaboost": both("AdaBoost"),
 }
+
+
+def named(estimator: str, library: str) -> Library:
+    """Return a library's entry for a kind of estimator."""
+    return next(entry for entry in ESTIMATORS[estimator] if entry.name == library)
+
+
 QUICK = (OURS, f"{OURS} CUDA", "LightGBM", "XGBoost", "XGBoost CUDA", "scikit-learn")
 """The libraries that take part by default: with all of them the ladder takes hours."""

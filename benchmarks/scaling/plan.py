@@ -86,7 +86,7 @@ def values_along(axis: str, options: Options) -> list[int]:
 
 
 def points_along(axis: str, options: Options) -> list[Point]:
-    """Return the ladder of one axis, everything else as the options say."""
+    """Return the ladder of one axis, everything else from the options."""
     base = Point(options.rows, options.features, options.trees, options.depth, options.threads)
     return [replace(base, **{FIELDS[axis]: value}) for value in values_along(axis, options)]
 

@@ -252,7 +252,7 @@ def _lines(axes: Any, axis: str, ladder: dict[str, Any], name: str) -> dict[str,
         colour = pictures.colour(library)
         style = "--" if library.endswith(" CUDA") else "-"
         (line,) = axes.plot(sizes, middle, style, marker="o", markersize=3, color=colour)
-        if name != "memory":  # there only the peak says something: later runs find memory free
+        if name != "memory":  # only its peak matters: later runs find memory free
             runs = [part["seconds"] for _, part in points]
             lowest, highest = [min(r) for r in runs], [max(r) for r in runs]
             axes.fill_between(sizes, lowest, highest, color=colour, alpha=0.15, lw=0)

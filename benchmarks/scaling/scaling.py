@@ -1,7 +1,7 @@
 """How time and memory grow with rows, features, depth, trees and threads.
 
 The ladder climbs until --max-rows, the --budget of seconds or the --memory is reached; each
-library is measured on every rung that it can stand on: training, prediction, binning, and the peak
+library is measured on every rung that it reaches: training, prediction, binning, and the peak
 memory of training. A library that runs out of memory, fails or takes longer than --run-limit is a
 gap that is named in the results, the table and the picture, and climbs no further. Each runs in a
 process of its own, which maps the same file of rows; they take turns. The results are written after
@@ -43,7 +43,7 @@ from .worker import Job, Worker
 __all__ = ["goals", "picture", "main", "show"]
 
 ANY_VALUE = ("resume", "budget", "memory")
-"""Settings that may differ after ``--resume``: they say when to stop, not what is measured."""
+"""Settings that may differ after ``--resume``: they decide when to stop, not what is measured."""
 BUDGET = "--budget"
 """In the texts of gaps that are due to time alone."""
 REGISTRY = "benchmarks.scaling.libraries"

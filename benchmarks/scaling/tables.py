@@ -58,7 +58,7 @@ class Table:
     def open(self) -> tuple[np.ndarray, np.ndarray]:
         """X and y as ordinary arrays on the files, all of X read once.
 
-        The mapping is private: a library may write into its input, nobody else sees it.
+        The mapping is private: a library may write into its input, and others do not see it.
         """
         shape = (self.n_rows, self.n_features)
         X_file, y_file = self.files
@@ -119,7 +119,7 @@ class Tables:
 
 
 def remove_abandoned() -> None:
-    """Remove the folders of processes that are no more, where psutil can tell."""
+    """Remove the folders of processes that have ended, if psutil is installed."""
     if find_spec("psutil") is None:
         return
     import psutil

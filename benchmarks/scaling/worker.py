@@ -37,7 +37,7 @@ OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 @dataclass(frozen=True)
 class Job:
-    """What a process measures. ``registry`` is the module whose ``ESTIMATORS`` names libraries."""
+    """The task of a process. ``registry`` is the module whose ``ESTIMATORS`` names libraries."""
 
     registry: str
     estimator: str

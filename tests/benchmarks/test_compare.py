@@ -11,7 +11,7 @@ import pytest
 from benchmarks.common import records
 from benchmarks.common.records import RESULTS, WRITERS, read_record
 from benchmarks.report import compare
-from benchmarks.report.compare_series import series_of
+from benchmarks.report.compare import series_of
 
 MACHINE = {"cpu": "A processor", "cores": 2, "ram_gib": 23.5, "gpus": [], "load_before": [0.1]}
 VERSIONS = {"gpuens": "1.0", "numpy": "2.4", "lightgbm": "4.7", "xgboost-cpu": "3.2",
@@ -103,7 +103,7 @@ def test_a_library_of_another_version_is_no_yardstick(run):
     new["versions"] = VERSIONS | {"lightgbm": "5.0"}
     status, out = run(fit(1.0, LightGBM=2.0), new)
     assert status == 1 and "another version: lightgbm: 4.7 → 5.0" in out
-    assert "1 times stand without another library" in out
+    assert "1 times have no other library" in out
 
 
 def test_without_another_library_the_times_themselves_count(run):

@@ -222,7 +222,7 @@ def test_the_order_is_a_readers(records):
         "| 10M | 4 (0.750) |  |",
         "| gpuens, fit | 1.010 | 0.9990 | 1.10 | 100k … 10M |",
         "| scikit-learn | 1.50 | 0.25 | 0.50 | 2.25 |",
-        "CPU: a copy moves 20 GB/s, histograms take 4 additions a ns.",
+        "CPU: a copy moves 20 GB/s, histograms take 4 additions a ns. The floor",
         "| quantise; 9 × 2 | 2 | 1 … 4 | 16 |  | 1 | 50% |",
         "- no stack", "- no memory", "- no sonar", "- kernels on a GPU: none is here",
         "- higgs_lightgbm.npz is not there",

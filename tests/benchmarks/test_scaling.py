@@ -134,7 +134,7 @@ def present(estimator):
 def test_a_library_that_is_killed_fails_or_hangs_is_a_gap(registry, tmp_path, capsys):
     """In real processes: nothing of it reaches the program or the other libraries."""
     names = "gpuens LightGBM XGBoost HistGB nothing"
-    options = f"--libraries {names} --points 1000 3000 --run-limit 3"
+    options = f"--libraries {names} --points 1000 3000 --run-limit 10"
     options += " --repeats 2 --most-repeats 2 --threads 1"
     assert scaling.main(["--output", str(tmp_path), *options.split()]) == 0
     results = latest(tmp_path)["results"]
@@ -144,7 +144,7 @@ def test_a_library_that_is_killed_fails_or_hangs_is_a_gap(registry, tmp_path, ca
     missing = second["missing"]
     assert "killed by SIGKILL, as the system does when memory runs out" in missing["LightGBM"]
     assert missing["XGBoost"] == "failed: MemoryError: no room for 3000 rows"
-    assert missing["HistGB"] == "took longer than 3 s (--run-limit)"
+    assert missing["HistGB"] == "took longer than 10 s (--run-limit)"
     assert results["complete"] and len(results["gaps"]) == 4
     assert "nothing: no_such_module is not installed" in results["gaps"][0]
     assert "LightGBM at 3k × 28, 20 trees, 1 thread and beyond: its pro" in results["gaps"][1]
