@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
 
 from ..devices.placement import Device
 from ..estimators.docstrings import documented
+from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels, read_target
 from ..kernels.prediction.probabilities import probabilities
+from ..kernels.runtime.arrays import Array
+from ..members.classes import labels_of
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
-from .base import ADABOOST, AdaBoost, check_classifier, check_regressor, score_of
+from .base import ADABOOST, AdaBoost, check_classifier, check_regressor
 from .learners import (
     AnyClassifiers,
     AnyRegressors,
     ClassificationTrees,
     RegressionTrees,
     class_numbers,
-    labels_of,
     numbers_of,
 )
 from .rounds import R2, Rule, Samme
 
 _OF_CLASSES = {
-    "base": """What is fitted in each round, to all rows with their weights: a classifier whose
+    "base": """The learner of each round, fitted to all rows with their weights: a classifier whose
         ``fit`` takes ``sample_weight``. None is ``DecisionTreeClassifier(max_depth=1)`` of this
         package, a stump.""",
     "loss": "",
     "estimator_weights": """Of the learners. Two classes: ``alpha = learning_rate / 2 * ln((1 - e)
-        / e)``, half of what scikit-learn has there. K classes: ``learning_rate * (ln((1 - e) / e) +
+        / e)``, half of scikit-learn's. K classes: ``learning_rate * (ln((1 - e) / e) +
         ln(K - 1))``, as in scikit-learn. A learner without error has 1/2, or 1 for K classes.""",
     "estimator_errors": "e, the weighted share of the rows that the learner is wrong about.",
     "forest": """Its leaves hold
@@ -47,9 +49,9 @@ _OF_CLASSES = {
 
 
 @documented(ADABOOST, **_OF_CLASSES)
-class AdaBoostClassifier(ClassifierMixin, AdaBoost):
-    """AdaBoost for classes: learners that vote, each trained on rows weighted by how the ones
-    before did.
+class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
+    """AdaBoost for classification: learners that vote, each trained on rows weighted by the
+    errors of those before.
 
     AdaBoost.M1 (Freund and Schapire 1997) for two classes, SAMME (Zhu et al. 2009) for more. A
     learner with error e divides the weight of what it gets right by the weight of what it gets
@@ -75,6 +77,7 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
     """
 
     classes_: np.ndarray
+    _default_base = staticmethod(functools.partial(DecisionTreeClassifier, max_depth=1))
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         self.callbacks = callbacks
 
     def predict(self, X: Any) -> Any:
-        """The class with the largest sum of weighted votes, the first of those that tie.
+        """Predict the class with the largest sum of weighted votes, the first of those that tie.
 
         Parameters
         ----------
@@ -116,7 +119,8 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         return self._vote(X, self._labels)
 
     def decision_function(self, X: Any) -> Any:
-        """Sum of the weighted votes by the sum of the weights, as scikit-learn scales it.
+        """Return the sum of the weighted votes divided by that of the weights, as scikit-learn
+        scales it.
 
         Parameters
         ----------
@@ -131,8 +135,8 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         return self._vote(X, self._decide)
 
     def predict_proba(self, X: Any) -> Any:
-        """Softmax of the decision function by K - 1 (Zhu et al. 2009, eq. 15), as scikit-learn
-        scales it; with one learner it is not 0 and 1.
+        """Predict probabilities: the softmax of the decision function divided by K - 1 (Zhu et al.
+        2009, eq. 15), as scikit-learn scales it; with one learner they are not 0 and 1.
 
         Parameters
         ----------
@@ -146,43 +150,23 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         return self._vote(X, self._probabilities)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """The logarithm of ``predict_proba``."""
+        """Return the logarithm of ``predict_proba``."""
         return self._vote(X, lambda *votes: votes[-1].xp.log(self._probabilities(*votes)))
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Classes after every round, as from ``predict``."""
+        """Yield classes after every round, as from ``predict``."""
         return self._staged(X, self._labels)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """Decision functions after every round, as from ``decision_function``."""
+        """Yield decision functions after every round, as from ``decision_function``."""
         return self._staged(X, self._decide)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
-        """Probabilities after every round, as from ``predict_proba``."""
+        """Yield probabilities after every round, as from ``predict_proba``."""
         return self._staged(X, self._probabilities)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        return score_of(accuracy_score, y, self.predict(X), sample_weight)
-
-    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
-        """Scores after every round, as from ``score``."""
-        for predicted in self.staged_predict(X):
-            yield score_of(accuracy_score, y, predicted, sample_weight)
-
-    def _vote(self, X: Any, finish: Callable[[Any, float, Device], Any]) -> Any:
-        """``finish(votes, sum of the weights, device)`` in the array library of X."""
+    def _vote(self, X: Any, finish: Callable[[Array, float, Device], Any]) -> Any:
+        """Return ``finish(votes, sum of the weights, device)`` in the array library of X."""
         with self._asking(X) as (values, device):
             if hasattr(self, "forest_"):
                 votes = self.forest_.raw_predict(values, device)
@@ -192,8 +176,8 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
                     self._add_votes(votes, t, values, device)
             return to_input_library(finish(votes, self._running_weights()[-1], device), X)
 
-    def _staged(self, X: Any, finish: Callable[[Any, float, Device], Any]) -> Iterator[Any]:
-        """What ``_vote`` gives after every round."""
+    def _staged(self, X: Any, finish: Callable[[Array, float, Device], Any]) -> Iterator[Any]:
+        """Yield the result of ``_vote`` after every round."""
         with self._asking(X) as (values, device):
             votes = self._no_votes(values, device)
         for t, weight in enumerate(self._running_weights()):
@@ -203,15 +187,15 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
             yield result
 
     def _running_weights(self) -> list[float]:
-        """Sums of the weights of the first learner, of the first two, and so on."""
+        """Return the weight of the first learner, the sum of the first two, and so on."""
         return np.cumsum(self.estimator_weights_).tolist()
 
-    def _no_votes(self, values: Any, device: Device) -> Any:
-        """float64, shape (n_classes, n_rows), or (1, n_rows) for two classes."""
+    def _no_votes(self, values: Any, device: Device) -> Array:
+        """Return zeros, float64, of shape (n_classes, n_rows), or (1, n_rows) for two classes."""
         shape = self.n_classes_ if self.n_classes_ > 2 else 1, values.shape[0]
         return device.xp.zeros(shape, device.xp.float64)
 
-    def _add_votes(self, votes: Any, t: int, values: Any, device: Device) -> None:
+    def _add_votes(self, votes: Array, t: int, values: Any, device: Device) -> None:
         """Add the votes of learner t, in place: the numbers that leaves of a forest hold."""
         if hasattr(self, "forest_"):
             self.forest_.slice(t, t + 1).add_to(votes, values, device)
@@ -224,29 +208,22 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         is_for = codes == xp.arange(self.n_classes_)[:, None]
         votes += xp.where(is_for, weight, -weight / (self.n_classes_ - 1))
 
-    def _labels(self, votes: Any, weight: float, device: Device) -> Any:
+    def _labels(self, votes: Array, weight: float, device: Device) -> Any:
         if len(votes) > 1:
             return labels_of(votes.argmax(axis=0), self.classes_, device)
         return labels_of((votes[0] > 0).astype(np.int64), self.classes_, device)
 
-    def _decide(self, votes: Any, weight: float, device: Device) -> Any:
+    def _decide(self, votes: Array, weight: float, device: Device) -> Any:
         if self.n_classes_ == 1:
             return device.xp.zeros((votes.shape[1], 1))
         return 2.0 * votes[0] / weight if len(votes) == 1 else (votes / weight).T
 
-    def _probabilities(self, votes: Any, weight: float, device: Device) -> Any:
+    def _probabilities(self, votes: Array, weight: float, device: Device) -> Any:
         if self.n_classes_ == 1:
             return device.xp.ones((votes.shape[1], 1))
         if len(votes) == 1:
             return probabilities(2.0 * votes / weight)
         return probabilities(votes / weight / (self.n_classes_ - 1))
-
-    def _base_estimator(self) -> Any:
-        if self.estimator is None:
-            return DecisionTreeClassifier(
-                max_depth=1, max_bins=self.max_bins, n_jobs=self.n_jobs, device=self.device
-            )
-        return self.estimator
 
     def _check_base(self, base: Any) -> None:
         check_classifier(base)
@@ -257,7 +234,7 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
     def _describe_member(self, member: Any) -> None:
         member.classes_, member.n_classes_ = self.classes_, self.n_classes_
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         labels = read_labels(y, n_rows, device, estimator=self)
         if warm and not np.array_equal(labels.classes, self.classes_):
             raise ValueError(
@@ -268,30 +245,30 @@ class AdaBoostClassifier(ClassifierMixin, AdaBoost):
         self.n_classes_ = len(labels.classes)
         return labels.codes
 
-    def _rule(self, target: Any, device: Device) -> Rule:
+    def _rule(self, target: Array, device: Device) -> Rule:
         return Samme(target, self.n_classes_, float(self.learning_rate))
 
 
 _OF_NUMBERS = {
-    "base": """What is fitted in each round: a regressor. It gets a sample of the rows, drawn by
+    "base": """The learner of each round, a regressor. It gets a sample of the rows, drawn by
         weight with replacement; as ``sample_weight`` where its ``fit`` takes that, else as rows.
         None is ``DecisionTreeRegressor(max_depth=3)`` of this package.""",
     "loss": """loss : {"linear", "square", "exponential"}, default="linear"
-        Of a row, from 0 to 1, with r its absolute error by the largest of all: r, r**2, or
+        The loss of a row, from 0 to 1, with r its absolute error divided by the largest: r, r**2 or
         1 - exp(-r).
     """,
     "estimator_weights": "Of the learners: ``learning_rate * ln((1 - e) / e)``; 1 without error.",
     "estimator_errors": "e, the weighted mean of the loss over all rows.",
     "forest": """Its leaves hold
-        what the trees predict; the model is their median, not their sum.""",
+        the predictions of the trees; the model is their median, not their sum.""",
     "attributes": "",
 }
 
 
 @documented(ADABOOST, **_OF_NUMBERS)
-class AdaBoostRegressor(RegressorMixin, AdaBoost):
-    """AdaBoost.R2 for numbers (Drucker 1997): the weighted median of learners, each trained on
-    rows drawn by how the ones before did.
+class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
+    """AdaBoost.R2 for regression (Drucker 1997): the weighted median of learners, each trained on
+    rows drawn by the errors of those before.
 
     A learner whose mean loss is e has beta = e / (1 - e); the weight of a row with loss L is
     multiplied by ``beta ** ((1 - L) * learning_rate)``, and all are then made to sum up to one.
@@ -313,6 +290,8 @@ class AdaBoostRegressor(RegressorMixin, AdaBoost):
     >>> model.score(X, y) > 0.5
     True
     """
+
+    _default_base = staticmethod(functools.partial(DecisionTreeRegressor, max_depth=3))
 
     def __init__(
         self,
@@ -342,8 +321,8 @@ class AdaBoostRegressor(RegressorMixin, AdaBoost):
         self.callbacks = callbacks
 
     def predict(self, X: Any) -> Any:
-        """The weighted median of the learners: the smallest prediction with half of the weight
-        at or below it.
+        """Predict the weighted median of the learners: the smallest prediction with half of the
+        weight at or below it.
 
         Parameters
         ----------
@@ -359,7 +338,7 @@ class AdaBoostRegressor(RegressorMixin, AdaBoost):
             return to_input_library(weighted_median(predicted, self.estimator_weights_, device), X)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Predictions after every round, as from ``predict``."""
+        """Yield predictions after every round, as from ``predict``."""
         with self._asking(X) as (values, device):
             predicted = self._predictions(values, device)
         for n in range(1, len(self) + 1):
@@ -368,39 +347,12 @@ class AdaBoostRegressor(RegressorMixin, AdaBoost):
                 result = to_input_library(median, X)
             yield result
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        return score_of(r2_score, y, self.predict(X), sample_weight)
-
-    def staged_score(self, X: Any, y: Any, sample_weight: Any = None) -> Iterator[float]:
-        """Scores after every round, as from ``score``."""
-        for predicted in self.staged_predict(X):
-            yield score_of(r2_score, y, predicted, sample_weight)
-
-    def _predictions(self, values: Any, device: Device) -> Any:
-        """What every learner predicts: float64, shape (n_rows, n_rounds)."""
+    def _predictions(self, values: Any, device: Device) -> Array:
+        """Return the predictions of every learner: float64, shape (n_rows, n_rounds)."""
         if hasattr(self, "forest_"):
             return self.forest_.tree_predict(values, device)
         columns = [numbers_of(member, values, device) for member in self._members]
         return device.xp.stack(columns, axis=1)
-
-    def _base_estimator(self) -> Any:
-        if self.estimator is None:
-            return DecisionTreeRegressor(
-                max_depth=3, max_bins=self.max_bins, n_jobs=self.n_jobs, device=self.device
-            )
-        return self.estimator
 
     def _check_base(self, base: Any) -> None:
         check_regressor(base)
@@ -408,10 +360,10 @@ class AdaBoostRegressor(RegressorMixin, AdaBoost):
     def _learners(self, grows: bool) -> type[Any]:
         return RegressionTrees if grows else AnyRegressors
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)
 
-    def _rule(self, target: Any, device: Device) -> Rule:
+    def _rule(self, target: Array, device: Device) -> Rule:
         return R2(target, self.loss, float(self.learning_rate), device)
 
 
@@ -420,8 +372,8 @@ CELLS_AT_ONCE = 2**22
 WEIGHT_BITS = 40
 
 
-def weighted_median(predicted: Any, weights: np.ndarray, device: Device) -> Any:
-    """The smallest prediction of each row with half of the weight at or below it.
+def weighted_median(predicted: Array, weights: np.ndarray, device: Device) -> Array:
+    """Return the smallest prediction of each row with half of the weight at or below it.
 
     Weights are rounded to 40 bits of the largest, so that their sums are sums of integers: the same
     on every device.

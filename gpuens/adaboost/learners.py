@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +17,12 @@ from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..kernels.cart.grow_cart import grow_cart
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
 from ..members import fitting
+from ..members.classes import labels_of
 from ..numerics.sampling import weighted_counts
 from ..trees.criteria import Problem, classification_problem, regression_problem
 from ..trees.growth import all_rows, forest_of, tree_key
@@ -33,13 +36,13 @@ _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
 
 
 def member_seeds(seed: int, t: int, n: int) -> list[int]:
-    """Seeds for the n parameters of learner t that take one, below 2**31."""
+    """Return seeds for the n parameters of learner t that take one, below 2**31."""
     key = np.uint64(_subkey(np.uint64(seed), PURPOSE_TREE, np.uint64(t)))
     return [int(_draw(key, np.uint64(k)) & SEED_BITS) for k in range(n)]
 
 
 def new_member(base: Any, seed: int, t: int) -> Any:
-    """Learner t, not fitted: a clone with seeds of its own."""
+    """Return learner t, not fitted: a clone with seeds of its own."""
     member = clone(base)
     names = [
         name
@@ -50,7 +53,7 @@ def new_member(base: Any, seed: int, t: int) -> Any:
 
 
 def bootstrap_weights(rows: RowWeights, seed: int, t: int) -> np.ndarray:
-    """How often each row is in the sample of learner t.
+    """Draw how often each row is in the sample of learner t.
 
     As many rows are drawn as have a positive weight, with chances by weight.
 
@@ -63,23 +66,15 @@ def bootstrap_weights(rows: RowWeights, seed: int, t: int) -> np.ndarray:
 
 
 def read_any(X: Any, device: Device, *, estimator: Any, base: Any, reset: bool) -> Any:
-    """The features as the learners get them, with values of any type and of any number of
-    dimensions from two."""
+    """Return the features as the learners get them: values of any type, two dimensions or more."""
     sparse = fitting.input_tags(base).sparse
     return fitting.read_features(
         X, device, estimator=estimator, reset=reset, sparse=sparse, allow_nd=True
     )
 
 
-def labels_of(codes: Any, classes: np.ndarray, device: Device) -> Any:
-    """The labels of class numbers; on the device where they are numbers."""
-    if classes.dtype.kind in "biuf":
-        return device.asarray(classes)[codes]
-    return classes[to_numpy(codes)]
-
-
-def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> Any:
-    """The classes that a learner predicts, by their numbers.
+def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> Array:
+    """Return the numbers of the classes that a learner predicts.
 
     Returns
     -------
@@ -117,23 +112,23 @@ class AnyLearners:
         self._estimator, self._base, self._device = estimator, base, device
         self.members: list[Any] = [] if before is None else list(before)
 
-    def start(self, y: Any, rows: RowWeights) -> None:
+    def start(self, y: Array, rows: RowWeights) -> None:
         """Take the target: int64 class numbers, or float64 numbers."""
         self._y = y
 
-    def fit(self, t: int, rows: RowWeights) -> Any:
-        """Fit learner t; what it predicts for the training rows, shape (n_rows,)."""
+    def fit(self, t: int, rows: RowWeights) -> Array:
+        """Fit learner t, and return its predictions for the training rows, shape (n_rows,)."""
         member = new_member(self._base, self._estimator._seed, t)
         self._fit_member(member, t, rows)
         self.members.append(member)
         return self.predictions(t)
 
     def keep(self, n: int) -> None:
-        """Forget all but the first n learners."""
+        """Drop all but the first n learners."""
         del self.members[n:]
 
     def forest(self, weights: np.ndarray) -> Any:
-        """There is none."""
+        """Raise an AttributeError."""
         raise AttributeError(f"The learners are copies of {self._base!r}: they make no forest.")
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
@@ -141,8 +136,8 @@ class AnyLearners:
         estimator._members = self.members[: weights.size]
 
     @abstractmethod
-    def predictions(self, t: int) -> Any:
-        """What learner t predicts for the training rows, shape (n_rows,)."""
+    def predictions(self, t: int) -> Array:
+        """Return the predictions of learner t for the training rows, shape (n_rows,)."""
 
     @abstractmethod
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
@@ -152,10 +147,10 @@ class AnyLearners:
 class AnyClassifiers(AnyLearners):
     """Classifiers that are fitted to all rows with their weights; they know the labels."""
 
-    def start(self, y: Any, rows: RowWeights) -> None:
+    def start(self, y: Array, rows: RowWeights) -> None:
         self._y = labels_of(y, self._estimator.classes_, self._device)
 
-    def predictions(self, t: int) -> Any:
+    def predictions(self, t: int) -> Array:
         return class_numbers(self.members[t], self.values, self._estimator.classes_, self._device)
 
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
@@ -168,7 +163,7 @@ class AnyRegressors(AnyLearners):
     A sample is a weight for each row where the regressor takes them, which copies nothing.
     """
 
-    def predictions(self, t: int) -> Any:
+    def predictions(self, t: int) -> Array:
         return numbers_of(self.members[t], self.values, self._device)
 
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
@@ -181,8 +176,8 @@ class AnyRegressors(AnyLearners):
         member.fit(self.values[at], self._y[self._device.asarray(drawn)])
 
 
-def numbers_of(member: Any, X: Any, device: Device) -> Any:
-    """What a regressor predicts: float64, shape (n_rows,), on the device."""
+def numbers_of(member: Any, X: Any, device: Device) -> Array:
+    """Return the predictions of a regressor: float64, shape (n_rows,), on the device."""
     return device.asarray(member.predict(X), np.float64).reshape(X.shape[0])
 
 
@@ -190,7 +185,7 @@ _OWN = (
     *("fit", "predict", "apply", "_grow", "_keep", "_read_training", "_problem"),
     "_with_class_weight",
 )
-"""Methods of trees that this module takes the place of."""
+"""Methods of trees that this module replaces."""
 
 
 def are_trees(base: Any) -> bool:
@@ -235,7 +230,7 @@ class TreeLearners:
         self._estimator, self._base, self._device = estimator, base, device
         self.trees: list[Forest] = [] if before is None else list(trees_of(before))
 
-    def start(self, y: Any, rows: RowWeights) -> None:
+    def start(self, y: Array, rows: RowWeights) -> None:
         """Take the target: int64 class numbers, or float64 numbers."""
         estimator, base = self._estimator, self._base
         categories = estimator._categories
@@ -255,8 +250,8 @@ class TreeLearners:
         )
         self._set_target(y, rows)
 
-    def fit(self, t: int, rows: RowWeights) -> Any:
-        """Grow tree t; what it predicts for the training rows, float64 of shape (n_rows,)."""
+    def fit(self, t: int, rows: RowWeights) -> Array:
+        """Grow tree t, and return its predictions for the training rows, shape (n_rows,)."""
         problem, records = self._sample(t, rows)
         (seed,) = member_seeds(self._estimator._seed, t, 1)
         params = cart_params(
@@ -272,18 +267,18 @@ class TreeLearners:
         self.trees.append(forest_of(self._table, problem, grown, records))
         return self.predictions(t)
 
-    def predictions(self, t: int) -> Any:
-        """What tree t predicts for the training rows, float64 of shape (n_rows,)."""
+    def predictions(self, t: int) -> Array:
+        """Return the predictions of tree t for the training rows, float64 of shape (n_rows,)."""
         tree = self.trees[t]
         leaf = tree.apply(self.values, self._device)[:, 0]
         return self._device.asarray(self._answers(tree))[leaf]
 
     def keep(self, n: int) -> None:
-        """Forget all but the first n trees."""
+        """Drop all but the first n trees."""
         del self.trees[n:]
 
     def forest(self, weights: np.ndarray) -> Forest:
-        """The model's trees, with the weights of these."""
+        """Return the trees of a model, with these weights."""
         return self._weighted(Forest.concatenate(self.trees[: weights.size]), weights)
 
     def set_on(self, estimator: Any, weights: np.ndarray) -> None:
@@ -295,36 +290,36 @@ class TreeLearners:
         return trees
 
     def _n_classes(self) -> tuple[int, ...]:
-        """Number of classes; empty for a regression."""
+        """Return the number of classes; empty for a regression."""
         return ()
 
     @abstractmethod
-    def _set_target(self, y: Any, rows: RowWeights) -> None:
+    def _set_target(self, y: Array, rows: RowWeights) -> None:
         """Prepare what does not change from round to round."""
 
     @abstractmethod
-    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
-        """What tree t learns, and the records of its rows."""
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
+        """Return what tree t learns, and the records of its rows."""
 
     @abstractmethod
     def _answers(self, tree: Forest) -> np.ndarray:
-        """What the nodes of a tree predict, float64."""
+        """Return the predictions of the nodes of a tree, float64."""
 
 
 class ClassificationTrees(TreeLearners):
-    """Trees that learn classes, from all rows with their weights."""
+    """Classification trees, grown on all rows with their weights."""
 
     def _n_classes(self) -> tuple[int, ...]:
         return (len(self._estimator.classes_),)
 
-    def _set_target(self, y: Any, rows: RowWeights) -> None:
+    def _set_target(self, y: Array, rows: RowWeights) -> None:
         self._problem = classification_problem(
             [y], self._n_classes(), None, self._base.criterion, 1, self._device
         )
         records = all_rows(self.n_rows, self._device)
         self._records = records if rows.used is None else records[rows.used]
 
-    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
         target = self._problem.target._replace(weight=rows.whole())
         return replace(self._problem, target=target, weight_scale=GRID), self._records.copy()
 
@@ -336,13 +331,13 @@ class ClassificationTrees(TreeLearners):
 
 
 class RegressionTrees(TreeLearners):
-    """Trees that learn numbers, from samples drawn by weight."""
+    """Regression trees, grown on samples drawn by weight."""
 
-    def _set_target(self, y: Any, rows: RowWeights) -> None:
+    def _set_target(self, y: Array, rows: RowWeights) -> None:
         self._y = y[None]
         self._all = all_rows(self.n_rows, self._device)
 
-    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Any]:
+    def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
         weight = bootstrap_weights(rows, self._estimator._seed, t)
         problem = regression_problem(self._y, weight, self._base.criterion, 1, self._device)
         return problem, self._all[self._device.asarray(weight > 0)]
@@ -351,13 +346,13 @@ class RegressionTrees(TreeLearners):
         return tree.value[:, 0]
 
 
-def trees_of(forest: Forest) -> Any:
-    """Its trees, each as a forest."""
+def trees_of(forest: Forest) -> Iterator[Forest]:
+    """Yield the trees of a forest, each as a forest."""
     return (forest.slice(t, t + 1) for t in range(forest.n_trees))
 
 
 def forest_of_votes(trees: Forest, weights: np.ndarray) -> Forest:
-    """Trees whose nodes hold weighted votes in the place of class shares.
+    """Return trees whose nodes hold weighted votes in place of class shares.
 
     Parameters
     ----------

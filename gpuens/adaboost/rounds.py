@@ -220,19 +220,19 @@ class Rule(Protocol):
 
     chance: float
 
-    def judge(self, predicted: Any, rows: RowWeights) -> Judgement:
-        """Error and weight of a learner that predicts this for the training rows."""
+    def judge(self, predicted: Array, rows: RowWeights) -> Judgement:
+        """Return error and weight of a learner with these predictions for the training rows."""
 
-    def reweight(self, predicted: Any, weight: float, rows: RowWeights) -> None:
+    def reweight(self, predicted: Array, weight: float, rows: RowWeights) -> None:
         """Change the weights of the rows after a learner of this weight."""
 
     def weight_alone(self, error: float) -> float:
-        """The weight of a first learner that is too weak.
+        """Return the weight of a first learner that is too weak.
 
         Raises
         ------
         ValueError
-            A model cannot be made of it.
+            No model can be made of it.
         """
 
 
@@ -253,15 +253,15 @@ class Samme:
     Statistics and Its Interface 2, 2009.
     """
 
-    def __init__(self, codes: Any, n_classes: int, learning_rate: float) -> None:
+    def __init__(self, codes: Array, n_classes: int, learning_rate: float) -> None:
         self._codes = codes
         self._n_classes = n_classes
         self._learning_rate = learning_rate
         self._unit = 0.5 if n_classes == 2 else 1.0
         self.chance = 1.0 - 1.0 / n_classes
 
-    def judge(self, predicted: Any, rows: RowWeights) -> Judgement:
-        wrong, whole = rows.share(predicted != self._codes)
+    def judge(self, predicted: Array, rows: RowWeights) -> Judgement:
+        wrong, whole = rows.share(self._wrong(predicted))
         error = wrong / whole
         if wrong == 0:
             return Judgement(0.0, self._unit, PERFECT)
@@ -273,15 +273,18 @@ class Samme:
         ends = INFINITE if log_factor > EXP_MAX else ""
         return Judgement(error, self._unit * log_factor, ends)
 
-    def reweight(self, predicted: Any, weight: float, rows: RowWeights) -> None:
+    def reweight(self, predicted: Array, weight: float, rows: RowWeights) -> None:
         factor = float(_exp(np.float64(weight / self._unit)))
-        rows.multiply_some(predicted != self._codes, factor)
+        rows.multiply_some(self._wrong(predicted), factor)
+
+    def _wrong(self, predicted: Any) -> Array:
+        return predicted != self._codes
 
     def weight_alone(self, error: float) -> float:
         raise ValueError(
             f"The first learner is wrong on {error:.3g} of the weight, which is as bad as or worse "
             f"than random guessing ({self.chance:.3g}), so AdaBoost cannot start. Use a stronger "
-            "base estimator (deeper trees), and check that X tells the classes of y apart."
+            "base estimator (deeper trees), and check that X separates the classes of y."
         )
 
 
@@ -302,13 +305,13 @@ class R2:
 
     chance = CHANCE_R2
 
-    def __init__(self, y: Any, loss: str, learning_rate: float, device: Device) -> None:
+    def __init__(self, y: Array, loss: str, learning_rate: float, device: Device) -> None:
         self._y = y
         self._loss = loss
         self._learning_rate = learning_rate
         self._xp = device.xp
 
-    def judge(self, predicted: Any, rows: RowWeights) -> Judgement:
+    def judge(self, predicted: Array, rows: RowWeights) -> Judgement:
         error = rows.mean(self._losses(predicted, rows))
         if error <= 0:
             return Judgement(0.0, 1.0, PERFECT)
@@ -317,14 +320,14 @@ class R2:
         weight = float(_log(np.float64((1.0 - error) / error))) * self._learning_rate
         return Judgement(error, weight)
 
-    def reweight(self, predicted: Any, weight: float, rows: RowWeights) -> None:
+    def reweight(self, predicted: Array, weight: float, rows: RowWeights) -> None:
         rows.multiply(_exp((self._losses(predicted, rows) - 1.0) * weight))
 
     def weight_alone(self, error: float) -> float:
         return 1.0
 
-    def _losses(self, predicted: Any, rows: RowWeights) -> Any:
-        """From 0 to 1, relative to the largest error of a row that has a weight."""
+    def _losses(self, predicted: Array, rows: RowWeights) -> Array:
+        """Return losses from 0 to 1, relative to the largest error of a row that has a weight."""
         xp = self._xp
         error = abs(predicted - self._y)
         if rows.used is not None:
@@ -358,7 +361,7 @@ class RowWeights:
         The rows of positive weight; None: all.
     """
 
-    def __init__(self, sample_weight: Any, n_rows: int, device: Device) -> None:
+    def __init__(self, sample_weight: Array | None, n_rows: int, device: Device) -> None:
         self._xp = xp = device.xp
         self.used = None
         if sample_weight is None:
@@ -371,11 +374,11 @@ class RowWeights:
 
     @property
     def n_used(self) -> int:
-        """How many rows have a positive weight."""
+        """Number of rows with a positive weight."""
         return self.values.size if self.used is None else int(self._xp.count_nonzero(self.used))
 
-    def share(self, rows: Any) -> tuple[int, int]:
-        """The weight of some rows and that of all, as integers in the same unit.
+    def share(self, rows: Array) -> tuple[int, int]:
+        """Return the weight of some rows and that of all, as integers in the same unit.
 
         Parameters
         ----------
@@ -383,12 +386,12 @@ class RowWeights:
         """
         return int((self._units * rows).sum()), self._total
 
-    def mean(self, losses: Any) -> float:
-        """The weighted mean of losses between 0 and 1; those of rows without weight may be any
-        finite numbers."""
+    def mean(self, losses: Array) -> float:
+        """Return the weighted mean of losses between 0 and 1; those of rows without weight may be
+        any finite numbers."""
         return int((self.values * losses * UNIT).astype("int64").sum()) / self._total
 
-    def multiply_some(self, rows: Any, factor: float) -> None:
+    def multiply_some(self, rows: Array, factor: float) -> None:
         """Multiply the weights of some rows, and divide all by their new sum.
 
         Parameters
@@ -401,32 +404,32 @@ class RowWeights:
         total = (whole - part) / UNIT + part / UNIT * factor
         self._keep(self.values * self._xp.where(rows, factor / total, 1.0 / total))
 
-    def multiply(self, factors: Any) -> None:
+    def multiply(self, factors: Array) -> None:
         """Multiply the weights by factors from 0 to 1, float64 of shape (n_rows,), and divide
         all by their new sum."""
         self._keep(self._normalised(self.values * factors))
 
-    def whole(self) -> Any:
-        """The weights on the grid, times GRID: int64 of shape (n_rows,), at least 1."""
+    def whole(self) -> Array:
+        """Return the weights on the grid, times GRID: int64 of shape (n_rows,), at least 1."""
         scale = GRID - 2.0 * self.values.size  # their sum stays below GRID, whatever is rounded
         return self._xp.maximum(self._xp.floor(self.values * scale + 0.5), 1.0).astype("int64")
 
-    def on_grid(self) -> Any:
-        """The weights on the grid: float64 of shape (n_rows,), zero for rows without weight.
+    def on_grid(self) -> Array:
+        """Return the weights on the grid: float64 of shape (n_rows,), zero for rows without weight.
 
         The trees of this package, which turn weights into integers, take these as they are.
         """
         weights = self.whole() / GRID
         return weights if self.used is None else weights * self.used
 
-    def _normalised(self, values: Any) -> Any:
-        """Values between 0 and 1 whose sum is at most about 1, divided by it; the second time
-        for the sake of sums that are far smaller."""
+    def _normalised(self, values: Array) -> Array:
+        """Divide values between 0 and 1, whose sum is at most about 1, by it."""
+        # A sum far below 1 has few digits in units of 1 / UNIT; the second pass makes up for it.
         for _ in range(2):
             values = values / (int((values * UNIT).astype("int64").sum()) / UNIT)
         return values
 
-    def _keep(self, values: Any) -> None:
+    def _keep(self, values: Array) -> None:
         values = self._xp.maximum(values, LEAST)
         self.values = values if self.used is None else values * self.used
         self._units = (self.values * UNIT).astype("int64")

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import check_learner, seed_of
+from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
+from ..members.classes import labels_of
 from ..members.fitting import device_for, input_tags
 from ..numerics.sampling import subset
 from ..trees.trees import DecisionTreeClassifier
-from .base import check_base_estimator, check_not_regressor
-from .learners import class_numbers, labels_of, new_member, read_any
+from .base import check_not_regressor
+from .learners import class_numbers, new_member, read_any
 
 MOST_DRAWS = 100
 """Random sets for the first learner, one of which must hold both classes."""
@@ -31,15 +32,17 @@ FIRST, PARTS, RIGHT = range(3)
 """What is drawn; the draws for each have numbers of their own."""
 
 
-class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixin, BaseEstimator):
+class ThreeLearnerBoostingClassifier(
+    ScoresClasses, ClassifierMixin, Savable, MetaEstimatorMixin, BaseEstimator
+):
     """Boosting by three learners (Schapire 1990), for two classes.
 
-    The rows are parted at random. The first learner is trained on ``max_samples`` of them. One
+    The rows are split at random. The first learner is trained on ``max_samples`` of them. One
     half of the others is shown to it, and the second learner is trained on the rows that it gets
     wrong and as many of those that it gets right (or the reverse, where these are fewer). The
     third learner is trained on the rows of the other half about which the first two disagree.
-    The majority decides. Each learner sees rows that no learner before it was trained on, which
-    the proof asks for: three learners of error e then have the error 3 e**2 - 2 e**3.
+    The majority decides. Each learner sees rows that no learner before it was trained on, as the
+    proof requires: three learners of error e then have the error 3 e**2 - 2 e**3.
 
     The model is the first learner alone, and a UserWarning says so, where it makes no error (or
     nothing but errors) on its half of the others, so that the second has nothing to learn; where
@@ -63,7 +66,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
     Attributes
     ----------
     estimator_ : estimator
-        What was cloned.
+        The estimator that was cloned.
     estimators_ : list of estimators
         Three learners, or one.
     estimators_samples_ : list of int64 ndarrays
@@ -110,7 +113,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Sparse, missing and other values are the learners' business.
+            The learners validate its values themselves.
         y : array, shape (n_rows,)
             Two classes.
 
@@ -124,7 +127,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
             Bad data or parameters; names the argument, what it got and what it wants.
         """
         base = self._base_estimator()
-        check_base_estimator(self.estimator)
+        check_learner(base)
         check_not_regressor(base, "BaggingRegressor")
         device = device_for(base, self.device, X, y=y)
         with kept_on_failure(self), device.active():
@@ -145,7 +148,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         return self
 
     def _train(self, values: Any, codes: np.ndarray, device: Device) -> str:
-        """Train as many learners as there are rows for; why there are not three."""
+        """Train as many learners as there are rows for, and return why there are not three."""
         first, second, third = self._parts(codes)
         self._add(values, codes, first, device)
         wrong = self._ask(0, values, second, device) != codes[second]
@@ -169,7 +172,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         return ""
 
     def _parts(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The rows of the first learner, and those that the others choose from."""
+        """Draw the rows of the first learner, and those that the others choose from."""
         n = codes.size
         for attempt in range(MOST_DRAWS):
             first = self._draw(n, self._n_draws, FIRST, attempt)
@@ -186,11 +189,11 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         return first, others[chosen], np.delete(others, chosen)
 
     def _draw(self, n: int, n_draws: int, what: int, attempt: int = 0) -> np.ndarray:
-        """Some of n positions, ascending."""
+        """Draw some of n positions, ascending."""
         return subset(n, n_draws, self._seed, MOST_DRAWS * what + attempt, CPU)
 
     def _rows_to_draw(self, n: int) -> int:
-        """Rows of the first learner, which leave two for the others."""
+        """Return the number of rows of the first learner, which leave two for the others."""
         share = self.max_samples
         is_bool = isinstance(share, (bool, np.bool_))
         if isinstance(share, Integral) and not is_bool and share >= 1:
@@ -216,16 +219,16 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         self.estimators_samples_.append(rows)
 
     def _ask(self, k: int, values: Any, rows: np.ndarray, device: Device) -> np.ndarray:
-        """The class numbers that learner k predicts for some rows."""
+        """Return the class numbers that learner k predicts for some rows."""
         part = values[self._at(rows, values, device)]
         return to_numpy(class_numbers(self.estimators_[k], part, self.classes_, device))
 
     def _at(self, rows: np.ndarray, values: Any, device: Device) -> Any:
-        """Row numbers where a table of the device can be indexed with them."""
+        """Return row numbers where a table on the device can be indexed with them."""
         return rows if issparse(values) else device.asarray(rows)
 
     def predict(self, X: Any) -> Any:
-        """The class that most learners predict.
+        """Predict the class that most learners predict.
 
         Parameters
         ----------
@@ -241,7 +244,7 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         )
 
     def decision_function(self, X: Any) -> Any:
-        """The mean of the learners' votes.
+        """Return the mean of the learners' votes.
 
         Parameters
         ----------
@@ -255,8 +258,8 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
         return self._vote(X, lambda votes, device: votes / len(self))
 
     def _vote(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
-        """``finish(votes for the second class minus those for the first, device)`` in the array
-        library of X."""
+        """Return ``finish(votes for the second class minus those for the first, device)`` in the
+        array library of X."""
         check_is_fitted(self)
         device = device_for(self.estimator_, self.device, X)
         with device.active():
@@ -266,22 +269,6 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
                 for member in self.estimators_
             )
             return to_input_library(finish(votes, device), X)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
     def _base_estimator(self) -> Any:
         if self.estimator is None:
@@ -320,5 +307,5 @@ class ThreeLearnerBoostingClassifier(ClassifierMixin, Savable, MetaEstimatorMixi
 
 
 def _is_one_class(codes: np.ndarray) -> bool:
-    """Whether there are no two classes among some rows."""
+    """Whether some rows do not hold two classes."""
     return codes.size == 0 or bool((codes == codes[0]).all())

@@ -15,12 +15,11 @@ from sklearn.base import (
     is_classifier,
     is_regressor,
 )
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device
 from ..estimators.base import Savable
 from ..inputs.arrays import require_shape
 from ..members.fitting import input_tags
@@ -297,52 +296,3 @@ def _require_table(X: Any, estimator: Any) -> None:
     shape = tuple(getattr(X, "shape", ()))
     if len(shape) == 2:
         require_shape(shape, estimator)
-
-
-class ScoresClasses:
-    """A classifier's score, for arrays of any library."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        prediction = to_numpy(self.predict(X))  # type: ignore[attr-defined]
-        return float(accuracy_score(to_numpy(y), prediction, sample_weight=weight))
-
-
-class ScoresValues:
-    """A regressor's score, for arrays of any library."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, with several outputs the mean of theirs.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        prediction = to_numpy(self.predict(X))  # type: ignore[attr-defined]
-        return float(r2_score(to_numpy(y), prediction, sample_weight=weight))
-
-
-def labels_of(codes: Any, classes: np.ndarray, home: Device) -> Any:
-    """The labels of class numbers; at home where labels are numbers, else on the host."""
-    if classes.dtype.kind in "biuf":
-        return home.asarray(classes)[codes]
-    return classes[to_numpy(codes)]

@@ -11,11 +11,11 @@ from sklearn.utils.multiclass import type_of_target
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import documented
+from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
-from ..members.classes import codes_among, common_classes
+from ..members.classes import codes_among, common_classes, labels_of
 from ..members.fitting import read_outputs
-from .base import ScoresClasses, ScoresValues, labels_of
 from .linear import RidgeRegression
 from .logistic import LogisticRegression
 from .stacking_base import STACKING, Stacking, final_has

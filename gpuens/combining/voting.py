@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import documented
+from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.classes import (
@@ -21,10 +22,10 @@ from ..members.classes import (
     codes_among,
     codes_of,
     common_classes,
+    labels_of,
 )
 from ..members.fitting import read_outputs
 from ..members.rows import Rows
-from .base import ScoresClasses, ScoresValues, labels_of
 from .voting_base import VOTING, Voting
 
 

@@ -34,20 +34,22 @@ class Savable:
         gpuens.save(self, path)
 
 
-class ForestEstimator(Savable, BaseEstimator):
-    """An estimator that is fitted once it has a ``forest_``.
-
-    Its parameters ``device`` and ``n_jobs`` say where it works.
-    """
+class OnDevice:
+    """Lets an estimator work where its parameters ``device`` and ``n_jobs`` say."""
 
     device: str
     n_jobs: int | None
-    forest_: Forest
 
     @contextmanager
     def _working_on(self, device: Device) -> Iterator[None]:
         with using_threads(threads_of(self.n_jobs)), device.active():
             yield
+
+
+class ForestEstimator(Savable, OnDevice, BaseEstimator):
+    """An estimator that is fitted once it has a ``forest_``."""
+
+    forest_: Forest
 
     def _predict(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array

@@ -96,6 +96,13 @@ def codes_of(prediction: Any, member: Any, classes: np.ndarray, home: Device, la
     return home.asarray(np.searchsorted(classes, to_numpy(prediction).reshape(-1)).astype(np.int64))
 
 
+def labels_of(codes: Any, classes: np.ndarray, home: Device) -> Any:
+    """Return the labels of class numbers, on ``home`` if labels are numbers, else on the host."""
+    if classes.dtype.kind in "biuf":
+        return home.asarray(classes)[codes]
+    return classes[to_numpy(codes)]
+
+
 def check_width(owner: Any, name: str, member: Any) -> None:
     """Raise a ValueError if a member was fitted on another number of features."""
     wanted, found = (getattr(model, "n_features_in_", None) for model in (owner, member))

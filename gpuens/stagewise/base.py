@@ -1,35 +1,45 @@
-"""What ``StagewiseClassifier`` and ``StagewiseRegressor`` share."""
+"""The base class of stagewise modelling, and checks of its parameters."""
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.parameters import schedule_of
 from ..callbacks import callbacks_of
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
-from ..estimators.all_or_nothing import kept_on_failure
-from ..estimators.base import Savable
-from ..estimators.parameters import seed_of, threads_of
+from ..estimators.parameters import (
+    COUNT,
+    HELD_OUT,
+    NONE,
+    NOT_NEGATIVE,
+    SHARE,
+    SWITCH,
+    VERBOSE,
+    check_callbacks,
+    check_learner,
+    check_rules,
+    one_of,
+    seed_of,
+    threads_of,
+)
+from ..estimators.sequential import SequentialEnsemble
 from ..estimators.training import Evaluation, TrainingPlan, train
 from ..estimators.validation import EarlyStopping, holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
-from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..members.fitting import input_tags, read_features
-from ..members.rows import OWN_PACKAGE, Rows, home_of
+from ..members.rows import OWN_PACKAGE, Rows, home_of, takes_weights
 from ..trees.trees import DecisionTreeRegressor
-from .parameters import check_kinds, check_stagewise_parameters, check_weighted
 from .rounds import (
     StagewiseLearners,
     StagewiseResult,
@@ -38,14 +48,101 @@ from .rounds import (
     directions_of,
 )
 
-Finish = Callable[[Any, Device], Any]
+RULES = {
+    "n_estimators": COUNT,
+    "line_search": SWITCH,
+    "selection": one_of("best", "cyclic"),
+    "subsample": SHARE,
+    "early_stopping": SWITCH,
+    "validation_fraction": NONE | HELD_OUT,
+    "n_iter_no_change": COUNT,
+    "tol": NOT_NEGATIVE,
+    "warm_start": SWITCH,
+    "verbose": VERBOSE,
+}
+
+STAGEWISE = """Parameters
+    ----------
+    estimator : regressor, list of regressors or None, default=None
+        The base learner that is fitted to the negative gradients in each round; from a list,
+        ``selection`` chooses. None is ``DecisionTreeRegressor(max_depth=3, max_bins=255)`` of this
+        package.
+    loss : <losses>
+    n_estimators : int, default=100
+        Largest number of rounds.
+    learning_rate : float, sequence of float, or callable, default=0.1
+        Shrinkage, a factor on the steps of line search: one for all rounds, one for each, or a
+        function of the round, counted from 0.
+    line_search : bool, default=True
+        Whether base learners go as far as lowers the loss most, times ``learning_rate``. False:
+        steps of 1.
+    selection : {"best", "cyclic"}, default="best"
+        How to choose from a list of base learners: in each round all are fitted and the one with
+        the lowest loss on the round's rows after its line search is taken, or they take turns.
+    subsample : float, default=1.0
+        Share of the rows that each round is fitted on, drawn without replacement.
+    early_stopping : bool, default=False
+        Whether to hold rows out, and stop when their loss no longer falls. The rounds
+        after the best one are dropped.
+    validation_fraction : float, int or None, default=0.1
+        Share or number of the rows held out. None: the loss on the training rows is watched.
+    n_iter_no_change : int, default=10
+        Rounds without improvement before the training stops.
+    tol : float, default=1e-7
+        Least fall of the loss that counts as improvement.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from the rounds of the last call, to the model of a single one.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws, and of the ``random_state`` of each base learner. None is a fixed seed:
+        the same call gives the same model.
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use. For base learners of other
+        packages their own parameter counts.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if all base
+        learners are of this package, else stay. Base learners that take no arrays on a GPU get
+        copies on the host.
+    verbose : bool or int, default=0
+        Whether to show a progress bar with the losses.
+    callbacks : list or None, default=None
+        Functions of the state after a round, or objects with ``after_iteration(state)``, see
+        ``gpuens.callbacks``. A true result stops the training.
+
+    Attributes
+    ----------
+    estimators_ : list of estimators
+        The base learners: <outputs>
+    estimator_weights_ : float64, shape (n_estimators,)
+        The steps that line search found, one for each of ``estimators_``, without shrinkage.
+    feature_importances_ : float64, shape (n_features,)
+        Mean of the base learners' importances by their steps times learning rates, without signs;
+        only where all of them have some, as trees do.
+    learning_rates_ : float64, shape (n_rounds,)
+    n_iter_ : int
+        Rounds that the model keeps.
+    train_score_ : float64, shape (n_rounds,)
+        The mean loss over the training rows after every round.
+    validation_score_ : float64, shape (n_rounds_run + 1,)
+        The mean loss over the rows held out, beginning with the best constant.
+    evals_result_ : dict of dict of list
+        ``evals_result_["training"]["loss"]`` and, with early stopping, "validation"; entry 0 is
+        the best constant.
+    stopped_ : str
+        Why the training ended: "finished", "early stopping", "callback", "interrupted", or
+        "error", of a callback.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names.
+    <attributes>"""
+
+Finish = Callable[[Array, Device], Any]
 
 
-class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
-    """What the classifier and the regressor share."""
+class Stagewise(SequentialEnsemble):
+    """The base class of the classifier and the regressor."""
 
     _losses: ClassVar[tuple[type[Loss], ...]]
-    """What the names that ``loss`` may be stand for."""
+    """The losses that the parameter ``loss`` may name."""
     _base_score: np.ndarray
     _fitted_loss: Loss
     _seed: int
@@ -61,7 +158,7 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         y : array, shape (n_rows,)
         sample_weight : array of shape (n_rows,), default=None
             For base learners whose ``fit`` takes weights. Rows of weight zero are as if they were
-            not there.
+            absent.
 
         Returns
         -------
@@ -74,23 +171,21 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         ValueError, TypeError
             Bad data or parameters; names the argument, what it got and what it wants.
         """
-        check_stagewise_parameters(self)
+        check_rules(self, RULES)
+        schedule_of(self.learning_rate, int(self.n_estimators))
+        check_callbacks(self.callbacks)
+        threads_of(self.n_jobs)
         kinds = self._kinds()
         check_kinds(kinds)
         if sample_weight is not None:
             check_weighted(kinds)
         loss = self._read_loss()
         device = self._device_for(kinds, X, y=y, sample_weight=sample_weight)
-        with kept_on_failure(self), self._working_on(device):
-            error = self._fit(X, y, sample_weight, kinds, loss, device)
-        if error is not None:
-            raise error
-        return self
+        return self._train(device, X, y, sample_weight, kinds, loss)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, kinds: list[Any], loss: Loss, device: Device
-    ) -> Exception | None:
-        """Train, and return the error of a callback."""
+    ) -> Any:
         before = self._result_before()
         if before is None:
             self._seed = seed_of(self.random_state)
@@ -155,7 +250,7 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
     def _split(
         self, table: Rows, target: Any, weight: Any, device: Device
     ) -> tuple[StagewiseRows, StagewiseRows | None]:
-        """Rows to train on and rows held out, neither with rows of weight zero."""
+        """Return rows to train on and rows held out, neither with rows of weight zero."""
         used = np.flatnonzero(to_numpy(weight)) if weight.size else np.arange(table.n)
 
         def part(rows: np.ndarray) -> StagewiseRows:
@@ -174,27 +269,13 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         return part(used[train]), part(used[held_out])
 
     def _result_before(self) -> StagewiseResult | None:
-        """What a warm start goes on from."""
-        if not (self.warm_start and hasattr(self, "estimators_")):
-            return None
-        if self.n_estimators < self.n_iter_:
-            raise ValueError(
-                f"n_estimators={self.n_estimators} must be larger or equal to the "
-                f"{self.n_iter_} rounds of the model that warm_start=True goes on from. Raise it, "
-                "or set warm_start=False to start anew."
-            )
-        return StagewiseResult(
-            self.estimators_,
-            self.estimator_weights_.tolist(),
-            self.learning_rates_.tolist(),
-            self.evals_result_,
-        )
+        """Return the rounds that a warm start goes on from."""
+        return self._result() if self._goes_on_from(getattr(self, "n_iter_", 0)) else None
 
-    def _snapshot(self, so_far: StagewiseResult, base: np.ndarray, loss: Loss) -> Any:
-        """A fitted copy with the rounds so far, without the callbacks, for checkpoints."""
-        model = copy.copy(self)
-        model.callbacks = None
-        return model._finish(so_far, base, loss)
+    def _result(self) -> StagewiseResult:
+        """Return the rounds of the fitted model."""
+        steps, rates = self.estimator_weights_.tolist(), self.learning_rates_.tolist()
+        return StagewiseResult(self.estimators_, steps, rates, self.evals_result_)
 
     def _finish(self, result: StagewiseResult, base: np.ndarray, loss: Loss) -> Any:
         self._base_score, self._fitted_loss = base, loss
@@ -214,21 +295,19 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         return raw
 
     def _predict(self, X: Any, finish: Finish) -> Any:
-        """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
+        """Return ``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
         library of X."""
         return deque(self._staged(X, finish, last_only=True), maxlen=1).pop()
 
     def _staged(self, X: Any, finish: Finish, last_only: bool = False) -> Iterator[Any]:
-        """What ``_predict`` gives after every round; ``finish`` returns new arrays."""
+        """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
         check_is_fitted(self)
         kinds = self._kinds()
         device = self._device_for(kinds, X)
-        fitted = StagewiseResult(
-            self.estimators_, self.estimator_weights_.tolist(), self.learning_rates_.tolist(), {}
-        )
         with self._working_on(device):
             table = Rows(self._read_table(X, kinds, device, False), device)
-            stages = _added(_constants(self._base_score, table.n, device), table, fitted, device)
+            raw = _constants(self._base_score, table.n, device)
+            stages = _added(raw, table, self._result(), device)
         for t in range(1, self.n_iter_ + 1):
             with self._working_on(device):  # not around the yield: it is the caller's time
                 raw = next(stages)
@@ -238,17 +317,17 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
             yield result
 
     def _read_table(self, X: Any, kinds: list[Any], device: Device, reset: bool) -> Any:
-        """X as arrays or sparse matrices; what the values may be is the base learners' business."""
+        """Read X as arrays or sparse matrices; the base learners validate the values."""
         tags = [input_tags(kind) for kind in kinds]
         sparse = all(of_kind.sparse for of_kind in tags)
         values = read_features(X, device, estimator=self, reset=reset, sparse=sparse, allow_nd=True)
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
-            # Which kinds are asked is not known beforehand, and some would say nothing.
+            # Which kinds will see X is not known yet, and some of them would accept NaN.
             assert_all_finite(on_host(values), input_name="X", estimator_name=type(self).__name__)
         return values
 
     def _kinds(self) -> list[Any]:
-        """The base learners that there are to choose from."""
+        """Return the base learners to choose from."""
         if self.estimator is None:
             return [
                 DecisionTreeRegressor(
@@ -262,13 +341,8 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         own = all(type(kind).__module__.partition(".")[0] == OWN_PACKAGE for kind in kinds)
         return (resolve_device if own else home_of)(self.device, X, **others)
 
-    @contextmanager
-    def _working_on(self, device: Device) -> Iterator[None]:
-        with using_threads(threads_of(self.n_jobs)), device.active():
-            yield
-
     def _read_loss(self) -> Loss:
-        """The parameter ``loss``, before the data is known."""
+        """Read the parameter ``loss``, before the data is known."""
         loss = loss_of(self.loss, self._losses, getattr(self, "quantile", None))
         if isinstance(loss, ArrayLoss) and loss.value is None:
             raise ValueError(
@@ -279,7 +353,7 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
 
     @property
     def n_estimators_per_iteration_(self) -> int:
-        """Base learners that one round adds: one an output."""
+        """Base learners that one round adds: one for each output."""
         check_is_fitted(self)
         return int(self._base_score.size)
 
@@ -296,18 +370,9 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(self.evals_result_.get("validation", {}).get("loss", []), np.float64)
 
-    def __len__(self) -> int:
-        check_is_fitted(self)
-        return len(self.estimators_)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.estimators_[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.estimators_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimators_")
+    def _factors(self) -> np.ndarray:
+        rates = np.repeat(self.learning_rates_, self.n_estimators_per_iteration_)
+        return rates * self.estimator_weights_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -318,24 +383,24 @@ class Stagewise(Savable, MetaEstimatorMixin, BaseEstimator):
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        """The target as float64: numbers, or class numbers."""
+        """Read the target as float64: values, or class numbers."""
 
     @abstractmethod
     def _bound(self, loss: Loss) -> Loss:
-        """The loss for the target that was read."""
+        """Return the loss for the target that was read."""
 
     @abstractmethod
     def _of_classes(self) -> bool:
         """Whether this is a classifier."""
 
 
-def _constants(base: np.ndarray, n_rows: int, device: Device) -> Any:
-    """Raw predictions before the first round: float64, shape (n_outputs, n_rows)."""
+def _constants(base: np.ndarray, n_rows: int, device: Device) -> Array:
+    """Return raw predictions before the first round: float64, shape (n_outputs, n_rows)."""
     return device.xp.zeros((base.size, n_rows)) + device.asarray(base)[:, None]
 
 
-def _added(raw: Any, table: Rows, fitted: StagewiseResult, device: Device) -> Iterator[Any]:
-    """The raw predictions after every round, all the same array; the sums are those of
+def _added(raw: Array, table: Rows, fitted: StagewiseResult, device: Device) -> Iterator[Array]:
+    """Yield the raw predictions after every round, always the same array; the sums are those of
     training."""
     n_outputs = raw.shape[0]
     for t, rate in enumerate(fitted.rates):
@@ -344,3 +409,40 @@ def _added(raw: Any, table: Rows, fitted: StagewiseResult, device: Device) -> It
         for k, step in enumerate(fitted.steps[of_round]):
             raw[k] = raw[k] + (rate * step) * directions[k]
         yield raw
+
+
+def check_kinds(kinds: list[Any]) -> None:
+    """Check that base learners are regressors, at least one.
+
+    Raises
+    ------
+    TypeError
+        One of them is not, or lacks a method.
+    ValueError
+        There is none.
+    """
+    if not kinds:
+        raise ValueError("estimator is an empty list: pass a regressor, or a list of some.")
+    for kind in kinds:
+        check_learner(kind, "None, a list of regressors, or an object")
+        if hasattr(kind, "__sklearn_tags__") and is_classifier(kind):
+            raise TypeError(
+                f"estimator must be a regressor, got {kind!r}, which is a classifier. Base "
+                "learners are fitted to negative gradients, which are real numbers for classes too."
+            )
+
+
+def check_weighted(kinds: list[Any]) -> None:
+    """Check that base learners take the weights of the rows.
+
+    Raises
+    ------
+    ValueError
+        One of them does not.
+    """
+    for kind in kinds:
+        if not takes_weights(kind):
+            raise ValueError(
+                f"sample_weight was given, but the fit of the base learner {kind!r} takes none. "
+                "Fit without sample_weight, or use base learners that take it."
+            )

@@ -7,17 +7,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, d2_pinball_score, r2_score
+from sklearn.metrics import d2_pinball_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from ..adaboost.learners import labels_of
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import documented
+from ..estimators.scores import ScoresClasses
 from ..inputs.targets import read_labels, read_target
+from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
 from ..losses.names import OF_CLASSES, OF_NUMBERS, OF_POSITIVE_NUMBERS
-from .base import Stagewise
-from .parameters import STAGEWISE
+from ..members.classes import labels_of
+from .base import STAGEWISE, Stagewise
 
 
 @documented(
@@ -30,8 +31,8 @@ from .parameters import STAGEWISE
     attributes="""classes_ : ndarray
         The labels, ascending.""",
 )
-class StagewiseClassifier(ClassifierMixin, Stagewise):
-    """Forward stagewise additive modelling of classes, with base learners of any kind.
+class StagewiseClassifier(ScoresClasses, ClassifierMixin, Stagewise):
+    """Forward stagewise additive modelling for classification, with base learners of any kind.
 
     Gradient boosting as a functional gradient descent (Friedman 2001, "Greedy function
     approximation", algorithms 5 and 6; Hastie, Tibshirani and Friedman 2009, section 10.3): the
@@ -131,7 +132,7 @@ class StagewiseClassifier(ClassifierMixin, Stagewise):
         return self._predict(X, self._fitted_loss.predict)
 
     def decision_function(self, X: Any) -> Any:
-        """Raw predictions.
+        """Return raw predictions.
 
         Parameters
         ----------
@@ -144,48 +145,32 @@ class StagewiseClassifier(ClassifierMixin, Stagewise):
         return self._predict(X, _decision)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Classes after every round, as from ``predict``."""
+        """Yield classes after every round, as from ``predict``."""
         check_is_fitted(self)
         return self._staged(X, self._labels)
 
     def staged_predict_proba(self, X: Any) -> Iterator[Any]:
-        """Probabilities after every round, as from ``predict_proba``."""
+        """Yield probabilities after every round, as from ``predict_proba``."""
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
     def staged_decision_function(self, X: Any) -> Iterator[Any]:
-        """Raw predictions after every round, as from ``decision_function``."""
+        """Yield raw predictions after every round, as from ``decision_function``."""
         check_is_fitted(self)
         return self._staged(X, _decision)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
-
-    def _labels(self, raw: Any, device: Device) -> Any:
-        """Class labels; on the device where they are numbers."""
+    def _labels(self, raw: Array, device: Device) -> Any:
+        """Return class labels, on the device where they are numbers."""
         codes = (raw[0] > 0).astype(np.int64) if raw.shape[0] == 1 else raw.argmax(axis=0)
         return labels_of(codes, self.classes_, device)
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         labels = read_labels(y, n_rows, device, estimator=self, min_classes=2)
         if warm and labels.classes.tolist() != self.classes_.tolist():
             raise ValueError(
                 "warm_start=True goes on from a model of the classes "
                 f"{self.classes_.tolist()}, but y holds {labels.classes.tolist()}. Pass rows of "
-                "the same classes, or set warm_start=False to start anew."
+                "the same classes, or set warm_start=False to start again."
             )
         self.classes_ = labels.classes
         return labels.codes.astype(np.float64)
@@ -203,7 +188,7 @@ class StagewiseClassifier(ClassifierMixin, Stagewise):
         return tags
 
 
-def _decision(raw: Any, device: Device) -> Any:
+def _decision(raw: Array, device: Device) -> Any:
     return (raw[0] if raw.shape[0] == 1 else raw.T).copy()
 
 
@@ -218,7 +203,7 @@ def _decision(raw: Any, device: Device) -> Any:
     attributes="",
 )
 class StagewiseRegressor(RegressorMixin, Stagewise):
-    """Forward stagewise additive modelling of numbers, with base learners of any kind.
+    """Forward stagewise additive modelling for regression, with base learners of any kind.
 
     Gradient boosting as a functional gradient descent (Friedman 2001, "Greedy function
     approximation", algorithm 1; Hastie, Tibshirani and Friedman 2009, section 10.3): the model
@@ -305,13 +290,13 @@ class StagewiseRegressor(RegressorMixin, Stagewise):
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:
-        """Predictions after every round, as from ``predict``."""
+        """Yield predictions after every round, as from ``predict``."""
         check_is_fitted(self)
         return self._staged(X, self._fitted_loss.predict)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of several quantiles the mean share of the pinball loss that is
-        explained (``sklearn.metrics.d2_pinball_score``).
+        """Return R² of the predictions; of several quantiles the mean share of the pinball loss
+        that is explained (``sklearn.metrics.d2_pinball_score``).
 
         Parameters
         ----------
@@ -334,7 +319,7 @@ class StagewiseRegressor(RegressorMixin, Stagewise):
         ]
         return float(np.mean(scores))
 
-    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
+    def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         return read_target(y, n_rows, device, estimator=self)
 
     def _bound(self, loss: Loss) -> Loss:

@@ -12,6 +12,7 @@ from ..adaboost.learners import new_member
 from ..boosting.parameters import Schedule
 from ..devices.placement import Device, to_numpy
 from ..estimators.training import FINISHED, Evaluations, Rounds, TrainingResult
+from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..members.rows import Rows, fit_one
 from ..numerics.sampling import draw_rows
@@ -133,26 +134,26 @@ class StagewiseRows:
     """
 
     table: Rows
-    y: Any
-    weight: Any
-    raw: Any
+    y: Array
+    weight: Array
+    raw: Any  # None until the best constant is known
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a round adds: ``steps[k] * members[k]`` to output k.
+    """The additions of a round: ``steps[k] * members[k]`` to output k.
 
     members : list of fitted estimators, one an output
     steps : list of float
     directions : float64, shape (n_outputs, n_rows)
-        What the members predict for the training rows.
+        The members' predictions for the training rows.
     """
 
     members: list[Any]
     steps: list[float]
-    directions: Any
+    directions: Array
 
-    def add_to(self, rows: StagewiseRows, rate: float, directions: Any) -> None:
+    def add_to(self, rows: StagewiseRows, rate: float, directions: Array) -> None:
         """Update raw predictions; ``directions`` are the members' predictions for the rows."""
         for k, step in enumerate(self.steps):
             rows.raw[k] = rows.raw[k] + (rate * step) * directions[k]
@@ -160,7 +161,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class StagewiseLearners:
-    """How the base learners of a round are made.
+    """The way in which the base learners of a round are trained.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ class StagewiseLearners:
     device: Device
 
     def fit(self, t: int, loss: Loss, rows: StagewiseRows) -> Stage:
-        """The members of round t, counted from 0.
+        """Train the members of round t, counted from 0.
 
         Raises
         ------
@@ -222,7 +223,7 @@ class StagewiseLearners:
         return best
 
     def _fit_members(self, t: int, kind: int, drawn: StagewiseRows, residuals: Any) -> list[Any]:
-        """A member for each output, fitted to its negative gradients."""
+        """Fit a member for each output to its negative gradients."""
         base, table, members = self.kinds[kind], drawn.table, []
         for k, residual in enumerate(residuals):
             number = (t * len(residuals) + k) * len(self.kinds) + kind
@@ -235,8 +236,8 @@ class StagewiseLearners:
         return members
 
 
-def directions_of(members: list[Any], table: Rows, device: Device, checked: bool = False) -> Any:
-    """What members predict.
+def directions_of(members: list[Any], table: Rows, device: Device, checked: bool = False) -> Array:
+    """Return the predictions of members.
 
     Parameters
     ----------
@@ -244,7 +245,7 @@ def directions_of(members: list[Any], table: Rows, device: Device, checked: bool
     table : Rows
     device : Device
     checked : bool
-        Whether to refuse NaN and infinity.
+        Whether NaN and infinity are errors.
 
     Returns
     -------
@@ -253,7 +254,7 @@ def directions_of(members: list[Any], table: Rows, device: Device, checked: bool
     Raises
     ------
     ValueError
-        A member predicts something else than one (finite) number a row.
+        A member does not predict one (finite) number for each row.
     """
     result = device.xp.empty((len(members), table.n))
     for k, member in enumerate(members):

@@ -1,5 +1,5 @@
-"""Negative gradients, and how far along a base learner the loss is least (Friedman 2001,
-algorithm 1), in float64."""
+"""Negative gradients, and line search along base learners (Friedman 2001, algorithm 1), in
+float64."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
@@ -22,13 +23,15 @@ from ..numerics.minimise import minimise
 from ..numerics.weighted import ordered_sum
 
 LARGEST_CHANGE = 16.0
-"""Of a raw prediction where the loss can fall for ever, as it does once all classes are told
-apart."""
+"""Largest change of a raw prediction where the loss can fall for ever, as it does once all
+classes are separated."""
 UNLIMITED = 1e30
 
 
-def row_gradients(loss: Loss, k: int, target: Any, raw: Any, shared: Any) -> tuple[Any, Any]:
-    """Gradient and hessian of every row with respect to output k, without weights.
+def row_gradients(
+    loss: Loss, k: int, target: Array, raw: Array, shared: Array
+) -> tuple[Array, Array]:
+    """Return gradient and hessian of every row with respect to output k, without weights.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ def row_gradients(loss: Loss, k: int, target: Any, raw: Any, shared: Any) -> tup
 
 @functools.lru_cache(maxsize=64)
 def _parts_of(cls: Any) -> tuple[type, type]:
-    """Gradient and hessian of a custom loss as formulas whose values they are."""
+    """Return gradient and hessian of a custom loss, each as the value of a formula."""
     both = formulas.formulas_of(cls).gradient
 
     @formula
@@ -74,8 +77,8 @@ def _parts_of(cls: Any) -> tuple[type, type]:
     return formulas.custom(slope, None), formulas.custom(curvature, None)
 
 
-def negative_gradients(loss: Loss, y: Any, raw: Any, where: str, device: Device) -> Any:
-    """What the base learners of a round learn.
+def negative_gradients(loss: Loss, y: Array, raw: Array, where: str, device: Device) -> Array:
+    """Return the targets of the base learners of a round.
 
     Parameters
     ----------
@@ -108,9 +111,9 @@ def negative_gradients(loss: Loss, y: Any, raw: Any, where: str, device: Device)
 
 
 def find_steps(
-    loss: Loss, y: Any, raw: Any, directions: Any, weight: Any, device: Device
+    loss: Loss, y: Array, raw: Array, directions: Array, weight: Array, device: Device
 ) -> list[float]:
-    """The factor on what each base learner predicts that makes the loss least.
+    """Return the factor on the predictions of each base learner that makes the loss least.
 
     Outputs that depend on each other, as the classes of a multinomial model do, have a factor in
     common; others have their own.
@@ -121,7 +124,7 @@ def find_steps(
         Of the round.
     y : float64, shape (n_rows,)
     raw, directions : float64, shape (n_outputs, n_rows)
-        Raw predictions, and what the base learners predict.
+        Raw predictions, and the predictions of the base learners.
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
 
@@ -139,7 +142,13 @@ def find_steps(
 
 
 def _find_step(
-    loss: Loss, y: Any, raw: Any, directions: Any, weight: Any, outputs: list[int], device: Device
+    loss: Loss,
+    y: Array,
+    raw: Array,
+    directions: Array,
+    weight: Array,
+    outputs: list[int],
+    device: Device,
 ) -> float:
     largest = max(float(abs(directions[k]).max()) for k in outputs)
     if largest == 0.0:
@@ -168,6 +177,6 @@ def _find_step(
 
 
 def _limit(loss: Loss) -> float:
-    """The largest change of a raw prediction in a round."""
+    """Return the largest change of a raw prediction in a round."""
     of_numbers = isinstance(loss, RegressionLoss) and not isinstance(loss, OF_POSITIVE_NUMBERS)
     return UNLIMITED if of_numbers or getattr(loss, "of_classes", True) is False else LARGEST_CHANGE

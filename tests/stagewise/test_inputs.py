@@ -194,7 +194,7 @@ class TestBadInput:
     @both
     @pytest.mark.parametrize("base", [3, "tree", Ridge, StandardScaler(), [Ridge(), 3]], ids=str)
     def test_no_estimator(self, cls, X, y, base):
-        with raises(TypeError, "estimator must be None, an object with the methods fit, predict"):
+        with raises(TypeError, "estimator must be None, a list of regressors", "fit, predict"):
             cls(base).fit(X, y)
 
     @both

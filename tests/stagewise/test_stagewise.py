@@ -423,6 +423,32 @@ class TestRounds:
         assert "3/3" in capsys.readouterr().err
 
 
+class TestImportances:
+    @pytest.mark.parametrize("model, X, y", [
+        (StagewiseRegressor(TREE, n_estimators=5, learning_rate=[0.5, 0.4, 0.3, 0.2, 0.1]), XR, Y),
+        (StagewiseClassifier(SkDecisionTreeRegressor(max_depth=2), n_estimators=3), X, C),
+    ], ids=["own trees", "foreign trees"])  # fmt: skip
+    def test_mean_by_steps_times_rates(self, model, X, y):
+        model = clone(model).fit(X, y)
+        rates = np.repeat(model.learning_rates_, len(model) // model.n_iter_)
+        expected = np.average(
+            [member.feature_importances_ for member in model], axis=0,
+            weights=abs(model.estimator_weights_ * rates),
+        )  # fmt: skip
+        np.testing.assert_allclose(model.feature_importances_, expected)
+        assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+    def test_learners_without_any(self):
+        model = StagewiseRegressor([TREE, Ridge()], selection="cyclic", n_estimators=2).fit(XR, Y)
+        assert not hasattr(model, "feature_importances_")
+        with pytest.raises(AttributeError, match=r"importances .*: Ridge\("):
+            _ = model.feature_importances_
+
+    def test_steps_of_zero(self):
+        model = StagewiseRegressor(TREE, n_estimators=2).fit(XR, np.ones(len(Y)))
+        assert (model.feature_importances_ == 0).all()
+
+
 class TestSaving:
     @pytest.mark.parametrize(
         "loss", ["squared_error", "quantile", Huber(0.8), Tweedie(1.3)], ids=str

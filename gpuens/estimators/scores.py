@@ -1,0 +1,67 @@
+"""The method ``score`` of classifiers and regressors."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.metrics import accuracy_score, r2_score
+
+from ..devices.placement import to_numpy
+
+
+class _Scores:
+    """A score of predictions, for arrays of any library."""
+
+    _metric: Callable[..., Any]
+
+    @abstractmethod
+    def predict(self, X: Any) -> Any:
+        """Predict the target of rows."""
+
+    def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
+        weight = None if sample_weight is None else to_numpy(sample_weight)
+        return float(type(self)._metric(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+
+
+class ScoresClasses(_Scores):
+    """Gives a classifier its ``score``, the accuracy."""
+
+    _metric = staticmethod(accuracy_score)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        return self._score_of(y, self.predict(X), sample_weight)
+
+
+class ScoresValues(_Scores):
+    """Gives a regressor its ``score``, R²."""
+
+    _metric = staticmethod(r2_score)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the predictions, for several outputs the mean of theirs.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
+        sample_weight : array of shape (n_rows,), default=None
+
+        Returns
+        -------
+        float
+        """
+        return self._score_of(y, self.predict(X), sample_weight)
