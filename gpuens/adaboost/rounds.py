@@ -94,21 +94,8 @@ def boost(
     callbacks: Sequence[Any],
     model: Callable[[AdaBoostResult], Any],
 ) -> AdaBoostResult:
-    """Run rounds until there are ``n_rounds``, or the rule ends them.
-
-    Parameters
-    ----------
-    learners : Learners
-        Holds those of the rounds before.
-    rule : Rule
-    rows : RowWeights
-        The weights before the very first round.
-    n_rounds : int
-    before : AdaBoostResult
-        The rounds of a warm start.
-    callbacks : sequence
-    model : callable
-        Makes a fitted estimator from a result, for callbacks.
+    """Run rounds until there are ``n_rounds``, or the rule ends them; the other parameters are
+    those of ``AdaBoostRounds``.
 
     Raises
     ------
@@ -132,7 +119,20 @@ def boost(
 
 
 class AdaBoostRounds(Rounds):
-    """The rounds so far; the parameters are those of ``boost``."""
+    """The rounds so far.
+
+    Parameters
+    ----------
+    learners : Learners
+        Holds those of the rounds before.
+    rule : Rule
+    rows : RowWeights
+        The weights before the very first round.
+    before : AdaBoostResult
+        The rounds of a warm start.
+    model : callable
+        Makes a fitted estimator from a result, for callbacks.
+    """
 
     def __init__(
         self,

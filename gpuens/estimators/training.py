@@ -161,6 +161,11 @@ class Rounds(ABC):
         """Return a fitted estimator with the rounds so far."""
 
 
+# One round after the other:
+#   host    start 0 | finish 0 | settle 0 | start 1 | finish 1 | settle 1 | ...
+# Running ahead:
+#   host    start 0 | finish 0 | start 1 | settle 0 | finish 1 | start 2 | settle 1 | ...
+#   device  round 0 ............ round 1 ...................... round 2 .................
 def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
     """Run rounds ``plan.first … plan.n_rounds - 1``, or fewer.
 
@@ -174,11 +179,6 @@ def train(rounds: Rounds, plan: TrainingPlan) -> TrainingResult:
     KeyboardInterrupt
         Before a single round was finished; later it ends the training.
     """
-    # Running ahead:
-    #   host    start 0 | finish 0 | start 1 | settle 0 | finish 1 | start 2 | settle 1 | ...
-    #   device  round 0 grows ...... round 1 grows ................. round 2 grows ..........
-    # One round after the other:
-    #   start 0 | finish 0 | settle 0 | start 1 | finish 1 | settle 1 | ...
     course = _Course(rounds, plan)
     unsettled: list[tuple[Any, list[Later]]] = []  # one round at most
 

@@ -211,31 +211,44 @@ class Stagewise(SequentialEnsemble):
         for rows in (training, held_out):
             if rows is not None:
                 rows.raw = self._raw_so_far(rows.table, base, before, device)
-        loss_of_rows = loss.on_training_rows(training.y, training.weight, base, device)
+        before = before or StagewiseResult([], [], [], {})
+        result = self._run(kinds, loss, base, training, held_out, before, device)
+        self._finish(result, base, loss)
+        return result.error
+
+    def _run(
+        self,
+        kinds: list[Any],
+        loss: Loss,
+        base: np.ndarray,
+        training: StagewiseRows,
+        held_out: StagewiseRows | None,
+        before: StagewiseResult,
+        device: Device,
+    ) -> StagewiseResult:
+        """Run the rounds on rows whose raw predictions are those of the rounds before."""
+        watched = [] if held_out is None else [("validation", held_out)]
+        n_rounds = int(self.n_estimators)
         rounds = StagewiseRounds(
             self._learners(kinds, device),
-            loss_of_rows,
-            schedule_of(self.learning_rate, int(self.n_estimators)),
+            loss.on_training_rows(training.y, training.weight, base, device),
+            schedule_of(self.learning_rate, n_rounds),
             training,
-            [] if held_out is None else [held_out],
-            before or StagewiseResult([], [], [], {}),
+            [rows for _, rows in watched],
+            before,
             lambda so_far: self._snapshot(so_far, base, loss),
         )
-        watched = [("training", training)]
-        if held_out is not None:
-            watched = [("validation", held_out), *watched]
+        watched.append(("training", training))
         stopping = EarlyStopping(int(self.n_iter_no_change), float(self.tol), False)
         plan = TrainingPlan(
-            int(self.n_estimators),
-            len(before.rates) if before else 0,
-            before.evals if before else {},
+            n_rounds,
+            len(before.rates),
+            before.evals,
             [Evaluation(data, "loss", rows, rounds.mean_loss) for data, rows in watched],
             stopping if self.early_stopping else None,
             callbacks_of(self),
         )
-        result = rounds.result(train(rounds, plan))
-        self._finish(result, base, loss)
-        return result.error
+        return rounds.result(train(rounds, plan))
 
     def _learners(self, kinds: list[Any], device: Device) -> StagewiseLearners:
         return StagewiseLearners(
@@ -248,7 +261,7 @@ class Stagewise(SequentialEnsemble):
         )
 
     def _split(
-        self, table: Rows, target: Any, weight: Any, device: Device
+        self, table: Rows, target: Array, weight: Array, device: Device
     ) -> tuple[StagewiseRows, StagewiseRows | None]:
         """Return rows to train on and rows held out, neither with rows of weight zero."""
         used = np.flatnonzero(to_numpy(weight)) if weight.size else np.arange(table.n)
@@ -263,10 +276,10 @@ class Stagewise(SequentialEnsemble):
         if not self.early_stopping or self.validation_fraction is None:
             return part(used), None
         codes = to_numpy(target).astype(np.int64)[used] if self._of_classes() else None
-        train, held_out = holdout_rows(
+        trained, held_out = holdout_rows(
             used.size, self.validation_fraction, codes, self._seed, "validation_fraction"
         )
-        return part(used[train]), part(used[held_out])
+        return part(used[trained]), part(used[held_out])
 
     def _result_before(self) -> StagewiseResult | None:
         """Return the rounds that a warm start goes on from."""
@@ -288,7 +301,7 @@ class Stagewise(SequentialEnsemble):
 
     def _raw_so_far(
         self, table: Rows, base: np.ndarray, before: StagewiseResult | None, device: Device
-    ) -> Any:
+    ) -> Array:
         raw = _constants(base, table.n, device)
         if before is not None:
             deque(_added(raw, table, before, device), maxlen=0)
