@@ -1,4 +1,4 @@
-"""The demonstration runs and tells what it should."""
+"""The demonstration runs and prints what it should."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ def small(monkeypatch):
 def test_quick(small, tmp_path, capsys):
     assert demo.main(["--quick", "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"Device: \S+, .*because ", out)
+    assert re.search(r"Models are trained on .* because ", out)
+    assert "Waiting for Numba to compile" in out
+    assert max(map(len, out.splitlines())) <= 120
     for name in ("breast cancer", "diabetes", "digits", "generated"):
         pattern = rf"^{name} +[\d,]+ × \d+ +\w+ +[\d.]+ +[\d.]+ +[\d.]+ s +[\d.]+ s$"
         assert len(re.findall(pattern, out, re.MULTILINE)) == 1
-    hashes = re.findall(r"Fingerprint .*: +([0-9a-f]{64})", out)
+    hashes = re.findall(r"^  \d threads? +([0-9a-f]{64})$", out, re.MULTILINE)
     assert len(hashes) == 2 and hashes[0] == hashes[1]
+    assert out.rstrip().splitlines()[-1].endswith("learning_curve.png") == bool(
+        find_spec("matplotlib")
+    )
     if find_spec("matplotlib"):
         assert (tmp_path / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
 
