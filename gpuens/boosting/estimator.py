@@ -358,7 +358,7 @@ class BoostingEstimator(ForestEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the gains of all splits, float64 of shape (n_features_in_,).
+        """Share of each feature in the gains of all splits, float64 of shape (n_features,).
 
         The shares add up to 1; all are 0 if no tree has a split. Gains favour features with many
         different values: compare ``gpuens.inspection.permutation_importance``.
