@@ -242,8 +242,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     same = same_with_any_threads()
     say("\nResults on the test rows (RMSE: lower is better), and seconds to train:\n")
     say(line(["", "", "", "quality", "", "seconds", ""]))
-    for cells in (HEAD, *rows):
-        say(line(cells))
+    for row in (HEAD, *rows):
+        say(line(row))
     say()
     draw_learning_curve(task, ours, peer, options.output / "learning_curve.png")
     return 0 if same else 1

@@ -76,6 +76,13 @@ def test_readme_is_short_and_its_links_lead_somewhere():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/internals/rooms.md"])
+def test_files_that_are_named_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:gpuens|kernels|tests|docs|benchmarks)/[\w./]+)`", text)
+    assert named and [path for path in named if not (ROOT / path).exists()] == []
+
+
 def is_defined_in(module: Any, value: Any) -> bool:
     """Whether a value is a public class of a module that has no ``__all__``."""
     is_own = getattr(value, "__module__", None) == module.__name__
