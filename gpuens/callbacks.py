@@ -17,12 +17,9 @@ import time
 from typing import Any, TextIO
 
 from .estimators.all_or_nothing import replacing
-from .estimators.training import Callback, Evaluations, TrainingState
+from .estimators.training import Callback, TrainingState
 
-__all__ = [
-    "Callback", "Checkpoint", "Evaluations", "EvaluationLog", "ProgressBar", "TrainingState",
-    "callbacks_of",
-]  # fmt: skip
+__all__ = ["Callback", "Checkpoint", "EvaluationLog", "ProgressBar", "TrainingState"]
 
 LOGGED_SHARES = (1, 2, 5, 10, 20, 40, 60, 80)
 """Percent of the rounds after which a log file gets a line; another one follows at the end."""
@@ -111,7 +108,7 @@ class ProgressBar(_Printer):
         """Return a bar of tqdm, or None if the stream is neither a notebook nor a terminal."""
         stream = self.file or sys.stderr
         notebook = self.file is None and _in_notebook()
-        if not (notebook or stream.isatty()):
+        if not notebook and not (hasattr(stream, "isatty") and stream.isatty()):
             return None
         from tqdm.auto import tqdm  # not needed to train
 
