@@ -10,7 +10,23 @@ import numpy as np
 from sklearn.metrics import get_scorer_names
 
 from ..custom_metrics import ArrayMetric, CustomMetric
-from ..estimators.parameters import check_callbacks, is_bool, monotone_constraints, threads_of
+from ..estimators.parameters import (
+    CLASS_FACTORS,
+    COUNT,
+    HELD_OUT,
+    JOBS,
+    NONE,
+    NOT_NEGATIVE,
+    SHARE,
+    SWITCH,
+    VERBOSE,
+    check_callbacks,
+    check_rules,
+    integer,
+    monotone_constraints,
+    number,
+    one_of,
+)
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from .sampling import SCHEMES
@@ -23,45 +39,36 @@ Schedule = Callable[[int], float]
 """Returns the rate of a round; rounds are counted from 0."""
 
 
-class _Range:
-    """A range of numbers, with its text for error messages."""
-
-    def __init__(self, text: str, kind: type, test: Callable[[Any], bool], none: bool = False):
-        self.text, self.kind, self.test, self.none = text, kind, test, none
-
-    def check(self, name: str, value: Any) -> None:
-        if value is None and self.none:
-            return
-        if isinstance(value, self.kind) and not is_bool(value) and self.test(value):
-            return
-        raise ValueError(f"{name} must be {self.text}, got {value!r}.")
-
-
-_POSITIVE_INT = _Range("an integer >= 1", Integral, lambda v: v >= 1)
-_SHARE = _Range("a number in (0, 1]", Real, lambda v: 0 < v <= 1)
-_NOT_NEGATIVE = _Range("a finite number >= 0", Real, lambda v: 0 <= v < np.inf)
-_RANGES = {
-    "n_estimators": _POSITIVE_INT,
-    "max_depth": _Range("None or an integer >= 1", Integral, lambda v: v >= 1, none=True),
-    "max_leaf_nodes": _Range("None or an integer >= 2", Integral, lambda v: v >= 2, none=True),
-    "min_samples_leaf": _POSITIVE_INT,
-    "min_sum_hessian": _NOT_NEGATIVE,
-    "l2_regularization": _NOT_NEGATIVE,
-    "min_gain_to_split": _NOT_NEGATIVE,
-    "max_bins": _Range(f"an integer from 2 to {MAX_BINS}", Integral, lambda v: 2 <= v <= MAX_BINS),
-    "cat_smooth": _NOT_NEGATIVE,
-    "cat_l2": _NOT_NEGATIVE,
-    "max_cat_to_onehot": _POSITIVE_INT,
-    "cat_hash_groups": _POSITIVE_INT,
-    "subsample": _SHARE,
-    "top_rate": _Range("a number in [0, 1]", Real, lambda v: 0 <= v <= 1),
-    "other_rate": _SHARE,
-    "colsample_bytree": _SHARE,
-    "colsample_bylevel": _SHARE,
-    "colsample_bynode": _SHARE,
-    "n_iter_no_change": _POSITIVE_INT,
-    "tol": _NOT_NEGATIVE,
-    "verbose": _Range("a bool or an integer >= 0", Integral, lambda v: v >= 0),
+RULES = {
+    "n_estimators": COUNT,
+    "max_depth": NONE | COUNT,
+    "max_leaf_nodes": NONE | integer(2),
+    "min_samples_leaf": COUNT,
+    "min_sum_hessian": NOT_NEGATIVE,
+    "l2_regularization": NOT_NEGATIVE,
+    "min_gain_to_split": NOT_NEGATIVE,
+    "max_bins": integer(2, MAX_BINS),
+    "cat_smooth": NOT_NEGATIVE,
+    "cat_l2": NOT_NEGATIVE,
+    "max_cat_to_onehot": COUNT,
+    "cat_hash_groups": COUNT,
+    "class_weight": NONE | one_of("balanced") | CLASS_FACTORS,
+    "subsample": SHARE,
+    "sampling": one_of(*SCHEMES),
+    "top_rate": number("a number in [0, 1]", lambda value: 0 <= value <= 1),
+    "other_rate": SHARE,
+    "colsample_bytree": SHARE,
+    "colsample_bylevel": SHARE,
+    "colsample_bynode": SHARE,
+    "line_search": SWITCH,
+    "keep_best": SWITCH,
+    "early_stopping": SWITCH | one_of("auto"),
+    "validation_fraction": NONE | HELD_OUT,
+    "n_iter_no_change": COUNT,
+    "n_jobs": JOBS,
+    "tol": NOT_NEGATIVE,
+    "warm_start": SWITCH,
+    "verbose": VERBOSE,
 }
 
 
@@ -75,47 +82,16 @@ def check_parameters(estimator: Any) -> None:
     ValueError, TypeError
         Names the parameter, what it got and what it wants.
     """
-    for name, allowed in _RANGES.items():
-        value = getattr(estimator, name)
-        if not (name == "verbose" and is_bool(value)):
-            allowed.check(name, value)
+    check_rules(estimator, RULES)
     if int(estimator.cat_hash_groups) > int(estimator.max_bins):
         raise ValueError(
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."
         )
     schedule_of(estimator.learning_rate, int(estimator.n_estimators))
-    _check_choice("sampling", estimator.sampling, SCHEMES)
-    if not is_bool(estimator.line_search):
-        _check_choice("line_search", estimator.line_search, (True, False))
-    if not is_bool(estimator.keep_best):
-        _check_choice("keep_best", estimator.keep_best, (True, False))
-    if not is_bool(estimator.early_stopping):
-        _check_choice("early_stopping", estimator.early_stopping, (True, False, "auto"))
-    if not is_bool(estimator.warm_start):
-        _check_choice("warm_start", estimator.warm_start, (True, False))
-    _check_validation_fraction(estimator.validation_fraction)
     _check_scoring(estimator.scoring)
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
-    if hasattr(estimator, "class_weight"):
-        _check_class_weight(estimator.class_weight)
-    threads_of(estimator.n_jobs)
-
-
-def _check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
-    if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name} must be {' or '.join(map(repr, choices))}, got {value!r}.")
-
-
-def _check_validation_fraction(value: Any) -> None:
-    share = isinstance(value, Real) and not isinstance(value, Integral) and 0 < float(value) < 1
-    rows = isinstance(value, Integral) and not is_bool(value) and int(value) >= 1
-    if not (share or rows or value is None):
-        raise ValueError(
-            "validation_fraction must be None, a number in (0, 1) or a number of rows >= 1, got "
-            f"{value!r}."
-        )
 
 
 def _check_scoring(value: Any) -> None:
@@ -133,17 +109,6 @@ def _check_scoring(value: Any) -> None:
             "scoring must be None, 'loss', a name from sklearn.metrics.get_scorer_names(), a "
             "callable (estimator, X, y) -> float, a metric of gpuens.custom_metrics, or a list of "
             f"these, got {(wrong or [value])[0]!r}."
-        )
-
-
-def _check_class_weight(value: Any) -> None:
-    if value is None or (isinstance(value, str) and value == "balanced"):
-        return
-    factors = list(value.values()) if isinstance(value, dict) else ["none"]
-    if not all(isinstance(factor, Real) and 0 <= float(factor) < np.inf for factor in factors):
-        raise ValueError(
-            "class_weight must be None, 'balanced' or a dict from classes to finite numbers >= 0, "
-            f"got {value!r}."
         )
 
 

@@ -152,7 +152,7 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("model", "message"),
         [
-            (GradientBoostingRegressor(sampling="some"), "sampling must be 'uniform' or 'goss'"),
+            (GradientBoostingRegressor(sampling="some"), "sampling must be 'uniform', 'goss'"),
             (GradientBoostingRegressor(sampling="balanced"), "takes classes"),
             (
                 GradientBoostingRegressor("absolute_error", sampling="goss"),
