@@ -98,18 +98,18 @@ def best_of_order(data, item, n_places, missing, only, limits, criterion, scores
 
 
 @device_function
-def write_cut(data, item, node, number, missing, order, n_places, score, reals, integers):
-    """Write the fields of ``Cuts`` but for the categories; by one thread."""
+def write_cut(data, item, node, number, missing, order, n_places, reals, integers):
+    """Write the fields of ``Cuts`` but for the score and the categories; by one thread."""
     left, right = children_of(item, node, number, missing)
-    reals[item, SCORE] = score
     reals[item, LEFT_VALUE] = value_of(data, left)
     reals[item, RIGHT_VALUE] = value_of(data, right)
     place = number >> 1
     integers[item, LAST_LEFT] = order[place]
     integers[item, FIRST_RIGHT] = order[place + 1] if place + 1 < n_places else NO_PLACE
-    integers[item, MISSING_LEFT] = number & 1
+    missing_left = number & 1
     if missing < 0 and left_is_larger(data, left, right):
-        integers[item, MISSING_LEFT] = 1
+        missing_left = 1
+    integers[item, MISSING_LEFT] = missing_left
 
 
 @device_function
@@ -172,7 +172,6 @@ def best_cuts(
         if n == 0 or n == 1 and missing < 0:
             n_orders = 0
         if t == 0:
-            reals[item, SCORE] = NO_SPLIT
             integers[item, IS_CONSTANT] = 1 if n_orders == 0 else 0
         best = NO_SPLIT
         for s in range(first, first + n_orders):
@@ -192,11 +191,13 @@ def best_cuts(
                 best = scores[0]
                 number = numbers[0]
                 if t == 0:
-                    write_cut(data, item, k, number, missing, order, n, best, reals, integers)
+                    write_cut(data, item, k, number, missing, order, n, reals, integers)
                 left, right = children_of(item, k, number, missing)
                 others_left = left_is_larger(data, left, right)
                 write_categories(place_of, number >> 1, others_left, n_bins, item, categories, t)
             cuda.syncthreads()
+        if t == 0:
+            reals[item, SCORE] = best
         item += cuda.gridDim.x
 
 

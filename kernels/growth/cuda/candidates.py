@@ -189,11 +189,12 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
     keys, places, sums, counts = scratch
     for b in range(t, N_SLOTS, BLOCK):
         h = bins[b] & LOW
-        keys[b] = NO_KEY
+        key = NO_KEY
         if b < n_bins and h >= least_h:
-            keys[b] = f64(b)
+            key = f64(b)
             if not alone:
-                keys[b] = category_key(f64(i32(bins[b] >> S32)), f64(h), smoothing)
+                key = category_key(f64(i32(bins[b] >> S32)), f64(h), smoothing)
+        keys[b] = key
         sums[b] = 0
         counts[b] = 0
     cuda.syncthreads()

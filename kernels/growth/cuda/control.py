@@ -184,15 +184,16 @@ def open_nodes(
     for k in range(t, counts[N_LOOKED], BLOCK):
         x = looked[k]
         limit = limits[k]
-        limit.wanted = 0
+        wanted = i64(0)
         if x >= 0:
             if k >= 2 * n_pairs or can_split(frontier, settings, x):
-                limit.wanted = 1
+                wanted = i64(1)
             limit.least_h = least_h(frontier, settings, x)
             limit.l2 = l2_of(frontier, settings, x)
             limit.category_least_h = category_least_h(frontier, settings, x)
             limit.category_l2 = category_l2(frontier, settings, x)
             limit.smoothing = category_smoothing(frontier, settings, x)
+        limit.wanted = wanted
 
 
 @kernel
@@ -309,11 +310,12 @@ def number_leaves(
     t = cuda.threadIdx.x
     sums = cuda.shared.array(BLOCK, np.int64)
     n_closed = cuda.shared.array(1, np.int32)
+    if counts[IS_DONE] == 0:
+        if t == 0:
+            counts[N_TILES] = 0
+        return
     if t == 0:
         n_closed[0] = 0
-        counts[N_TILES] = 0
-    if counts[IS_DONE] == 0:
-        return
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,

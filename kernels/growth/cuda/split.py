@@ -96,9 +96,9 @@ def best_of_features(
         kind_of = i32(NUMERIC)
         if kind.shape[0] > 0:
             kind_of = kind[f]
-        if t == 0:
-            score[item] = NO_SPLIT
-            number[item] = NOWHERE
+        best = NO_SPLIT
+        best_number = NOWHERE
+        best_left = i64(0)
         if allowed[node, f] != 0:
             for b in range(t, N_SLOTS, BLOCK):
                 bins[b] = packed(histograms[node, 0, f, b], histograms[node, 1, f, b])
@@ -128,10 +128,13 @@ def best_of_features(
                 if numbers[0] != NOWHERE:
                     for w in range(t, CODE_WORDS, BLOCK):
                         left_codes[item, w] = word_of_codes(places, n_bins[f], numbers[0], alone, w)
-            if t == 0:
-                score[item] = scores[0]
-                number[item] = numbers[0]
-                left_sums[item] = lefts[0]
+            best = scores[0]
+            best_number = numbers[0]
+            best_left = lefts[0]
+        if t == 0:  # one store an entry (see ``best_of_nodes``)
+            score[item] = best
+            number[item] = best_number
+            left_sums[item] = best_left
         cuda.syncthreads()
         item += cuda.gridDim.x
 
@@ -159,19 +162,18 @@ def best_of_nodes(score, number, left_sums, left_codes, kind, out, codes_out):
         for w in range(t, codes_out.shape[1], BLOCK):
             codes_out[node, w] = left_codes[first + f, w] if by_categories else u32(0)
         if t == 0:
+            # Every row is stored once. libNVVM 12.9 to 13.5 (for sm_100 and sm_120) and 13.5.37
+            # (for all architectures) send a store to the wrong row where a loop stores defaults
+            # and a branch then overwrites some of them.
+            found = f != NOWHERE
+            item = first + f if found else first
+            left = left_sums[item] if found else i64(0)
             out[0, node] = scores[0]
-            out[1, node] = -1.0
-            out[2, node] = -1.0
-            for field in range(3, N_FIELDS):
-                out[field, node] = 0.0
-            if f != NOWHERE:
-                item = first + f
-                out[1, node] = f64(f)
-                if not by_categories:
-                    out[2, node] = f64(number[item] >> 1)
-                out[3, node] = f64(number[item] & 1)
-                out[4, node] = f64(left_sums[item] >> S32)
-                out[5, node] = f64(left_sums[item] & LOW)
+            out[1, node] = f64(f) if found else -1.0
+            out[2, node] = f64(number[item] >> 1) if found and not by_categories else -1.0
+            out[3, node] = f64(number[item] & 1) if found else 0.0
+            out[4, node] = f64(left >> S32)
+            out[5, node] = f64(left & LOW)
         cuda.syncthreads()
         node += cuda.gridDim.x
 
@@ -334,9 +336,9 @@ def search_kernel(with_rules: bool) -> Any:
             for k in range(first, first + n_own):
                 x = looked[k]
                 at = k * n_features + f
-                if t == 0:
-                    score[at] = NO_SPLIT
-                    number[at] = NOWHERE
+                best = NO_SPLIT
+                best_number = NOWHERE
+                best_left = i64(0)
                 if x >= 0:
                     node = nodes[x]
                     limit = limits[k]
@@ -374,11 +376,14 @@ def search_kernel(with_rules: bool) -> Any:
                             best_of_bins(
                                 bins, rows, needed, n_bins[f], False, total, bounds, scratch, t
                             )
-                        if t == 0:
-                            score[at] = scores[0]
-                            number[at] = numbers[0]
-                            left_sums[at] = lefts[0]
-                    cuda.syncthreads()
+                        best = scores[0]
+                        best_number = numbers[0]
+                        best_left = lefts[0]
+                if t == 0:  # one store an entry (see ``best_of_nodes``)
+                    score[at] = best
+                    number[at] = best_number
+                    left_sums[at] = best_left
+                cuda.syncthreads()
             item += cuda.gridDim.x
 
     return best_of_features
