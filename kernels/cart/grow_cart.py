@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..runtime.arrays import Array
 from ..runtime.compilation import kernel
 from ..runtime.dispatch import implementation
 from .problem import CartParams, CartTable, CartTarget, GrownCart
@@ -14,7 +13,7 @@ from .problem import CartParams, CartTable, CartTarget, GrownCart
 def grow_cart(
     table: CartTable,
     target: CartTarget,
-    records: Any,
+    records: Array,
     tree_begin: np.ndarray,
     tree_end: np.ndarray,
     keys: np.ndarray,
@@ -27,12 +26,12 @@ def grow_cart(
     ``2 * min_weight_fraction`` of the tree's, if it is pure (one class holds the whole weight,
     or all values are equal, in every output), and if no candidate is left. A child needs
     ``min_samples_leaf`` rows and a weight of ``min_weight_fraction`` of the tree's. A gain of
-    zero is no obstacle.
+    zero does not prevent a split.
 
     **Keys.** The root's is the tree's; children have ``draw(key, 1)`` and ``draw(key, 2)``.
 
-    **Which features.** Feature ``order[j]`` is looked at for j = 0, 1, ... until
-    ``max_features`` features have been looked at and one of them has a candidate (which may be
+    **Which features.** Feature ``order[j]`` is tried for j = 0, 1, ... until
+    ``max_features`` features have been tried and one of them has a candidate (which may be
     struck out): it has two bins with rows of the node, or one and missing values. ``order``
     starts as 0, 1, 2, ...; with ``shuffle``, step j first swaps entries j and
     ``j + (draw(subkey(key, PURPOSE_FEATURES, 0), j) * (n_features - j) >> 32)``.
@@ -66,7 +65,7 @@ def grow_cart(
 
     **The best candidate** has the largest ``score(left) + score(right)`` in float64 (see
     ``problem`` for scores); the first of those that tie, in the order in which the features are
-    looked at. Its gain is ``score(left) + score(right) - score(node)``. Candidates that break
+    tried. Its gain is ``score(left) + score(right) - score(node)``. Candidates that break
     ``min_samples_leaf``, the least weight, POISSON's condition or a monotone constraint are
     struck out. Constraint +1 on the split's feature: ``value(left) <= value(right)``, and both
     values within the node's bounds; splits of free features are not bounded, their children's
@@ -100,8 +99,8 @@ def grow_cart(
 
 @kernel
 def add_children_impurity(offset, left, right, gain, impurity):
-    """Fill in the weighted impurities of the inner nodes, in place: those of the children and
-    what the split gains (in the same units)."""
+    """Fill in the weighted impurities of the inner nodes, in place: those of the children plus
+    the gain of the split (in the same units)."""
     for tree in range(offset.size - 1):
         root = offset[tree]
         for node in range(offset[tree + 1] - 1, root - 1, -1):  # children come later
@@ -114,8 +113,8 @@ def add_children_impurity(offset, left, right, gain, impurity):
 def clip_values(offset, left, right, feature, monotone, value, low, high):
     """Clip the values of the nodes, in place, to the bounds that monotone constraints set.
 
-    ``low`` and ``high`` are room for a bound of each node. A split of a constrained feature
-    bounds what is below it by the mean of its children's own values.
+    ``low`` and ``high`` are scratch for a bound of each node. A split of a constrained feature
+    bounds the nodes below it by the mean of its children's own values.
     """
     for tree in range(offset.size - 1):
         root = offset[tree]

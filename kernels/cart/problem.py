@@ -1,6 +1,6 @@
-"""Data types of classification and regression trees: what ``grow_cart`` takes and gives.
+"""Data types of classification and regression trees: arguments and result of ``grow_cart``.
 
-Everything is an integer in the middle, so a sum over rows does not depend on their order.
+All sums over rows are sums of integers, so they do not depend on the order of the rows.
 
 Codes
     A feature's distinct values (or ranges of values) in ascending order are its bins; a row's
@@ -8,7 +8,7 @@ Codes
 
 Records
     One 64-bit word for every row that takes part in a tree, ``multiplicity << 32 | row``. The
-    records of a tree stand in ascending order of the rows, and every partition is stable, so
+    records of a tree are in ascending order of the rows, and every partition is stable, so
     this holds within each node too.
 
 Packed weights
@@ -25,9 +25,11 @@ Statistics of a node: int64, shape (n_statistics,)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from ..runtime.arrays import Array
 
 COUNT_SHIFT = 36
 """Bits of a packed weight below the number of rows."""
@@ -64,7 +66,7 @@ class CartTable(NamedTuple):
     n_bins : int32, shape (n_features,)
         At most 255 where codes are uint8. 0 if all values are missing.
     begin : int64, shape (n_features + 1,)
-        Where each feature's bins stand in ``lower`` and ``upper``.
+        Where each feature's bins begin in ``lower`` and ``upper``.
     lower, upper : float64, shape (begin[-1],)
         Smallest and largest training value in each bin; unused for categories.
     categorical : uint8, shape (n_features,)
@@ -77,7 +79,7 @@ class CartTable(NamedTuple):
     ``codes`` lives on the device of the data, everything else is NumPy.
     """
 
-    codes: Any
+    codes: Array
     n_bins: np.ndarray
     begin: np.ndarray
     lower: np.ndarray
@@ -87,7 +89,7 @@ class CartTable(NamedTuple):
 
 
 class CartTarget(NamedTuple):
-    """What is learned; arrays on the device of the data but for ``output_begin``.
+    """The target; arrays on the device of the data except ``output_begin``.
 
     classes : int32, shape (n_outputs, n_rows), or (0, 0) for regression
         Entry of the statistics that the row counts in (``output_begin`` is added already).
@@ -99,9 +101,9 @@ class CartTarget(NamedTuple):
     output_begin : int64, shape (n_outputs + 1,), NumPy
     """
 
-    classes: Any
-    values: Any
-    weight: Any
+    classes: Array
+    values: Array
+    weight: Array
     output_begin: np.ndarray
 
     @property
@@ -162,7 +164,7 @@ class GrownCart(NamedTuple):
     left, right : int32
         Children, counted from the root; -1 at a leaf. ``right == left + 1``.
     category_begin : int32
-        Where the categories of a split stand in ``categories``, -1 elsewhere.
+        Where the categories of a split begin in ``categories``, -1 elsewhere.
     gain : float64
         In the integer units of the criterion; 0 at a leaf.
     statistics : int64, shape (n_nodes, n_statistics)

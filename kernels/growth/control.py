@@ -37,7 +37,8 @@ LARGE_TREE = 200_000
 
 @inner
 def choose(frontier, params):
-    """Fill ``expand`` with the nodes of the next round; their number, 0 when all is done."""
+    """Fill ``expand`` with the nodes of the next round and return how many there are: 0 at the
+    end."""
     for t in range(frontier.trees.size):
         simulate(frontier, params, t)
     return open_needed(frontier, params)
@@ -47,23 +48,23 @@ def choose(frontier, params):
 def simulate(frontier, params, t):
     """Walk the best-first order of tree t over the known splits.
 
-    Fills the tree's part of ``need`` with the nodes that it opens and whose children are unknown,
-    marks the others as ``chosen``, and takes note of the numbers of needed nodes and of splits,
-    and of whether the last split is a needed node's. Trees without a limit open every node that
-    has a split: they need no order.
+    Fills the tree's part of ``need`` with the nodes that the order opens and whose children are
+    unknown, marks the others as ``chosen``, and notes how many nodes are needed, how many splits
+    there are, and whether the last split is that of a needed node. Trees without a limit open every
+    node that has a split, so they need no order.
     """
     if params.max_leaves == UNLIMITED:
         return
     nodes, heap = frontier.nodes, frontier.heap
     tree = frontier.trees[t]
     first = tree.first
-    size = _push(heap, first, np.int64(0), nodes, np.int64(t))
+    size = push(heap, first, np.int64(0), nodes, np.int64(t))
     n_splits = 0
     n_need = 0
     needs_last = False
     while size > 0 and n_splits < params.max_leaves - 1:
         x = heap[first]
-        size = _pop(heap, first, size, nodes)
+        size = pop(heap, first, size, nodes)
         n_splits += 1
         child = nodes[x].child
         needs_last = child < 0
@@ -72,8 +73,8 @@ def simulate(frontier, params, t):
             n_need += 1
         else:
             nodes[x].chosen = 1
-            size = _push(heap, first, size, nodes, child)
-            size = _push(heap, first, size, nodes, child + 1)
+            size = push(heap, first, size, nodes, child)
+            size = push(heap, first, size, nodes, child + 1)
     tree.n_need = n_need
     tree.n_splits = n_splits
     tree.needs_last = 1 if needs_last else 0
@@ -81,10 +82,10 @@ def simulate(frontier, params, t):
 
 @inner
 def open_needed(frontier, params):
-    """The same after the simulations.
+    """Fill ``expand`` with nodes that the simulations need and return how many there are.
 
-    Speculation stops when a tree has opened twice the nodes that it needs; from then on only
-    the first needed node is opened, which is certain to belong to the tree.
+    Speculation stops when a tree has opened twice the nodes that it may have; from then on only the
+    first needed node is opened, which is certain to belong to the tree.
     """
     state = frontier.state
     state[N_EXPAND] = 0
@@ -116,7 +117,8 @@ def open_needed(frontier, params):
 
 @inner
 def _open(frontier, x, closes, slots_left):
-    """Add a node to ``expand``; the histogram slots that are left, -1 if it must wait for them."""
+    """Add a node to ``expand`` and return how many histogram slots are left, or -1 if the node
+    must wait for slots."""
     k = frontier.state[N_EXPAND]
     if slots_left < _slots_needed(frontier, x):
         if k > 0:
@@ -135,16 +137,17 @@ def _slots_needed(frontier, x):
 
 @inner
 def _evict_all(frontier):
-    """Give up every kept histogram; their nodes' children will both be built from rows."""
+    """Give up every kept histogram; the children of those nodes will both be built from their
+    rows."""
     for x in range(frontier.state[N_NODES]):
         release(frontier, x)
     return frontier.state[N_FREE_SLOTS]
 
 
 @inner
-def _push(heap, first, size, nodes, x):
-    """Add a node to the heap of ``size`` nodes that begins at ``first``, the best there; the new
-    size."""
+def push(heap, first, size, nodes, x):
+    """Add a node that has a split to a heap of ``size`` nodes and return the new size. The heap
+    begins at ``heap[first]`` with its best node: the largest gain, then the lowest number."""
     if not nodes[x].gain > NO_GAIN:
         return size
     i = size
@@ -159,8 +162,8 @@ def _push(heap, first, size, nodes, x):
 
 
 @inner
-def _pop(heap, first, size, nodes):
-    """Remove the best entry; the new size."""
+def pop(heap, first, size, nodes):
+    """Remove the best node of a heap and return the new size."""
     size -= 1
     x = heap[first + size]
     i = 0
@@ -204,7 +207,7 @@ def start(frontier, params):
 
 @inner
 def settle(frontier, params, x, score):
-    """Take note of the node's best split; without one its histogram is given up."""
+    """Note the node's best split; without one its histogram is given up."""
     take_gain(frontier, params, x, score)
     if not frontier.nodes[x].gain > NO_GAIN:
         release(frontier, x)
@@ -212,11 +215,11 @@ def settle(frontier, params, x, score):
 
 @inner
 def take_gain(frontier, params, x, score):
-    """Fill in the gain of the node's best split, whose ``feature`` and so on stand in the table.
+    """Fill in the gain of the node's best split, whose other fields are in the table already.
 
-    A gain within the noise of the stochastic rounding is none: rounding n rows of hessian h
-    to integers adds a variance below n/4 to any sum of g, so the best of many meaningless
-    splits scores up to about 4 n/h.
+    A gain within the noise of the stochastic rounding does not count: rounding n rows of hessian h
+    to integers adds a variance below n/4 to any sum of g, so the best of many meaningless splits
+    scores up to about 4 n/h.
     """
     node = frontier.nodes[x]
     tree = frontier.trees[node.tree]
@@ -245,8 +248,8 @@ def release(frontier, x):
 def commit(frontier, params):
     """Turn the partitioned nodes into parents, now that ``n_left`` is known.
 
-    Fills the pairs to build, and ``recheck`` with the nodes that stay closed because a child
-    would have fewer than ``min_samples_leaf`` rows.
+    Fills the pairs to build, and ``recheck`` with the nodes that stay closed because a child would
+    have fewer than ``min_samples_leaf`` rows.
     """
     state = frontier.state
     state[N_PAIRS] = 0
@@ -282,7 +285,7 @@ def commit(frontier, params):
 
 @inner
 def _add_children(frontier, params, x, n_left):
-    """Give the node its children; the number of the left one."""
+    """Give the node its children and return the number of the left one."""
     node = frontier.nodes[x]
     tree, depth, key = node.tree, node.depth + 1, node.key
     begin, middle, end = node.begin, node.begin + n_left, node.end
@@ -299,8 +302,8 @@ def _add_children(frontier, params, x, n_left):
 
 @inner
 def _bound_children(frontier, params, x):
-    """Children keep the bounds of their parent. Those of a split by a constrained feature stay
-    on their own sides of the middle between their values."""
+    """Set the bounds of a node's children: those of their parent. After a split by a constrained
+    feature each child also stays on its side of the middle between their values."""
     parent = frontier.nodes[x]
     left, right = frontier.nodes[parent.child], frontier.nodes[parent.child + 1]
     left.low = right.low = parent.low
@@ -321,7 +324,7 @@ def _bound_children(frontier, params, x):
 
 @inner
 def _add_node(frontier, parent, tree, depth, begin, end, g, h, key):
-    """Append a node that has no split yet; its number."""
+    """Append a node that has no split yet and return its number."""
     x = frontier.state[N_NODES]
     frontier.state[N_NODES] = x + 1
     node = frontier.nodes[x]
@@ -381,8 +384,8 @@ def forget_choice(frontier, params, x):
 
 @inner
 def number_nodes(frontier, t, order, first):
-    """List the nodes of tree t breadth first in ``order`` from ``first`` on, and number its
-    leaves; the end of the list."""
+    """List the nodes of tree t breadth first in ``order``, beginning at ``first``, number its
+    leaves, and return the end of the list."""
     end = first
     order[end] = t
     end += 1
@@ -401,7 +404,7 @@ def number_nodes(frontier, t, order, first):
 
 @inner
 def inherit_leaf(frontier, x):
-    """Give a node below a leaf, which was opened too early, the number of the leaf."""
+    """Give a node below a leaf, which was opened too early, the number of that leaf."""
     nodes = frontier.nodes
     y = np.int64(x)
     if nodes[x].chosen == 1:

@@ -9,7 +9,7 @@ children, and which nodes the final trees have; ``limits`` holds what their spli
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,15 +83,15 @@ EXPANSION = np.dtype(
 PAIR = np.dtype(
     [
         ("build", _I),  # the histogram of this node is added up from its rows
-        ("sibling", _I),  # its own is the parent's, whose slot it has, minus that; -1: nobody
+        ("sibling", _I),  # its histogram is the parent's, whose slot it has, minus that; -1: none
     ],
     align=True,
 )
 RULE = np.dtype([("monotone", _I), ("kind", _I)], align=True)
-"""What a feature may do: 1 and -1 make values rise and fall along it; kind is that of
+"""The rules of a feature: 1 and -1 make values rise and fall along it; kind is that of
 ``CategorySplits``."""
 MEMBER = np.dtype([("group", _I), ("feature", _I)], align=True)
-"""A feature that may interact with the others of a group; those of a group stand together."""
+"""A feature that may interact with the others of a group; those of a group are adjacent."""
 
 
 class Frontier(NamedTuple):
@@ -137,7 +137,7 @@ class Frontier(NamedTuple):
 
 
 def node_capacity(params: GrowthParams, n_rows: int) -> int:
-    """Most nodes that one tree can have in the table, those of speculation included."""
+    """Return the most nodes that one tree can have in the table, including those of speculation."""
     most_leaves = _most_leaves(params, n_rows)
     if params.max_leaves >= most_leaves:
         return 2 * most_leaves + 1
@@ -145,12 +145,12 @@ def node_capacity(params: GrowthParams, n_rows: int) -> int:
 
 
 def most_nodes(params: GrowthParams, n_rows: int) -> int:
-    """Most nodes that one tree has when it is done."""
+    """Return the most nodes that one finished tree has."""
     return 2 * min(params.max_leaves, _most_leaves(params, n_rows)) - 1
 
 
 def _most_leaves(params: GrowthParams, n_rows: int) -> int:
-    """Most leaves that the depth and the rows allow."""
+    """Return the most leaves that the depth and the rows allow."""
     most_leaves = max(1, n_rows // params.min_samples_leaf)
     return min(most_leaves, 2**params.max_depth) if params.max_depth < 31 else most_leaves
 
@@ -162,7 +162,7 @@ def allocate(
     n_bins: np.ndarray,
     feature_rules: FeatureRules = NO_RULES,
 ) -> Frontier:
-    """Tables for a batch of trees, whose records stand one segment after the other."""
+    """Allocate tables for a batch of trees, whose records lie one segment after the other."""
     capacities = [node_capacity(params, n) for n in n_records]
     capacity = sum(capacities)
     trees = np.zeros(len(n_records), TREE)
@@ -195,18 +195,20 @@ def allocate(
     )
 
 
-def set_statistics(frontier: Frontier, sums: Sequence[Any], scales: Sequence[Scales]) -> None:
-    """Tell the trees the sums and the scales of their records."""
+def set_statistics(
+    frontier: Frontier, sums: Sequence[np.ndarray], scales: Sequence[Scales]
+) -> None:
+    """Fill in the sums and the scales of the trees' records."""
     frontier.trees["g"], frontier.trees["h"] = np.stack(sums, axis=1)
     frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
 
 
 def n_slots(n_features: int, capacity: int, n_trees: int) -> int:
-    """How many histograms to keep, one for every root at least. It decides the order of growth, so
-    it depends on the problem alone and not on the machine."""
+    """Return how many histograms to keep, at least one for every root. It decides the order of
+    growth, so it depends on the problem alone and not on the machine."""
     return max(n_trees, min(capacity, most_slots(n_features)), LEAST_SLOTS)
 
 
 def most_slots(n_features: int) -> int:
-    """How many histograms may be kept, if there are no more trees."""
+    """Return how many histograms may be kept if there are not more trees."""
     return max(LEAST_SLOTS, HISTOGRAM_BYTES // (n_features * N_SLOTS * 8))

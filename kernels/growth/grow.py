@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..runtime.arrays import Array
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import CODE_WORDS, Codes, TreeRecords
@@ -28,7 +29,7 @@ class GrownTrees(NamedTuple):
         bin of a split by categories.
     missing_left : uint8
     gain : float64
-        What the split gains, in the units of the loss; 0 at a leaf.
+        Gain of the split, in the units of the loss; 0 at a leaf.
     n_samples : int32
         Rows of the sample.
     left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
@@ -47,12 +48,12 @@ class GrownTrees(NamedTuple):
     gain: np.ndarray
     n_samples: np.ndarray
     left_codes: np.ndarray
-    leaf: Any
+    leaf: Array
 
 
 def grow(
     codes: Codes,
-    n_bins: Any,
+    n_bins: Array,
     trees: Sequence[TreeRecords],
     keys: np.ndarray,
     params: GrowthParams,
@@ -84,7 +85,8 @@ def grow(
 
 
 def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
-    """The grown trees but for ``leaf``, which the caller adds (``leaf`` is set in the nodes)."""
+    """Return the grown trees except ``leaf``, which the caller adds (``leaf`` is set in the
+    nodes)."""
     n_trees, capacity = frontier.trees.size, frontier.nodes.size
     order = np.empty(capacity, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
@@ -93,7 +95,7 @@ def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:
 
 
 def emitted(frontier: Frontier, order: np.ndarray, offset: np.ndarray, leaf: Any) -> GrownTrees:
-    """The trees in the order that ``control.finish`` has found, with the given ``leaf``."""
+    """Return the trees in the order that ``control.finish`` has found, with the given ``leaf``."""
     n_nodes = int(offset[-1])
     trees = GrownTrees(
         offset=offset,

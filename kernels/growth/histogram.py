@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Codes
 
 
-def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
     """Add up g and h of the rows of every node by feature and code.
 
     Parameters

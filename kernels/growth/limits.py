@@ -1,5 +1,5 @@
-"""What a split of a node must keep to: limits in quantised units (see ``quantise``), and the
-features that the node may use.
+"""The limits of a node's splits, in quantised units (see ``quantise``), and the features that they
+may use.
 
 The functions take the tables of ``frontier``, the settings and the number of a node or feature.
 """
@@ -19,30 +19,30 @@ from .params import UNLIMITED
 
 @inner
 def smallest_h(frontier, params, tree):
-    """``min_sum_hessian`` of a child in quantised units, at least 1."""
+    """Return ``min_sum_hessian`` of a child in quantised units, at least 1."""
     return max(1, int(math.ceil(params.min_sum_hessian * frontier.trees[tree].scale_h)))
 
 
 @inner
 def least_h(frontier, params, x):
-    """Quantised hessian below which a child of the node is too small.
+    """Return the quantised hessian below which a child of the node is too small.
 
-    It says nothing about rows: in a node of nearly certain rows many weigh less than one that
-    is not. A child with too few rows is found out when its rows are counted (``recheck``).
+    It implies nothing about rows: in a node of nearly certain rows many of them weigh less than one
+    that is not. A child with too few rows is found when its rows are counted (``recheck``).
     """
     return smallest_h(frontier, params, frontier.nodes[x].tree)
 
 
 @inner
 def l2_of(frontier, params, x):
-    """The L2 regularisation in quantised units."""
+    """Return the L2 regularisation in quantised units."""
     return mul(params.l2, frontier.trees[frontier.nodes[x].tree].scale_h)
 
 
 @inner
 def category_least_h(frontier, params, x):
-    """Quantised hessian below which a category goes with the missing values; its number of rows
-    is estimated from its share of the hessian."""
+    """Return the quantised hessian below which a category goes with the missing values; its
+    number of rows is estimated from its share of the hessian."""
     node = frontier.nodes[x]
     share = node.h / (node.end - node.begin)
     return max(1, int(math.ceil((params.cat_smooth - 0.5) * share)))
@@ -60,7 +60,7 @@ def category_l2(frontier, params, x):
 
 @inner
 def can_split(frontier, params, x):
-    """Whether the node is worth looking at."""
+    """Return whether a split of the node is sought."""
     node = frontier.nodes[x]
     return (
         node.depth < params.max_depth
@@ -71,21 +71,21 @@ def can_split(frontier, params, x):
 
 @inner
 def kind_of(frontier, feature):
-    """How the feature is split."""
+    """Return how the feature is split."""
     return frontier.rules[feature].kind if frontier.rules.size > 0 else np.int64(NUMERIC)
 
 
 @inner
 def direction_of(frontier, feature):
-    """The monotone constraint of a feature."""
+    """Return the monotone constraint of a feature."""
     return frontier.rules[feature].monotone if frontier.rules.size > 0 else np.int64(0)
 
 
 @inner
 def allow_features(frontier, params, x, features, scratch, allowed):
-    """Mark the features that a node may use: drawn by tree, of those by level, of those that
-    may interact with the ones of its path by node. ``features`` (int64) and ``scratch``
-    (uint64) have an entry a feature."""
+    """Mark the features that a node may use: a draw by tree, of those one by level, of those
+    that may interact with the features of the node's path one by node. ``features`` (int64) and
+    ``scratch`` (uint64) have an entry a feature."""
     n = allowed.size
     all_drawn = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode == 1.0
     all_interact = frontier.members.size == 0 and params.max_path_features == UNLIMITED
@@ -111,8 +111,8 @@ def allow_features(frontier, params, x, features, scratch, allowed):
 
 @inner
 def _allow_interactions(frontier, params, x, on_path, allowed):
-    """Mark the features that may interact with all those of the node's path: the ones of every
-    group that holds them all, or all while the path has fewer features than it may have."""
+    """Mark the features that may interact with all those of the node's path: the members of
+    every group that holds them all, or all features while the path has fewer than it may have."""
     on_path[:] = 0
     n_used = 0
     x = frontier.nodes[x].parent
@@ -143,7 +143,7 @@ def _allow_interactions(frontier, params, x, on_path, allowed):
 
 @inner
 def _keep_allowed(allowed, features, n):
-    """Keep those of the first n ``features`` that are allowed, in place; how many there are."""
+    """Keep the allowed ones of the first n ``features``, in place, and return how many are left."""
     kept = 0
     for i in range(n):
         if allowed[features[i]] == 1:
@@ -154,7 +154,7 @@ def _keep_allowed(allowed, features, n):
 
 @inner
 def draw_features(key, fraction, features, n, scratch):
-    """Keep a random share of the first n ``features``, in place; how many are left.
+    """Keep a random share of the first n ``features``, in place, and return how many are left.
 
     Every feature gets a hash under the key; the smallest hashes stay, in their order.
     """
@@ -176,13 +176,13 @@ def draw_features(key, fraction, features, n, scratch):
 
 @inner
 def share_of(fraction, n):
-    """How many of n features a fraction stands for, at least one."""
+    """Return how many of n features a fraction is, at least one."""
     return max(1, min(n, int(math.floor(mul(fraction, float(n)) + 0.5))))
 
 
 @inner
 def _smallest(values, n, k):
-    """The k-th smallest (from 1) of n distinct values, which are reordered (quickselect)."""
+    """Return the k-th smallest (from 1) of n distinct values, which are reordered (quickselect)."""
     low, high = 0, n - 1
     while low < high:
         pivot = values[(low + high) >> 1]

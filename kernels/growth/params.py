@@ -1,4 +1,4 @@
-"""Settings of growth: what a batch of trees keeps to, and what it knows of the features."""
+"""Settings of growth, and the rules of the features."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class GrowthParams(NamedTuple):
 
 
 class FeatureRules(NamedTuple):
-    """What a batch of trees must know of the features beyond their bins (NumPy).
+    """What a batch of trees needs to know of the features beyond their bins (NumPy).
 
     monotone : int8, shape (n_features,) or (0,)
         1: values must not fall from left to right at its splits, -1: not rise, 0: free.

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NO_SETS, Codes
 
 
 def partition(
     codes: Codes,
-    records: Any,
-    begin: Any,
-    end: Any,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left_codes: Any = NO_SETS,
-) -> Any:
+    records: Array,
+    begin: Array,
+    end: Array,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left_codes: Array = NO_SETS,
+) -> Array:
     """Reorder each segment in place so that the rows that go left come first.
 
     Parameters
@@ -30,7 +29,7 @@ def partition(
     begin, end : int64, shape (n_nodes,)
         Disjoint segments.
     feature, bin_ : int32, shape (n_nodes,)
-        ``code <= bin_`` goes left. Where the bin is -1, ``left_codes`` tells.
+        ``code <= bin_`` goes left. Where the bin is -1, ``left_codes`` decides.
     missing_left : uint8, shape (n_nodes,)
         Whether ``code == MISSING`` goes left.
     left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
@@ -47,13 +46,13 @@ def partition(
 
 
 def scatter_leaves(
-    records: Any,
+    records: Array,
     begin: np.ndarray,
     end: np.ndarray,
     tree: np.ndarray,
     leaf: np.ndarray,
     shape: tuple[int, int],
-) -> Any:
+) -> Array:
     """Give the rows of each segment its leaf.
 
     Parameters

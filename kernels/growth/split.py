@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import CategorySplits, NodeBounds, Splits
 
 
 def split(
-    histograms: Any,
-    n_bins: Any,
-    totals: Any,
-    least_h: Any,
-    l2: Any,
-    allowed: Any,
-    counts: Any,
+    histograms: Array,
+    n_bins: Array,
+    totals: Array,
+    least_h: Array,
+    l2: Array,
+    allowed: Array,
+    counts: Array,
     min_samples_leaf: int,
     bounds: NodeBounds | None = None,
     categories: CategorySplits | None = None,
@@ -29,8 +28,8 @@ def split(
     Ties go to the lowest feature, then the lowest bin, then missing right.
 
     With ``bounds`` the children take the best values between the bounds of their node, the
-    score is ``bounded_score`` of these, and a split whose values break the order that its
-    feature demands is none.
+    score is ``bounded_score`` of these, and splits whose values break the order that their
+    feature demands are excluded.
 
     With ``categories`` the codes of a feature that is not numeric are arranged for each node:
     those with enough h in ascending order of ``category_key``, ties by code, and the others with

@@ -23,7 +23,7 @@ LOW_32 = u64(0xFFFFFFFF)
 
 
 class Medians(NamedTuple):
-    """Room for the absolute errors of a node.
+    """Scratch for the absolute errors of a node.
 
     rank : int64, (n_outputs, rows)
         Of the row's value among the node's distinct values.
@@ -83,8 +83,8 @@ def _add(tree, size, at, value):
 
 @inner
 def _lower_median(medians, size, weight):
-    """Number of the smallest value with twice the weight up to it at least ``weight``; the
-    weight and the sum up to and with it."""
+    """Return the number of the smallest value with twice the weight up to it at least
+    ``weight``, and the weight and the sum below it."""
     step = 1
     while 2 * step <= size:
         step *= 2
@@ -102,7 +102,7 @@ def _lower_median(medians, size, weight):
 
 @inner
 def _add_rows(groups, medians, o, first, last):
-    """Add sorted rows to the Fenwick trees; their packed weight and sum of values."""
+    """Add sorted rows to the Fenwick trees and return their packed weight and sum of values."""
     size = medians.n_distinct[o]
     packed = i64(0)
     total = i64(0)
@@ -119,7 +119,7 @@ def _add_rows(groups, medians, o, first, last):
 
 @inner
 def _error(medians, o, weight, total):
-    """Absolute error around the median of the rows that were added, and the median."""
+    """Return the absolute error around the median of the rows that were added, and the median."""
     at, below, below_sum = _lower_median(medians, medians.n_distinct[o], weight)
     median = medians.distinct[o, at]
     # Rows at the median add nothing, on whichever side they are counted.
@@ -129,7 +129,7 @@ def _error(medians, o, weight, total):
 
 @inner
 def absolute_score(groups, medians, n):
-    """Score of all rows of the node, whose keys may stand in any order."""
+    """Return the score of all rows of the node, whose keys may be in any order."""
     total_score = 0.0
     for o in range(groups.items.shape[0]):
         size = medians.n_distinct[o]
@@ -143,9 +143,9 @@ def absolute_score(groups, medians, n):
 
 @inner
 def _walk(groups, medians, n_groups, n, side, with_missing):
-    """Errors of the child on one side of every cut. Cut j parts places 0 ... j of the order
-    from the rest; the missing values, which stand behind all groups, are added first if they
-    are on this side."""
+    """Compute the errors of the child on one side of every cut. Cut j parts places 0 ... j of
+    the order from the rest; the missing values, which come behind all groups, are added first if
+    they are on this side."""
     n_values = groups.first[n_groups]
     for o in range(groups.items.shape[0]):
         size = medians.n_distinct[o]
@@ -183,8 +183,8 @@ def _note(medians, side, j, o, packed, total):
 def scan_absolute(
     groups, medians, n_groups, n, has_missing, feature, limits, found, best_bits, is_set
 ):
-    """The absolute error's twin of ``scan``: first all cuts with missing values on
-    the right, then all with them on the left, the first of equals by place."""
+    """Do for the absolute error what ``scan`` does for other criteria: first all cuts with
+    missing values on the right, then all with them on the left, the first of equals by place."""
     best_place = i64(-1)
     for missing_left in range(2 if has_missing else 1):
         _walk(groups, medians, n_groups, n, 0, missing_left == 1)
@@ -221,8 +221,8 @@ def _allowed(medians, j, limits, found):
 
 @inner
 def score_of_sides(groups, medians, n, missing_left, limits, found):
-    """Score of the candidate that sends the keys of value 0 left, 1 right, and 2 (missing
-    values) to one of both; -inf where it is struck out."""
+    """Return the score of the candidate that sends the keys of value 0 left, 1 right, and 2
+    (missing values) to one of both; -inf where it is struck out."""
     sort_by_high_word(groups.keys, groups.buffer, n, 3, groups.counters)
     groups.order[0], groups.order[1] = 0, 1
     ends = groups.first

@@ -12,11 +12,11 @@ Nodes are numbered breadth first at the end, so the trees do not depend on which
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...growth.control import pop, push
 from ...growth.params import UNLIMITED
+from ...runtime.arrays import Array
 from ...runtime.compilation import inlined, inner, kernel, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
@@ -74,7 +74,7 @@ def share(work, x):
 
 @inner
 def take_shared(work, n_threads):
-    """A node from the shared stack, -1 once all threads are out of work."""
+    """Return a node from the shared stack, or -1 once all threads are out of work."""
     counts = work.counts
     x = i64(-1)
     atomic_add(counts, IDLE, 1)
@@ -100,7 +100,7 @@ def take_shared(work, n_threads):
 
 @inlined
 def someone_waits(work, node, n_threads):
-    """Whether a node is worth handing over to an idle thread."""
+    """Return whether a node is worth handing over to an idle thread."""
     if n_threads == 1 or node.end - node.begin < SHARE_ROWS:
         return False
     return atomic_load(work.counts, IDLE) > atomic_load(work.counts, SHARED)
@@ -108,8 +108,8 @@ def someone_waits(work, node, n_threads):
 
 @inner
 def two_numbers(work, numbers):
-    """The first of two numbers of nodes; a thread takes many at a time, since threads that
-    write into the same cache line wait for each other."""
+    """Return the first of two numbers of nodes. A thread takes many at a time, since threads
+    that write into the same cache line wait for each other."""
     if numbers[0] == numbers[1]:
         numbers[0] = atomic_add(work.counts, NODES, NUMBERS_AT_ONCE)
         numbers[1] = numbers[0] + NUMBERS_AT_ONCE
@@ -117,50 +117,9 @@ def two_numbers(work, numbers):
     return numbers[0] - 2
 
 
-@inner
-def _comes_before(nodes, x, y):
-    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
-
-
-@inner
-def push(heap, size, nodes, x):
-    """Add a node that can be split to a heap of ``size`` nodes, the best first; the new size."""
-    if nodes[x].feature < 0:
-        return size
-    i = size
-    while i > 0:
-        parent = (i - 1) >> 1
-        if not _comes_before(nodes, x, heap[parent]):
-            break
-        heap[i] = heap[parent]
-        i = parent
-    heap[i] = x
-    return size + 1
-
-
-@inner
-def pop(heap, size, nodes):
-    """Remove the best entry, which stands at 0; the new size."""
-    size -= 1
-    x = heap[size]
-    i = i64(0)
-    while True:
-        child = 2 * i + 1
-        if child >= size:
-            break
-        if child + 1 < size and _comes_before(nodes, heap[child + 1], heap[child]):
-            child += 1
-        if not _comes_before(nodes, heap[child], x):
-            break
-        heap[i] = heap[child]
-        i = child
-    heap[i] = x
-    return size
-
-
 @inlined
 def _split_node(table, rows, params, work, x, room):
-    """Part the rows of a node and add its children; the left one's number."""
+    """Part the rows of a node, add its children, and return the left one's number."""
     nodes = work.nodes
     node = nodes[x]
     n_left = part_rows(table, rows, node, work.bits[x] if work.bits.size else room.bits[0], room)
@@ -200,10 +159,9 @@ def _look_at(table, rows, params, work, x, room):
 
 @inlined
 def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
-    """Grow everything below a node: depth first, or, where leaves are limited, the best first.
+    """Grow everything below a node: depth first, or best first where leaves are limited.
 
-    One thread numbers the nodes of a tree that grows best first, so older ones have lower
-    numbers.
+    One thread numbers the nodes of a tree that grows best first, so older ones have lower numbers.
     """
     nodes = work.nodes
     best_first = params.max_leaves < UNLIMITED
@@ -215,13 +173,13 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
             n_stacked -= 1
             x = stack[n_stacked]
             _look_at(table, rows, params, work, x, room)
-            if best_first:
-                n_heap = push(heap, n_heap, nodes, x)
+            if best_first and nodes[x].feature >= 0:
+                n_heap = push(heap, i64(0), n_heap, nodes, x)
             elif nodes[x].feature >= 0:
                 split = x
         elif n_heap > 0 and n_leaves < params.max_leaves:
             split = heap[0]
-            n_heap = pop(heap, n_heap, nodes)
+            n_heap = pop(heap, i64(0), n_heap, nodes)
             n_leaves += 1
         else:
             break
@@ -255,7 +213,7 @@ def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks
 def grow_cart(
     table: CartTable,
     target: CartTarget,
-    records: Any,
+    records: Array,
     tree_begin: np.ndarray,
     tree_end: np.ndarray,
     keys: np.ndarray,
@@ -284,7 +242,7 @@ def grow_cart(
 
 
 def _most_nodes(sizes: np.ndarray, params: CartParams) -> int:
-    """Most nodes that trees on samples of these sizes can have."""
+    """Return the most nodes that trees on samples of these sizes can have."""
     leaves = np.maximum(1, sizes // params.min_samples_leaf)
     leaves = np.minimum(leaves, params.max_leaves)
     if params.max_depth < 31:
@@ -320,7 +278,7 @@ def _add_up_trees(weight, records, begin, end, totals):
 
 
 def emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
-    """The trees whose nodes stand in ``work``."""
+    """Return the trees whose nodes are in ``work``."""
     order = np.empty(int(work.counts[NODES]), np.int64)
     offset = np.empty(n_trees + 1, np.int64)
     _number_nodes(work.nodes, n_trees, order, offset)

@@ -40,8 +40,8 @@ S32 = u64(32)
 def find_split(table, rows, params, tree_weight, node, statistics, constant, room):
     """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics.
 
-    ``constant`` has a bit for each feature that is known to be constant here; what is found to
-    be is added.
+    ``constant`` has a bit for each feature that is known to be constant here; those that are found
+    to be constant are added.
     """
     node.feature = -1
     node.child = -1
@@ -79,7 +79,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
 
 @inlined
 def _prepare(rows, params, node, statistics, packed, room):
-    """The node's own score; ranks of its values for the absolute error."""
+    """Return the node's own score; for the absolute error also rank its values."""
     if params.criterion != ABSOLUTE_ERROR:
         block = room.block
         for s in range(statistics.size):
@@ -161,7 +161,7 @@ def _mark(flags, feature):
 
 @inlined
 def _look_at_feature(table, rows, params, least_weight, node, feature, few, running, packed, room):
-    """Score the candidates of a feature; whether it has any."""
+    """Score the candidates of a feature and return whether it has any."""
     groups, medians, found = room.groups, room.medians, room.found
     direction = i64(table.monotone[feature])
     is_regression = rows.classes.shape[0] == 0
@@ -221,7 +221,7 @@ def _look_at_feature(table, rows, params, least_weight, node, feature, few, runn
 
 @inlined
 def _orders(rows, is_set):
-    """The statistics that order the groups of a feature, first … last - 1."""
+    """Return the statistics that order the groups of a feature: first … last - 1."""
     if not is_set:
         return i64(0), i64(1)
     if rows.classes.shape[0] == 0:
@@ -252,9 +252,9 @@ def take_random_candidate(
     found,
     bits,
 ):
-    """Score the feature's random cut and note it if it is the best; whether there is a cut.
+    """Score the feature's random cut, note it if it is the best, and return whether there is a cut.
 
-    ``bits[0]`` are the categories on the left of the best candidate, ``bits[1]`` is room.
+    ``bits[0]`` are the categories on the left of the best candidate, ``bits[1]`` is scratch.
     """
     n = end - begin
     n_bins = i64(table.n_bins[feature])
@@ -298,8 +298,8 @@ def take_random_candidate(
 
 @inner
 def _range_of_codes(keys, n, n_bins):
-    """Lowest and highest code of the node (lowest above highest: none), and whether values are
-    missing."""
+    """Return the lowest and highest code of the node (lowest above highest: none), and whether
+    values are missing."""
     low, high = n_bins, i64(-1)
     has_missing = False
     for i in range(n):
@@ -314,7 +314,8 @@ def _range_of_codes(keys, n, n_bins):
 
 @inner
 def _last_bin_below(lower, upper, low, high, cut):
-    """The highest bin with ``lower / 2 + upper / 2 <= cut``, at least ``low``, below ``high``."""
+    """Return the highest bin with ``lower / 2 + upper / 2 <= cut``, at least ``low``, below
+    ``high``."""
     while high - low > 1:
         middle = (low + high) >> 1
         if lower[middle] * 0.5 + upper[middle] * 0.5 <= cut:
@@ -346,8 +347,8 @@ def _draw_categories(groups, n, n_bins, low, high, feature_key, bits):
 
 @inner
 def _part(groups, n, n_bins, limit, is_set, bits, missing_left, limits):
-    """Turn the codes of the keys into sides and add up the left one; the last code on the left
-    and the first on the right (-1: none)."""
+    """Turn the codes of the keys into sides, add up the left one, and return the last code on
+    the left and the first on the right (-1: none)."""
     groups.left[:] = 0
     last_left, first_right = i64(-1), n_bins
     for i in range(n):

@@ -44,8 +44,8 @@ class Rows(NamedTuple):
 
 @inlined
 def collect(rows, begin, end, groups, statistics):
-    """Gather the weights and classes (or values) of a node's rows and add them up; whether all
-    rows are alike."""
+    """Gather the weights and classes (or values) of a node's rows, add them up, and return
+    whether all rows are alike."""
     records = rows.records[begin:end]
     total = _collect_weights(rows.weight, records, groups.weights)
     if rows.classes.shape[0] == 0:
@@ -111,9 +111,9 @@ def _one_class_each(statistics, output_begin):
 
 @inlined
 def part_rows(table, rows, node, bits, room):
-    """Move the rows of the left child to the front, in their order; how many they are.
+    """Move the rows of the left child to the front, in their order, and return how many they are.
 
-    Settles the side of missing values, and of categories, that the node has no rows of.
+    Settles the side of missing values, and of categories, of which the node has no rows.
     """
     n_bins = i64(table.n_bins[node.feature])
     column = table.codes[node.feature]
@@ -191,8 +191,8 @@ CODES_PER_ROW = 4
 def group_rows(
     column, n_bins, records, begin, end, groups, is_regression, most_entries, always_sort
 ):
-    """Fill the groups of values and the statistics of the missing ones; (number of groups,
-    number of rows with missing values)."""
+    """Fill the groups of values and the statistics of the missing ones and return (number of
+    groups, number of rows with missing values)."""
     n = end - begin
     n_statistics = groups.total.size
     few = n_bins <= CODES_PER_ROW * n or n_bins <= 255
@@ -245,10 +245,10 @@ def _add_classes(column, rows, weights, items, histogram, seen, n_statistics):
 
 @inner
 def _add_second_code(column, rows, weights, items, histogram, seen, n_statistics):
-    """``_add_classes`` without the rows of code 0; the number of the others.
+    """Do the same without the rows of code 0 and return the number of the others.
 
-    Adding row after row to the same few entries, each addition waits for the one before; and
-    of two codes the first is mostly the more frequent by far.
+    Adding row after row to the same few entries, each addition waits for the one before; and the
+    first of two codes is usually the more frequent one by far.
     """
     last = u64(rows.size - 1)
     n_others = 0
@@ -280,7 +280,7 @@ def _add_values(column, rows, values, histogram, n_statistics):
 
 @inlined
 def _read_groups(n_bins, groups):
-    """The codes that were seen, ascending; flags are cleared, missing values taken out."""
+    """List the codes that were seen, ascending; flags are cleared, missing values taken out."""
     n_groups = i64(0)
     for w in range((n_bins + 7) >> 3):
         if groups.seen_words[w] != 0:
@@ -303,7 +303,7 @@ def _read_groups(n_bins, groups):
 
 @inlined
 def clear_groups(groups, n_groups):
-    """Leave the table of statistics as it was before this feature."""
+    """Restore the table of statistics to zeros after a feature."""
     if groups.by_rows[0] == 0:
         n_statistics = groups.total.size
         for g in range(n_groups):
@@ -323,7 +323,7 @@ def fill_keys(column, records, begin, n, keys):
 
 @inlined
 def _read_runs(n, n_bins, groups, is_regression):
-    """Groups of sorted keys; the keys of missing values come last."""
+    """List the groups of sorted keys; the keys of missing values come last."""
     n_groups = 0
     before = i64(-1)
     n_values = n
@@ -395,7 +395,7 @@ def insertion_sort(keys, n):
 
 @inner
 def _sort_by_digit(source, target, n, shift, n_digits, counters):
-    """One pass; False, and nothing done, where all keys have the same digit."""
+    """Sort by one digit; return False, with nothing done, where all keys have the same one."""
     mask = u64(n_digits - 1)
     counters[:n_digits] = 0
     for i in range(n):

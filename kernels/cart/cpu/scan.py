@@ -45,7 +45,7 @@ u64, i64 = np.uint64, np.int64
 
 
 class Groups(NamedTuple):
-    """The rows of a node by code, and room to scan them (see ``group_rows``).
+    """The rows of a node by code, and scratch to scan them (see ``group_rows``).
 
     The groups' statistics are those of ``histogram`` where ``by_rows[0]`` is 0; else they are
     added up from the node's rows, whose numbers are the low halves of ``keys``.
@@ -157,7 +157,7 @@ def scan(
 
 @inlined
 def _walk(groups, first, n, is_regression, left):
-    """Write what is on the left after each of n places of the order, carried over between
+    """Write the statistics on the left after each of n places of the order, carried over between
     blocks in ``groups.left``."""
     carried = groups.left
     for j in range(n):
@@ -204,7 +204,7 @@ not matter in which order the terms of a Gini score are added up."""
 
 @inlined
 def suits_running_sums(packed, params, n_outputs, n_statistics):
-    """Whether ``scan_classes`` knows how to look at a node; for two classes ``scan`` is faster."""
+    """Return whether ``scan_classes`` can serve a node; for two classes ``scan`` is faster."""
     if params.criterion != GINI or n_outputs > 1 or n_statistics < 3 or params.bounded:
         return False
     return packed & MASK <= EXACT_WEIGHT
@@ -212,15 +212,15 @@ def suits_running_sums(packed, params, n_outputs, n_statistics):
 
 @inlined
 def squares_moved(weight, on_left, total):
-    """What the squares on the left gain, and those on the right lose, as ``weight`` of a class
-    moves to the left."""
+    """Return how much the squares on the left grow, and those on the right shrink, as ``weight``
+    of a class moves to the left."""
     on_right = total - on_left
     return weight * (2 * on_left + weight), weight * (2 * on_right - weight)
 
 
 @inner
 def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, best_bits, is_set):
-    """``scan`` for the Gini impurity of one output.
+    """Do the same as ``scan`` for the Gini impurity of one output.
 
     packed : int64
         Rows and weight of the node.
@@ -285,12 +285,12 @@ S32 = u64(32)
 FEW_ROWS = 32
 """Rows up to which a node is one of few rows."""
 NONE, SOME, NOT_HERE = i64(0), i64(1), i64(2)
-"""What ``scan_few`` answers: the feature has no candidate, has some, is to be scanned in full."""
+"""Results of ``scan_few``: the feature has no candidate, has some, must be scanned in full."""
 
 
 @inlined
 def suits_few(n, packed, params, n_outputs):
-    """Whether ``scan_few`` knows how to look at a node of n rows."""
+    """Return whether ``scan_few`` can serve a node of n rows."""
     if n > FEW_ROWS or params.bounded or n_outputs > 1:
         return False
     if params.criterion == SQUARED_ERROR:
@@ -300,7 +300,7 @@ def suits_few(n, packed, params, n_outputs):
 
 @inlined
 def scan_few(column, n_bins, records, begin, n, groups, feature, packed, limits, found):
-    """Score the cuts of a numeric feature; ``NONE``, ``SOME`` or ``NOT_HERE``.
+    """Score the cuts of a numeric feature and return ``NONE``, ``SOME`` or ``NOT_HERE``.
 
     packed : int64
         Rows and weight of the node.
@@ -343,7 +343,7 @@ def _part_two_codes(keys, n, higher):
 
 @inner
 def _cut_classes(keys, weights, items, total, packed, feature, limits, found, left):
-    """Gini scores: ``(sum of squares) / weight`` of both sides."""
+    """Score cuts by Gini impurity: ``(sum of squares) / weight`` of both sides."""
     square_left, square_right = i64(0), i64(0)
     for s in range(left.size):
         left[s] = 0
@@ -373,7 +373,7 @@ def _cut_classes(keys, weights, items, total, packed, feature, limits, found, le
 
 @inner
 def _cut_sums(keys, weights, items, total, packed, feature, limits, found):
-    """Scores of the squared error: ``sum**2 / weight`` of both sides."""
+    """Score cuts by squared error: ``sum**2 / weight`` of both sides."""
     packed_left, left = i64(0), i64(0)
     before = keys[0] >> S32
     for k in range(u64(keys.size)):

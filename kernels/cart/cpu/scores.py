@@ -33,11 +33,11 @@ FOUND = np.dtype(
         ("value_right", np.float64),
     ]
 )
-"""The best candidate so far; the categories on the left of a split stand in ``best_bits``."""
+"""The best candidate so far; the categories on the left of a split are in ``best_bits``."""
 
 
 class Limits(NamedTuple):
-    """What a candidate of the node must keep to.
+    """The limits that a candidate of the node must keep to.
 
     criterion : int
     is_regression : bool
@@ -80,7 +80,7 @@ class Block(NamedTuple):
 
 @inlined
 def packed_weight(statistics, is_regression, output_begin):
-    """Rows and weight of a set of rows, packed."""
+    """Return rows and weight of a set of rows, packed."""
     if is_regression:
         return statistics[0]
     total = i64(0)
@@ -91,7 +91,7 @@ def packed_weight(statistics, is_regression, output_begin):
 
 @inlined
 def pack_block(statistics, packed, n, is_regression, output_begin):
-    """Rows and weight of n sets of rows."""
+    """Compute rows and weight of n sets of rows, packed."""
     for j in range(n):
         packed[j] = statistics[0, j]
     if not is_regression:
@@ -102,7 +102,7 @@ def pack_block(statistics, packed, n, is_regression, output_begin):
 
 @inner
 def score_block(statistics, packed, n, criterion, output_begin, term, out):
-    """Scores of n sets of rows (see ``problem``), -inf where POISSON does not allow one."""
+    """Score n sets of rows (see ``problem``), -inf where POISSON does not allow one."""
     for j in range(n):
         out[j] = 0.0
     if criterion == SQUARED_ERROR:
@@ -127,7 +127,7 @@ def score_block(statistics, packed, n, criterion, output_begin, term, out):
 
 @inner
 def _score_classes(statistics, packed, n, criterion, first, last, term):
-    """Scores of one output's classes."""
+    """Score one output's classes."""
     for j in range(n):
         term[j] = 0.0
     for s in range(first, last):
@@ -150,7 +150,7 @@ def _score_classes(statistics, packed, n, criterion, first, last, term):
 
 @inlined
 def keeps_order(value_left, value_right, limits):
-    """Whether the values of the children keep to the constraint on the feature."""
+    """Return whether the values of the children keep to the constraint on the feature."""
     if limits.direction == 0:
         return True
     if limits.direction > 0 and value_left > value_right:
@@ -163,7 +163,7 @@ def keeps_order(value_left, value_right, limits):
 
 @inlined
 def heavy_enough(left, right, limits):
-    """Whether two children, as packed weights, have rows and weight enough."""
+    """Return whether two children, given as packed weights, have enough rows and weight."""
     if min(left >> SHIFT, right >> SHIFT) < limits.least_rows:
         return False
     return float(min(left & MASK, right & MASK)) >= limits.least_weight
@@ -171,7 +171,7 @@ def heavy_enough(left, right, limits):
 
 @inlined
 def value_of(statistics, j, weight, is_regression):
-    """The number that monotone constraints compare: the mean, or the share of class 1."""
+    """Return the number that monotone constraints compare: the mean, or the share of class 1."""
     if is_regression:
         return float(statistics[1, j]) / weight
     return float(statistics[1, j] & MASK) / weight
@@ -179,7 +179,7 @@ def value_of(statistics, j, weight, is_regression):
 
 @inlined
 def note_values(block, j, limits, found):
-    """Leave the values of a candidate's children in ``found[0]``."""
+    """Note the values of a candidate's children in ``found[0]``."""
     for side in range(2):
         weight = float(block.packed[side, j] & MASK)
         if side == 0:
@@ -210,7 +210,7 @@ def _score_any(block, total, n, limits, output_begin):
 
 @inner
 def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
-    """``_score_any`` for the Gini impurity of two classes."""
+    """Do the same as ``_score_any`` for the Gini impurity of two classes."""
     total_0, total_1 = total[0], total[1]
     for j in range(n):
         left_0, left_1 = left[0, j], left[1, j]
@@ -226,7 +226,7 @@ def _score_two_classes(left, right, packed_left, packed_right, total, n, out):
 
 @inner
 def _score_one_sum(left, right, packed_left, packed_right, total, n, out):
-    """``_score_any`` for the squared error of one output."""
+    """Do the same as ``_score_any`` for the squared error of one output."""
     total_0, total_1 = total[0], total[1]
     for j in range(n):
         left_0, left_1 = left[0, j], left[1, j]
@@ -262,15 +262,15 @@ def score_candidates(block, total, n, limits, output_begin, found):
 
 @inner
 def score_alone(block, total, limits, output_begin, found):
-    """Score of the one candidate whose left side stands in the block's first place; its values
-    are left in ``found[0]``."""
+    """Score the one candidate whose left side is in the block's first place; its values are
+    noted in ``found[0]``."""
     score_candidates(block, total, 1, limits, output_begin, found)
     return block.score[0, 0]
 
 
 @inlined
 def best_of_block(score, n):
-    """The largest of n scores, and its first place."""
+    """Return the largest of n scores, and its first place."""
     best = NO_CANDIDATE
     for j in range(n):
         best = larger(score[j], best)
@@ -282,7 +282,7 @@ def best_of_block(score, n):
 
 @inlined
 def take_if_better(found, value, feature, last_left, first_right, missing_left):
-    """Note a candidate in ``found[1]`` if it beats the best; whether it does."""
+    """Note a candidate in ``found[1]`` if it beats the best, and return whether it does."""
     best = found[1]
     if not value > best.score:
         return False

@@ -1,4 +1,4 @@
-"""What trees grow in on the CPU: their nodes, what the threads share, and the scratch of each."""
+"""The memory that trees grow in on the CPU: nodes, tables that the threads share, and scratch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Settings(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What the threads share.
+    """The tables that the threads share.
 
     nodes : NODE, (capacity,); statistics : int64, (capacity, n_statistics)
     bits : uint32, (capacity, words) or (0, 0)
@@ -117,7 +117,7 @@ class Room(NamedTuple):
 def allocate_work(
     n_nodes: int, weight: np.ndarray, table: CartTable, n_statistics: int, n_words: int
 ) -> Work:
-    """Room for ``n_nodes`` nodes of trees whose samples weigh ``weight``, the roots first.
+    """Allocate ``n_nodes`` nodes of trees whose samples weigh ``weight``, the roots first.
 
     ``n_words`` are those of a set of categories, 0 if no feature is categorical.
     """
@@ -139,7 +139,7 @@ def allocate_work(
 def allocate_rooms(
     n_threads: int, n: int, table: CartTable, target: CartTarget, params: CartParams
 ) -> Room:
-    """Scratch for nodes of up to n rows, a line for each thread."""
+    """Allocate scratch for nodes of up to n rows, a line for each thread."""
     n_features = table.n_bins.size
     most_bins = int(table.n_bins.max(initial=1))
     wide = table.codes.dtype != np.uint8
@@ -228,7 +228,7 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 
 @inlined
 def room_of(thread, rooms):
-    """The lines of a thread."""
+    """Return the lines of a thread."""
     g, b, m = rooms.groups, rooms.block, rooms.medians
     groups = Groups(
         g.by_rows[thread],

@@ -33,7 +33,7 @@ LEAST_WEIGHT, LOWEST, HIGHEST = range(3)
 
 @device_function
 def statistic(data, child, s):
-    """Entry s of the statistics of a child."""
+    """Return entry s of the statistics of a child."""
     up_to, sums, totals, _ = data
     item, node, place, missing, is_right = child
     left = up_to[item, place, s]
@@ -44,19 +44,20 @@ def statistic(data, child, s):
 
 @device_function
 def is_classification(entry_begin):
-    """The entries of regression follow the packed weight."""
+    """Return whether the statistics are classes: the entries of regression follow the packed
+    weight."""
     return entry_begin[0] == 0
 
 
 @device_function
 def n_packed(entry_begin):
-    """Over how many entries rows and weight are spread."""
+    """Return over how many entries rows and weight are spread."""
     return entry_begin[1] if is_classification(entry_begin) else i64(1)
 
 
 @device_function
 def packed_weight(data, child):
-    """Rows and weight of a child."""
+    """Return rows and weight of a child."""
     packed = i64(0)
     for s in range(n_packed(data[3])):
         packed += statistic(data, child, s)
@@ -65,7 +66,7 @@ def packed_weight(data, child):
 
 @device_function
 def packed_weight_of_bin(sums, item, b, entry_begin):
-    """Rows and weight of a bin."""
+    """Return rows and weight of a bin."""
     packed = i64(0)
     for s in range(n_packed(entry_begin)):
         packed += sums[item, b, s]
@@ -74,13 +75,13 @@ def packed_weight_of_bin(sums, item, b, entry_begin):
 
 @device_function
 def as_real(x, entry_begin):
-    """The weight of a class, or the sum of an output."""
+    """Return the weight of a class, or the sum of an output."""
     return f64(x & MASK) if is_classification(entry_begin) else f64(x)
 
 
 @device_function
 def score_of(data, child, weight, criterion):
-    """Score of a child, ``NO_SPLIT`` where it has none (POISSON)."""
+    """Return the score of a child, ``NO_SPLIT`` where it has none (POISSON)."""
     entry_begin = data[3]
     total = 0.0
     for output in range(entry_begin.shape[0] - 1):
@@ -107,7 +108,7 @@ def score_of(data, child, weight, criterion):
 
 @device_function
 def value_of(data, child):
-    """What monotone constraints compare: the mean, or the share of class 1."""
+    """Return the number that monotone constraints compare: the mean, or the share of class 1."""
     entry_begin = data[3]
     x = as_real(statistic(data, child, entry_begin[1] - 1), entry_begin)
     return x / f64(packed_weight(data, child) & MASK)
@@ -115,7 +116,7 @@ def value_of(data, child):
 
 @device_function
 def score_of_cut(data, left, right, limits, criterion):
-    """Score of a candidate, ``NO_SPLIT`` where it is struck out."""
+    """Return the score of a candidate, ``NO_SPLIT`` where it is struck out."""
     least_rows, constrained, direction, node, of_nodes = limits
     packed_left = packed_weight(data, left)
     packed_right = packed_weight(data, right)
@@ -141,15 +142,15 @@ def score_of_cut(data, left, right, limits, criterion):
 
 @device_function
 def children_of(item, node, number, missing):
-    """The children of candidate ``2 * place + side``; the missing rows are on its left if the
-    side is 1."""
+    """Return the children of candidate ``2 * place + side``; the missing rows are on its left if
+    the side is 1."""
     slot = missing if number & 1 else -1
     return (item, node, number >> 1, slot, False), (item, node, number >> 1, slot, True)
 
 
 @device_function
 def left_is_larger(data, left, right):
-    """Whether the left child has more rows."""
+    """Return whether the left child has more rows."""
     return packed_weight(data, left) >> SHIFT > packed_weight(data, right) >> SHIFT
 
 
@@ -162,7 +163,7 @@ NO_PLACE = -1
 
 @device_function
 def find_bins(sums, item, n_bins, entry_begin, ascending, place_of, scan, t):
-    """List the bins that hold rows; their number."""
+    """List the bins that hold rows and return their number."""
     own = 0
     for b in range(t * OWN, (t + 1) * OWN):
         place_of[b] = NO_PLACE
@@ -196,7 +197,7 @@ def sort_by_keys(ascending, keys, n_places, order, place_of, t):
 
 @device_function
 def sum_over_threads(own, scan, t):
-    """The sum of the threads' numbers, for all of them."""
+    """Return the sum of the threads' numbers to all of them."""
     cuda.syncthreads()
     scan[t] = own
     inclusive_scan(scan, t)
@@ -205,7 +206,7 @@ def sum_over_threads(own, scan, t):
 
 @device_function
 def rank_by_statistic(sums, item, s, entry_begin, ascending, n_places, keys, t):
-    """Keys of the categories by entry s of their statistics, a unit of weight."""
+    """Compute the keys of the categories: entry s of their statistics per unit of weight."""
     for p in range(t, n_places, BLOCK):
         b = ascending[p]
         weight = f64(packed_weight_of_bin(sums, item, b, entry_begin) & MASK)
@@ -214,7 +215,8 @@ def rank_by_statistic(sums, item, s, entry_begin, ascending, n_places, keys, t):
 
 @device_function
 def rank_at_random(stream, ascending, n_places, keys, scan, t):
-    """Keys of the categories that put those on the left first; how many these are."""
+    """Compute keys of the categories that put those on the left first, and return how many these
+    are."""
     own = 0
     for p in range(t, n_places, BLOCK):
         side = i32(draw(stream, u64(ascending[p] + 1)) & u64(1))
@@ -230,7 +232,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
 
 @device_function
 def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
-    """How many bins a random cut leaves on the left."""
+    """Return how many bins a random cut leaves on the left."""
     own = 0
     for p in range(t, n_places, BLOCK):
         at = begin + ascending[p]
@@ -241,7 +243,7 @@ def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
 
 @device_function
 def add_up_places(sums, item, order, n_places, up_to, scan, t):
-    """Running sums over the bins in their order."""
+    """Compute running sums over the bins in their order."""
     first = t * OWN
     last = min(first + OWN, n_places)
     for s in range(sums.shape[2]):
@@ -260,8 +262,8 @@ def add_up_places(sums, item, order, n_places, up_to, scan, t):
 
 @device_function
 def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
-    """The number of a random split's one candidate, and where it cuts the values. Fills the keys
-    of categories."""
+    """Return the number of a random split's one candidate, and where it cuts the values. Fills
+    the keys of categories."""
     categorical, begin, lower, upper = where
     bits = draw(stream, u64(0))
     side = i32(bits & u64(1)) if missing >= 0 else i32(0)
@@ -279,7 +281,7 @@ def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
 
 @device_function
 def arrange(categorical, ascending, keys, n_places, order, place_of, t):
-    """Fill ``order``: by the keys of categories, else ascending."""
+    """Fill ``order``: categories by their keys, other bins ascending."""
     if categorical != 0:
         sort_by_keys(ascending, keys, n_places, order, place_of, t)
     else:
@@ -290,7 +292,7 @@ def arrange(categorical, ascending, keys, n_places, order, place_of, t):
 
 @device_function
 def orders_of(categorical, random_splits, entry_begin):
-    """The statistics that the bins are put in order by: the first, and how many."""
+    """Return the first statistic that the bins are put in order by, and how many there are."""
     n_outputs = entry_begin.shape[0] - 1
     first = entry_begin[0]
     n = entry_begin[n_outputs] - first

@@ -2,15 +2,16 @@
 
 As in the reference, every candidate cuts an order of the bins with rows in two: the ascending
 one, an order of the categories, or the two sides of a random split, one behind the other. The
-running sums over an order stand in global memory, since there may be any number of statistics.
+running sums over an order are kept in global memory, since there may be any number of statistics.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import NOWHERE, best_to_front
 from ...runtime.cuda.target import (
     blocks_for,
@@ -99,7 +100,7 @@ def best_of_order(data, item, n_places, missing, only, limits, criterion, scores
 
 @device_function
 def write_cut(data, item, node, number, missing, order, n_places, reals, integers):
-    """Write the fields of ``Cuts`` but for the score and the categories; by one thread."""
+    """Write the fields of ``Cuts`` except the score and the categories; called by one thread."""
     left, right = children_of(item, node, number, missing)
     reals[item, LEFT_VALUE] = value_of(data, left)
     reals[item, RIGHT_VALUE] = value_of(data, right)
@@ -114,7 +115,7 @@ def write_cut(data, item, node, number, missing, order, n_places, reals, integer
 
 @device_function
 def write_categories(place_of, place, others_left, n_bins, item, categories, t):
-    """One word a thread: categories up to a place, and perhaps those without rows."""
+    """Write the categories up to a place, and perhaps those without rows, one word a thread."""
     for w in range(t, categories.shape[1], BLOCK):
         word = u32(0)
         for c in range(32 * w, min(32 * w + 32, n_bins)):
@@ -147,7 +148,11 @@ def best_cuts(
     integers,
     categories,
 ):
-    """One item a block at a time, order by order; the arrays of the last line are the result."""
+    """Find the best cut of one item a block at a time, order by order.
+
+    The last three arrays are the result, ``up_to`` is scratch. Every table is an argument of its
+    own: a tuple of tables would cost Numba's launcher 16 µs a launch.
+    """
     ascending = cuda.shared.array(MOST_BINS, np.int32)
     order = cuda.shared.array(MOST_BINS, np.int32)
     place_of = cuda.shared.array(MOST_BINS, np.int32)
@@ -203,17 +208,17 @@ def best_cuts(
 
 def find_cuts(
     table: CartTable,
-    bins: tuple[Any, ...],
+    bins: tuple[Array, ...],
     target: CartTarget,
-    records: Any,
+    records: Array,
     nodes: np.ndarray,
     node: np.ndarray,
     feature: np.ndarray,
     params: CartParams,
 ) -> Cuts:
-    """The best cuts of items, entries of ``nodes`` with a feature each.
+    """Find the best cuts of items, entries of ``nodes`` with a feature each.
 
-    ``bins`` are copies on the device of what ``upload_bins`` takes from the table.
+    ``bins`` are the copies on the device that ``upload_bins`` makes.
     """
     limits = np.column_stack([nodes["least_weight"], nodes["bounds"]])
     of_nodes = upload(nodes["key"], nodes["statistics"], limits)
@@ -241,8 +246,8 @@ def find_cuts(
     return Cuts(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
 
 
-def upload_bins(table: CartTable) -> tuple[Any, ...]:
-    """What the search must know of the features, on the device."""
+def upload_bins(table: CartTable) -> tuple[Array, ...]:
+    """Copy what the search needs to know of the features to the device."""
     columns = (table.n_bins, table.categorical, table.monotone, table.begin[:-1])
     features = np.column_stack([column.astype(np.int64) for column in columns])
     return upload(features, table.lower, table.upper)

@@ -7,10 +7,9 @@ by the host's threads on copies of the arrays: the trees are the same.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import download, on_device
 from ...scalars import rng, routing
 from ...scalars.primitives import vectorise
@@ -44,7 +43,7 @@ MOST_FEATURES = 2**24
 def grow_cart(
     table: CartTable,
     target: CartTarget,
-    records: Any,
+    records: Array,
     tree_begin: np.ndarray,
     tree_end: np.ndarray,
     keys: np.ndarray,
@@ -57,7 +56,7 @@ def grow_cart(
     return drive(rows, table, target, tree_begin, tree_end, keys, params)
 
 
-def _grow_on_host(table: CartTable, target: CartTarget, records: Any, *trees: Any) -> GrownCart:
+def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: Array) -> GrownCart:
     table = table._replace(codes=download(table.codes))
     arrays = (download(a) for a in (target.classes, target.values, target.weight))
     on_host = CartTarget(*arrays, target.output_begin)
@@ -71,7 +70,7 @@ class Generation:
     """The rows of a batch of trees (see ``Rows``), for all nodes of a generation."""
 
     def __init__(
-        self, table: CartTable, target: CartTarget, records: Any, params: CartParams
+        self, table: CartTable, target: CartTarget, records: Array, params: CartParams
     ) -> None:
         self.table = table
         self.target = target
@@ -93,10 +92,10 @@ class Generation:
             self._find_splits(nodes[first : first + step])
 
     def _find_splits(self, nodes: np.ndarray) -> None:
-        """Round after round, for the nodes that have seen constant features alone.
+        """Search in rounds; later ones are for nodes that have seen only constant features.
 
-        The first round looks at ``max_features`` features of every node, the next ones at
-        more of them at once than they may have to, of which the first that varies counts.
+        The first round looks at ``max_features`` features of every node, the next ones at more of
+        them at once than they may have to, of which the first that varies counts.
         """
         features = FeatureOrder(nodes["key"], self.table.n_bins.size, self.params.shuffle)
         waiting = np.arange(nodes.size)
@@ -157,7 +156,7 @@ class FeatureOrder:
         self.n_seen = 0
 
     def next(self, n: int) -> np.ndarray:
-        """The next n features of every node, or all that are left."""
+        """Return the next n features of every node, or all that are left."""
         first, n_features = self.n_seen, self.order.shape[1]
         self.n_seen = min(first + n, n_features)
         node = np.arange(self.streams.size)
@@ -170,5 +169,5 @@ class FeatureOrder:
         return self.order[:, first : self.n_seen]
 
     def keep(self, nodes: np.ndarray) -> None:
-        """Forget all other nodes."""
+        """Drop all other nodes."""
         self.order, self.streams = self.order[nodes], self.streams[nodes]

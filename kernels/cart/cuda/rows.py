@@ -11,10 +11,9 @@ from which they are moved back to their places.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
@@ -58,7 +57,7 @@ def add_row(classes, values, weight, record, k, place, sums):
 
 @device_function
 def differ(of_rows, row, other):
-    """Whether two rows have another class or value in some output."""
+    """Return whether two rows have another class or value in some output."""
     for output in range(of_rows.shape[0]):
         if of_rows[output, row] != of_rows[output, other]:
             return True
@@ -89,9 +88,9 @@ def add_up_nodes(classes, values, weight, records, tiles, first, sums, mixed):
 
 
 def add_up(
-    target: CartTarget, records: Any, begin: np.ndarray, end: np.ndarray
+    target: CartTarget, records: Array, begin: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Statistics of nodes, and whether each is pure."""
+    """Return the statistics of nodes, and whether each is pure."""
     tiles = cut(begin, end, SUMS_TILE)
     sums = zeros((begin.size, 1, target.n_statistics), np.int64)
     mixed = zeros(begin.size, np.uint8)
@@ -124,14 +123,15 @@ def add_up_bins(codes, classes, values, weight, records, tiles, feature, sums):
 def histograms(
     table: CartTable,
     target: CartTarget,
-    records: Any,
+    records: Array,
     begin: np.ndarray,
     end: np.ndarray,
     feature: np.ndarray,
-) -> Any:
-    """Statistics of the bins of items, shape (n_items, n_slots, n_statistics), on the device.
+) -> Array:
+    """Return statistics of the bins of items, shape (n_items, n_slots, n_statistics), on the
+    device.
 
-    The missing rows stand in the slot of their code, ``n_bins`` of the feature.
+    The missing rows are in the slot of their code, ``n_bins`` of the feature.
     """
     tiles = cut(begin, end, SUMS_TILE)
     sums = zeros((begin.size, n_slots(table), target.n_statistics), np.int64)
@@ -142,7 +142,7 @@ def histograms(
 
 
 def n_slots(table: CartTable) -> int:
-    """Histogram entries of one feature."""
+    """Return the number of histogram entries of one feature."""
     return int(np.max(table.n_bins, initial=0)) + 1
 
 
@@ -152,7 +152,7 @@ PARTITION_TILE = 8 * PARTITION_BLOCK
 
 @device_function
 def goes_left(codes, record, k, feature, n_bins, bin_, missing_left, categorical, categories):
-    """The side of a row in node k, whose split is entry k of the arrays."""
+    """Return the side of a row in node k, whose split is entry k of the arrays."""
     code = codes[feature[k], i64(record) & ROW_MASK]
     if code == n_bins[k]:
         return missing_left[k] != 0
@@ -242,8 +242,8 @@ def move_to_sides(
         tile += cuda.gridDim.x
 
 
-def partition(table: CartTable, records: Any, nodes: np.ndarray) -> np.ndarray:
-    """Send the nodes' rows to their children; how many went left."""
+def partition(table: CartTable, records: Array, nodes: np.ndarray) -> np.ndarray:
+    """Send the nodes' rows to their children and return how many went left."""
     if nodes.size == 0:
         return np.zeros(0, np.int64)
     tiles = cut(nodes["begin"], nodes["end"], PARTITION_TILE)
@@ -271,7 +271,7 @@ def partition(table: CartTable, records: Any, nodes: np.ndarray) -> np.ndarray:
 def places(
     node: np.ndarray, n_rows: np.ndarray, n_left: np.ndarray, nodes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """How many rows of each node go left, and where each tile's rows begin on both sides."""
+    """Return how many rows of each node go left, and where each tile's rows begin on both sides."""
     is_first = np.diff(node, prepend=-1) > 0
     starts = np.flatnonzero(is_first)
     before_left, before = np.cumsum(n_left) - n_left, np.cumsum(n_rows) - n_rows

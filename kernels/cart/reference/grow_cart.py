@@ -7,12 +7,13 @@ tree's best one where the number of leaves is limited. All work on rows is behin
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from ...growth.params import UNLIMITED
+from ...runtime.arrays import Array
 from ...runtime.reference.arrays import beside
 from ...scalars import rng, routing
 from ...scalars.primitives import vectorise
@@ -25,7 +26,7 @@ _I, _F = np.int64, np.float64
 
 
 class Rows(Protocol):
-    """What can be asked of the rows of a batch of trees."""
+    """The operations on the rows of a batch of trees."""
 
     def add_up(self, nodes: np.ndarray) -> np.ndarray:
         """Fill the nodes' ``statistics``; whether each node is pure."""
@@ -38,7 +39,7 @@ class Rows(Protocol):
 
 
 def node_type(table: CartTable, target: CartTarget) -> np.dtype:
-    """A node while its tree grows."""
+    """Return the dtype of a node while its tree grows."""
     return np.dtype(
         [
             ("number", _I),  # in the order in which the nodes of the batch were made
@@ -64,7 +65,7 @@ def node_type(table: CartTable, target: CartTarget) -> np.dtype:
 
 
 def words_for(n_bins: np.ndarray) -> np.ndarray:
-    """Words of a set of categories."""
+    """Return the number of words of a set of categories."""
     return (n_bins + 31) // 32
 
 
@@ -114,7 +115,7 @@ def _roots(begin: np.ndarray, end: np.ndarray, keys: np.ndarray, node_type: np.d
 
 
 def _may_split(nodes: np.ndarray, target: CartTarget, params: CartParams) -> np.ndarray:
-    """Which nodes are worth looking at."""
+    """Mark the nodes that may be split."""
     n_rows = nodes["end"] - nodes["begin"]
     least_rows = max(params.min_samples_split, 2 * params.min_samples_leaf)
     return (
@@ -148,7 +149,7 @@ def _next_to_open(waiting: np.ndarray, n_leaves: np.ndarray, params: CartParams)
 def _children(
     parents: np.ndarray, n_left: np.ndarray, first: int, monotone: np.ndarray
 ) -> np.ndarray:
-    """The next generation, numbered from ``first``; siblings stand side by side."""
+    """Return the next generation, numbered from ``first``; siblings are side by side."""
     young = np.repeat(parents, 2)
     young["number"] = np.arange(first, first + young.size)
     young["parent"] = np.repeat(parents["number"], 2)
@@ -167,7 +168,7 @@ def _children(
 
 
 def _breadth_first(nodes: np.ndarray, n_trees: int) -> np.ndarray:
-    """The nodes' numbers tree by tree, level by level, in the order of their parents."""
+    """Return the nodes' numbers tree by tree, level by level, in the order of their parents."""
     place = np.zeros(nodes.size, _I)
     place[:n_trees] = np.arange(n_trees)
     for depth in range(1, int(nodes["depth"].max(initial=0)) + 1):
@@ -179,7 +180,7 @@ def _breadth_first(nodes: np.ndarray, n_trees: int) -> np.ndarray:
 
 
 def _finished(nodes: np.ndarray, opened: np.ndarray, n_trees: int, table: CartTable) -> GrownCart:
-    """The frozen trees."""
+    """Return the frozen trees."""
     child = np.full(nodes.size, -1, _I)
     child[opened] = n_trees + 2 * np.arange(opened.size)
     order = _breadth_first(nodes, n_trees)
@@ -215,13 +216,13 @@ is_left_category = vectorise(routing.is_left_category)
 def grow_cart(
     table: CartTable,
     target: CartTarget,
-    records: Any,
+    records: Array,
     tree_begin: np.ndarray,
     tree_end: np.ndarray,
     keys: np.ndarray,
     params: CartParams,
 ) -> GrownCart:
-    """Node after node, each with whole-array operations on its rows."""
+    """Grow node after node, each with whole-array operations on its rows."""
     rows = NodeByNode(table, target, records, params)
     return drive(rows, table, target, tree_begin, tree_end, keys, params)
 
@@ -230,7 +231,7 @@ class NodeByNode:
     """The rows of a batch of trees (see ``Rows``)."""
 
     def __init__(
-        self, table: CartTable, target: CartTarget, records: Any, params: CartParams
+        self, table: CartTable, target: CartTarget, records: Array, params: CartParams
     ) -> None:
         self.table = table
         self.target = target
@@ -242,8 +243,8 @@ class NodeByNode:
         weight = array_namespace(row).take(self.target.weight, row) * multiplicity
         return Sample(row, weight, terms_of(self.target, row, weight))
 
-    def rows_of(self, node: np.ndarray) -> tuple[Any, Any]:
-        """Rows and their multiplicities."""
+    def rows_of(self, node: np.ndarray) -> tuple[Array, Array]:
+        """Return the rows and their multiplicities."""
         xp = array_namespace(self.records)
         word = xp.astype(self.records[_segment(node)], xp.int64)
         return word & 0xFFFFFFFF, word >> 32
@@ -275,8 +276,8 @@ class NodeByNode:
             n_left[k] = records.shape[0] - int(xp.sum(right, dtype=xp.int64))
         return n_left
 
-    def goes_left(self, node: np.ndarray) -> Any:
-        """Whether each row of the node does."""
+    def goes_left(self, node: np.ndarray) -> Array:
+        """Return whether each row of the node goes left."""
         feature = int(node["feature"])
         row, _ = self.rows_of(node)
         xp = array_namespace(row)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.reference.arrays import beside
 from ...scalars import gain
 from ...scalars.primitives import vectorise
@@ -45,8 +46,8 @@ def is_classification(target: CartTarget) -> bool:
     return target.classes.shape[0] > 0
 
 
-def terms_of(target: CartTarget, row: Any, weight: Any) -> Any:
-    """What each row adds to the statistics, shape (n_statistics, n)."""
+def terms_of(target: CartTarget, row: Array, weight: Array) -> Array:
+    """Return what each row adds to the statistics, shape (n_statistics, n)."""
     xp = array_namespace(row)
     packed = weight + (1 << COUNT_SHIFT)
     if not is_classification(target):
@@ -60,26 +61,26 @@ def terms_of(target: CartTarget, row: Any, weight: Any) -> Any:
     return xp.stack(terms)
 
 
-def packed_weight(statistics: Any, target: CartTarget) -> Any:
-    """Rows and weight of the node: of all classes of the first output."""
+def packed_weight(statistics: Array, target: CartTarget) -> Array:
+    """Return rows and weight of the node: those of all classes of the first output."""
     if not is_classification(target):
         return statistics[0, ...]
     xp = array_namespace(statistics)
     return xp.sum(statistics[: int(target.output_begin[1]), ...], axis=0)
 
 
-def rows_of(statistics: Any, target: CartTarget) -> Any:
+def rows_of(statistics: Array, target: CartTarget) -> Array:
     return packed_weight(statistics, target) >> COUNT_SHIFT
 
 
-def weight_of(statistics: Any, target: CartTarget) -> Any:
-    """Weight as float64."""
+def weight_of(statistics: Array, target: CartTarget) -> Array:
+    """Return the weight as float64."""
     xp = array_namespace(statistics)
     return xp.astype(packed_weight(statistics, target) & WEIGHT_MASK, xp.float64)
 
 
-def entries_of(statistics: Any, target: CartTarget) -> list[list[Any]]:
-    """Of each output the weights of its classes, or its one sum, as float64."""
+def entries_of(statistics: Array, target: CartTarget) -> list[list[Array]]:
+    """Return the weights of each output's classes, or its one sum, as float64."""
     xp = array_namespace(statistics)
     if not is_classification(target):
         outputs = range(1, target.n_outputs + 1)
@@ -91,20 +92,20 @@ def entries_of(statistics: Any, target: CartTarget) -> list[list[Any]]:
     ]
 
 
-def _share_of_squares(entries: list[Any], weight: Any) -> Any:
+def _share_of_squares(entries: list[Array], weight: Array) -> Array:
     return sum((square(s) for s in entries), 0.0) / weight
 
 
-def _entropy(entries: list[Any], weight: Any) -> Any:
+def _entropy(entries: list[Array], weight: Array) -> Array:
     return sum((x_log_x(s) for s in entries), 0.0) - x_log_x(weight)
 
 
-def _largest(entries: list[Any], weight: Any) -> Any:
+def _largest(entries: list[Array], weight: Array) -> Array:
     xp = array_namespace(weight)
     return xp.max(xp.stack(entries), axis=0)
 
 
-def _poisson(entries: list[Any], weight: Any) -> Any:
+def _poisson(entries: list[Array], weight: Array) -> Array:
     return poisson_score(entries[0], weight)
 
 
@@ -118,28 +119,29 @@ SCORES: dict[int, Callable[[list[Any], Any], Any]] = {
 """Score of one output; ABSOLUTE_ERROR needs the rows (``absolute_error``)."""
 
 
-def score(statistics: Any, target: CartTarget, criterion: int) -> Any:
-    """Scores of nodes with rows; each output's is finished before they are added up."""
+def score(statistics: Array, target: CartTarget, criterion: int) -> Any:
+    """Score nodes with rows; each output's score is finished before they are added up."""
     weight = weight_of(statistics, target)
     of_output = SCORES[criterion]
     return sum((of_output(s, weight) for s in entries_of(statistics, target)), 0.0)
 
 
-def has_score(statistics: Any, target: CartTarget, criterion: int) -> Any:
-    """Whether a child with rows may have these statistics."""
+def has_score(statistics: Array, target: CartTarget, criterion: int) -> Array:
+    """Return whether a child with rows may have these statistics."""
     xp = array_namespace(statistics)
     if criterion != POISSON:
         return rows_of(statistics, target) > 0
     return xp.all(statistics[1:, ...] > 0, axis=0)
 
 
-def value_of(statistics: Any, target: CartTarget) -> Any:
-    """What monotone constraints compare: the mean, or the share of class 1."""
+def value_of(statistics: Array, target: CartTarget) -> Array:
+    """Return the number that monotone constraints compare: the mean, or the share of class 1."""
     return entries_of(statistics, target)[0][-1] / weight_of(statistics, target)
 
 
-def absolute_error(value: Any, weight: Any, member: Any) -> tuple[Any, Any]:
-    """Score and median (int64) of the rows that each line of ``member`` (sets, rows) selects."""
+def absolute_error(value: Array, weight: Array, member: Array) -> tuple[Array, Array]:
+    """Return score and median (int64) of the rows that each line of ``member`` (sets, rows)
+    selects."""
     xp = array_namespace(value)
     order = xp.argsort(value)
     value, member = xp.take(value, order), xp.take(member, order, axis=1)
@@ -163,9 +165,9 @@ class Sample(NamedTuple):
         What each row adds to the statistics.
     """
 
-    row: Any
-    weight: Any
-    terms: Any
+    row: Array
+    weight: Array
+    terms: Array
 
 
 class Groups(NamedTuple):
@@ -181,8 +183,8 @@ class Groups(NamedTuple):
     """
 
     code: Any
-    sums: Any
-    missing: Any
+    sums: Array
+    missing: Array
     has_missing: bool
     of_row: Any
 
@@ -199,9 +201,9 @@ class Cuts(NamedTuple):
         Where a random split cuts the values.
     """
 
-    order: Any
-    after: Any
-    missing_left: Any
+    order: Array
+    after: Array
+    missing_left: Array
     value: float = np.nan
 
 
@@ -239,7 +241,7 @@ def fill_best_split(
 
 
 def _features(node: np.ndarray, table: CartTable, params: CartParams) -> Iterator[int]:
-    """All features in the order in which the node looks at them."""
+    """Yield all features in the order in which the node looks at them."""
     order = list(range(table.n_bins.size))
     stream = subkey(node["key"], PURPOSE_FEATURES, u64(0))
     for j in range(len(order)):
@@ -277,7 +279,7 @@ def _candidates(
     target: CartTarget,
     params: CartParams,
 ) -> Iterator[Cuts]:
-    """The candidates of a feature, order by order."""
+    """Yield the candidates of a feature, order by order."""
     xp = array_namespace(groups.code)
     n_groups = groups.code.shape[0]
     ascending = xp.arange(n_groups, dtype=xp.int64, device=device(groups.code))
@@ -298,8 +300,9 @@ def _candidates(
             yield _all_cuts(groups, xp.argsort(s / weight, stable=True))
 
 
-def _all_cuts(groups: Groups, order: Any) -> Cuts:
-    """Missing values on the right, then on the left; the last cut would leave no row right."""
+def _all_cuts(groups: Groups, order: Array) -> Cuts:
+    """Return all cuts of an order: missing values on the right, then on the left; the last cut
+    would leave no row right."""
     xp = array_namespace(order)
     sides = 2 if groups.has_missing else 1
     n_cuts = order.shape[0] * sides - 1
@@ -308,9 +311,9 @@ def _all_cuts(groups: Groups, order: Any) -> Cuts:
 
 
 def _random_cut(
-    groups: Groups, ascending: Any, feature: int, node: np.ndarray, table: CartTable
+    groups: Groups, ascending: Array, feature: int, node: np.ndarray, table: CartTable
 ) -> Cuts:
-    """The one candidate of at least two groups."""
+    """Return the one candidate of at least two groups."""
     xp = array_namespace(ascending)
     stream = subkey(node["key"], PURPOSE_THRESHOLD, u64(feature))
     bits = int(draw(stream, u64(0)))
@@ -331,7 +334,7 @@ def _random_cut(
 
 
 def _bounds(values: np.ndarray, feature: int, table: CartTable) -> np.ndarray:
-    """The entries of a feature's bins."""
+    """Return the entries of a feature's bins."""
     return values[table.begin[feature] : table.begin[feature + 1]]
 
 
@@ -345,7 +348,7 @@ def _best_cut(
     target: CartTarget,
     params: CartParams,
 ) -> Found | None:
-    """The candidate with the highest score of those that may be made."""
+    """Return the candidate with the highest score of those that are allowed."""
     xp = array_namespace(groups.sums)
     up_to = xp.cumulative_sum(xp.take(groups.sums, cuts.order, axis=1), axis=1)
     left = xp.take(up_to, cuts.after, axis=1)
@@ -377,8 +380,8 @@ def _best_cut(
     return Found(float(total[best]), feature, groups, cuts, int(kept[best]), n_left, of_children)
 
 
-def _keep_order(values: Any, node: np.ndarray, direction: int) -> Any:
-    """Which pairs of values the constraint on the feature allows."""
+def _keep_order(values: list[Array], node: np.ndarray, direction: int) -> Array:
+    """Mark the pairs of values that the constraint on the feature allows."""
     lowest, highest = node["bounds"].tolist()
     left, right = values
     if direction == 0:
@@ -390,9 +393,9 @@ def _keep_order(values: Any, node: np.ndarray, direction: int) -> Any:
 
 
 def _absolute_errors(
-    groups: Groups, cuts: Cuts, kept: Any, sample: Sample, target: CartTarget
-) -> tuple[list[Any], list[Any]]:
-    """Scores and values of the children of the candidates ``kept``, from their rows."""
+    groups: Groups, cuts: Cuts, kept: Array, sample: Sample, target: CartTarget
+) -> tuple[list[Array], list[Array]]:
+    """Return scores and values of the children of the candidates ``kept``, from their rows."""
     xp = array_namespace(kept)
     place = xp.concat([xp.argsort(cuts.order), xp.zeros_like(kept[:1])])
     place = xp.take(place, groups.of_row)[None, :]
@@ -411,8 +414,8 @@ def _absolute_errors(
     return scores, values
 
 
-def _absolute_error(member: Any, sample: Sample, target: CartTarget) -> tuple[Any, Any]:
-    """Scores of sets of rows, and medians of the first output."""
+def _absolute_error(member: Array, sample: Sample, target: CartTarget) -> tuple[Any, Array]:
+    """Return scores of sets of rows, and medians of the first output."""
     xp = array_namespace(member)
     of_outputs = [
         absolute_error(xp.take(target.values[o, :], sample.row), sample.weight, member)

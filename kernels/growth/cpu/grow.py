@@ -13,11 +13,10 @@ nodes), the rest is shared, in tasks that the threads take from a counter:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
 from ...runtime.dtypes import Codes, TreeRecords
@@ -111,7 +110,7 @@ def partition(thread, table, frontier, work):
 
 @inner
 def plan_histograms(frontier, params, work, n_threads):
-    """Cut the rows of all pairs but small ones into pieces of about the same size."""
+    """Cut the rows of all pairs except small ones into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
     n_rows = i64(0)
     for p in range(n_pairs):
@@ -216,7 +215,7 @@ def _grow_worker(
 
 def grow(
     codes: Codes,
-    n_bins: Any,
+    n_bins: Array,
     trees: Sequence[TreeRecords],
     keys: np.ndarray,
     params: GrowthParams,
@@ -245,7 +244,8 @@ def _frontier(
     n_bins: np.ndarray,
     rules: FeatureRules,
 ) -> Frontier:
-    """The tables of the trees, kept from round to round while all but the statistics lasts."""
+    """Return the tables of the trees, kept from round to round as long as only the statistics
+    change."""
     kept = derived(codes.rows, "frontier", dict)
     if not (
         kept.get("params") == params and kept["rules"] is rules and kept["n_records"] == n_records
@@ -259,7 +259,8 @@ def _frontier(
 def _workspace(
     codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int
 ) -> tuple[Table, Work]:
-    """The tables of a growth; large ones are kept from tree to tree, while their sizes last."""
+    """Return the tables of a growth; large ones are kept from tree to tree as long as their
+    sizes last."""
     kept = derived(codes.rows, "workspace", dict)
     sizes = (records.size, frontier.nodes.size, n_threads)
     if kept.get("sizes") != sizes:

@@ -19,11 +19,11 @@ histograms are sums over parts of the common one, which cost nothing beside addi
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import atomic_add, prefetch, run, threads_for
@@ -60,9 +60,9 @@ def _subtract(line, other):
 
 
 def _over_used_slots(change):
-    """``change`` applied to the entries that a table uses, of the columns first … last - 1.
+    """Apply ``change`` to the entries that a table uses, in the columns first … last - 1.
 
-    ``slots`` are those of ``Layout``.
+    ``slots`` are ``Layout.column_slots``.
     """
 
     @inner
@@ -84,7 +84,7 @@ subtract_used = _over_used_slots(_subtract)
 
 @inner
 def unpack_record(record):
-    """The record's statistics as one packed addend."""
+    """Return the record's statistics as one packed addend."""
     signed = i64(record)
     return ((signed >> i64(48)) << i64(32)) + ((signed >> i64(32)) & i64(0xFFFF))
 
@@ -104,7 +104,7 @@ def add_word(histogram, o, w, v):
 
 @inner
 def add_partial_word(histogram, o, w, v, n):
-    """The same for the first n < 8 codes."""
+    """Do the same for the first n < 8 codes."""
     histogram[o + (w & BYTE)] += v
     if n > 1:
         histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
@@ -147,7 +147,7 @@ def add_rows(words, n_columns, records, begin, end, histogram):
 
 @inner
 def _add_first_word(words, n_columns, records, begin, end, last, histogram):
-    """Add the first word of the rows and ask for those of the rows to come, up to ``last``."""
+    """Add the first word of the rows and prefetch those of the rows to come, up to ``last``."""
     n_words = u64((n_columns + 7) >> 3)
     for i in range(begin, end):
         _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
@@ -215,11 +215,11 @@ def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, 
 
 
 def as_words(codes: Codes) -> np.ndarray:
-    """The row-major codes as one flat array of 64-bit words."""
+    """Return the row-major codes as one flat array of 64-bit words."""
     return codes.rows.reshape(-1).view(np.uint64)
 
 
-def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
     n_features = codes.columns.shape[0]
     n_words = codes.rows.shape[1] // 8
     packed = np.empty((len(begin), n_words * WORD_ENTRIES), np.int64)
@@ -230,12 +230,12 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
 
 
 def unpack(packed: np.ndarray) -> np.ndarray:
-    """Packed sums, shape (n, features, bins), to the two int32 planes of the contract."""
+    """Turn packed sums, shape (n, features, bins), into the two int32 planes of the contract."""
     return np.stack([packed >> 32, packed & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
 def pack(planes: np.ndarray) -> np.ndarray:
-    """The inverse of ``unpack``."""
+    """Turn the two planes into packed sums: the inverse of ``unpack``."""
     return (planes[:, 0].astype(np.int64) << 32) + planes[:, 1]
 
 
@@ -260,7 +260,7 @@ FEATURE = np.dtype(
 
 
 class Layout(NamedTuple):
-    """What histograms are added up from.
+    """The codes that histograms are added up from.
 
     words : uint64, flat
         Row-major, eight bytes a word.
@@ -297,10 +297,10 @@ def _sum(values):
 
 @inner
 def expand(bundle, feature, bins):
-    """The histogram of one feature of a bundle: ``bins[d]`` sums the codes with digit d.
+    """Compute the histogram of one feature of a bundle: ``bins[d]`` sums the codes with digit d.
 
     First the higher digits are added up, line by line, then the lower ones within each line.
-    ``bins`` is the scratch, too: ``bins[d]`` is written after all that stands below
+    ``bins`` is the scratch, too: ``bins[d]`` is written after everything below
     ``bins[(d + 1) * stride]`` was read.
     """
     stride = feature.stride
@@ -322,7 +322,7 @@ def expand(bundle, feature, bins):
 
 
 def layout(codes: Codes, n_bins: np.ndarray) -> Layout:
-    """The layout of a table, made once."""
+    """Return the layout of a table, made once."""
     return derived(codes.rows, "layout", lambda: _layout(codes, n_bins))
 
 
@@ -352,7 +352,8 @@ def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
 
 
 def _bundle(codes: Codes, n_bins: np.ndarray) -> list[list[int]]:
-    """Which features share a byte: those with few bins and no missing values, as they come."""
+    """Decide which features share a byte: those with few bins and no missing values, in their
+    order."""
     own: list[list[int]] = []
     shared: list[list[int]] = []
     product = N_SLOTS

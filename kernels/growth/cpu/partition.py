@@ -15,10 +15,9 @@ small buffer and reserves room for the whole run with one atomic addition.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
@@ -34,8 +33,8 @@ RUN = 1024
 
 @inner
 def cut_of(bin_, missing_left):
-    """What ``below_cut`` compares. Adding ``missing_left`` to the code in 8 bits turns the missing
-    code 255 into 0, so one comparison routes all rows."""
+    """Return the operands of ``below_cut``. Adding ``missing_left`` to the code in 8 bits turns
+    the missing code 255 into 0, so one comparison routes all rows."""
     return u8(missing_left), u8(bin_ + missing_left)
 
 
@@ -50,11 +49,11 @@ def in_set(code, words):
 
 
 def _partition_alone(goes_left):
-    """The two ways to route rows have loops of their own; ``routing`` is a cut or a set."""
+    """Compile the loop for one way to route rows; ``routing`` is a cut or a set."""
 
     @inner
     def partition_alone(column, source, target, begin, end, routing):
-        """Partition a segment by one thread; the number of rows on the left."""
+        """Partition a segment by one thread and return the number of rows on the left."""
         left = u64(begin)
         n_after = u64(end - begin)
         for i in range(begin, end):
@@ -135,14 +134,14 @@ def _worker(
 
 def partition(
     codes: Codes,
-    records: Any,
-    begin: Any,
-    end: Any,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left_codes: Any = NO_SETS,
-) -> Any:
+    records: Array,
+    begin: Array,
+    end: Array,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left_codes: Array = NO_SETS,
+) -> Array:
     n_left = np.empty(len(begin), np.int64)
     threads = min(threads_for(records.size), max(1, len(begin)))
     routing = (feature, bin_, missing_left, left_codes)
@@ -159,13 +158,13 @@ def _scatter_worker(thread, n_threads, barrier, records, begin, end, tree, leaf,
 
 
 def scatter_leaves(
-    records: Any,
+    records: Array,
     begin: np.ndarray,
     end: np.ndarray,
     tree: np.ndarray,
     leaf: np.ndarray,
     shape: tuple[int, int],
-) -> Any:
+) -> Array:
     out = np.full(shape, -1, np.int32)
     run(_scatter_worker, 1, records, begin, end, tree, leaf, out)
     return out

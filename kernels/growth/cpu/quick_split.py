@@ -44,7 +44,8 @@ N_CANDIDATES = 256
 
 @inner
 def _candidates(histogram, n_bins, prefix):
-    """The sums on the left of the cuts behind the bins; how many blocks they fill."""
+    """Fill ``prefix`` with the sums on the left of each cut and return how many blocks they
+    fill."""
     n = (n_bins + LANES - 1) // LANES * LANES
     total = running_sums(histogram, n, prefix)
     n_blocks = (n + BLOCK - 1) // BLOCK
@@ -55,9 +56,9 @@ def _candidates(histogram, n_bins, prefix):
 
 @inner
 def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
-    """Scores of the candidates with ``extra`` on the left, -1 where a child is too small; the
-    largest one. The bits of -1 are below those of all other scores, which are in the order of the
-    scores."""
+    """Fill in the scores of the candidates with ``extra`` on the left, -1 where a child is too
+    small, and return the largest one. The bits of -1 are below those of all other scores, whose
+    bits are in the order of the scores."""
     least = i32(least_h)
     total_g, total_h = i32(total >> i64(32)), i32(total & LOW)
     l2 = f32(l2)
@@ -77,7 +78,7 @@ def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
 
 @inner
 def at_least(scores, n_blocks, bound):
-    """The first score not below ``bound``, and how many there are."""
+    """Return the first score that is not below ``bound``, and how many there are."""
     first, count = i32(NOWHERE), i32(0)
     for b in range(n_blocks * BLOCK):
         is_close = scores[b] >= bound
@@ -96,12 +97,12 @@ def _exact(left, total, l2):
 
 @inner
 def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
-    """The best split of one feature: (score, bin, missing_left, packed left sums).
+    """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
-    As ``best_of_feature``, but of a score below ``floor`` there may be a bound only: no split has
-    a higher score, and the bin is -1. ``l2`` is at most ``LARGEST_L2``; entries behind the last
-    bin are zero up to a multiple of ``LANES``; the scratch has N_CANDIDATES entries, int64 and
-    float32.
+    The result is that of ``best_of_feature``, except that a score below ``floor`` may be only a
+    bound: no split has a higher score, and the bin is -1. ``l2`` is at most ``LARGEST_L2``; entries
+    behind the last bin are zero up to a multiple of ``LANES``; the scratch has N_CANDIDATES
+    entries, int64 and float32.
     """
     missing = histogram[MISSING]
     n_blocks = _candidates(histogram, n_bins, prefix)
@@ -142,15 +143,15 @@ H = i64(0xFFFFFF)
 
 @inner
 def counted(record):
-    """The record's statistics as an addend of packed sums with their number of rows."""
+    """Return the record's statistics as an addend of packed sums with their number of rows."""
     signed = i64(record)
     return ((signed >> i64(48)) << i64(40)) + ((signed >> i64(16)) & i64(0xFFFF0000)) + i64(1)
 
 
 @inner
 def _occupied_candidates(bins, n_bins, prefix, bin_of):
-    """The distinct sums on the left of a cut, the first bin's in any case, and their bins. Clears
-    the entries. Returns how many blocks they fill."""
+    """List the distinct sums on the left of a cut, always including the first bin's, with their
+    bins. Clears the entries and returns how many blocks the candidates fill."""
     total = bins[0]
     prefix[0] = total
     bin_of[0] = 0
@@ -176,7 +177,8 @@ def _occupied_candidates(bins, n_bins, prefix, bin_of):
 
 @inner
 def _approximate_few(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores):
-    """As ``_approximate``; ``stray`` rows without any statistics follow the larger hessian."""
+    """Do the same as ``_approximate``; ``stray`` rows without any statistics follow the larger
+    hessian."""
     least, fewest, stray = i32(least_h), i32(least_rows), i32(stray)
     total_g, total_h, rows = i32(total >> i64(40)), i32((total >> i64(16)) & H), i32(total & ROWS)
     l2 = f32(l2)
@@ -207,9 +209,9 @@ def _exact_few(left, total, l2):
 
 @inner
 def best_of_few(bins, n_bins, total, least_h, least_rows, l2, floor, prefix, bin_of, scores):
-    """The best split of one feature: (score, bin, missing_left, left sums packed as usual).
+    """Find the best split of one feature: (score, bin, missing_left, left sums packed as usual).
 
-    ``bins`` are cleared; ``total`` is that of the node; the others are as for ``best_of_plain``.
+    Clears ``bins``; ``total`` is that of the node; the others are as for ``best_of_plain``.
     """
     missing = bins[MISSING]
     bins[MISSING] = 0

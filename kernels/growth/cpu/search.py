@@ -49,7 +49,7 @@ FEW_ROWS = 192
 
 @inner
 def has_few_rows(frontier, params, pair):
-    """Whether both nodes are so small that they do not need a histogram."""
+    """Return whether both nodes are so small that they do not need a histogram."""
     x = pair.build if pair.sibling < 0 else pair.sibling
     node = frontier.nodes[x]
     is_plain = frontier.rules.size == 0 and l2_of(frontier, params, x) <= LARGEST_L2
@@ -58,8 +58,11 @@ def has_few_rows(frontier, params, pair):
 
 @inner
 def evaluate(thread, n_threads, table, frontier, params, work):
-    """One thread alone goes on with the best split of a pair's words before, which spares the
-    exact scores of most later features; several threads leave one in every word."""
+    """Find the best splits of the new nodes, in tasks of a pair of nodes and a word of features.
+
+    A single thread carries the best split of a pair from word to word, which spares the exact
+    scores of most later features; several threads leave one in every word.
+    """
     slots = table.layout.column_slots
     n_words = work.best.shape[1]
     n_tasks = frontier.state[fr.N_PAIRS] * n_words
@@ -93,8 +96,8 @@ def evaluate(thread, n_threads, table, frontier, params, work):
 
 @inner
 def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
-    """Make the best split of a node by eight features ``best``, if it is better, without counting
-    rows."""
+    """Replace ``best`` by the node's best split by eight features, if that is better, without
+    counting rows."""
     if not can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]
@@ -131,8 +134,8 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
 
 @inner
 def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
-    """Make a feature's best split ``best`` if it is better, or as good and of a lower feature; the
-    bound of its score (see ``best_of_plain``)."""
+    """Replace ``best`` by a feature's best split, if that is better, or as good and of a lower
+    feature; return the bound of its score (see ``best_of_plain``)."""
     score, bin_, missing_left, left = best_of_plain(
         bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
     )
@@ -147,7 +150,7 @@ def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
 
 @inner
 def _is_better(found, best):
-    """Ties go to the lowest feature, whatever the order of the columns."""
+    """Compare two splits. Ties go to the lowest feature, whatever the order of the columns."""
     if found.score == best.score:
         return found.score > fr.NO_GAIN and found.feature < best.feature
     return found.score > best.score
@@ -155,7 +158,7 @@ def _is_better(found, best):
 
 @inner
 def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, row_counts, best):
-    """Best split of a node by one feature; ``limits`` are the node's least_h and l2,
+    """Find the best split of a node by one feature. ``limits`` are the node's least_h and l2;
     ``row_counts`` is empty or has counts by code."""
     node = frontier.nodes[x]
     n_bins = table.layout.features[f].n_bins
@@ -295,8 +298,8 @@ def _settle(frontier, params, x, best):
 
 @inner
 def settle_nodes(frontier, params, work):
-    """Settle the new nodes on the best of their words, which stand in the order of features,
-    then the rechecked ones."""
+    """Settle the new nodes on the best of their words, which are in the order of features, then
+    the rechecked ones."""
     n_words = work.best.shape[1]
     for p in range(frontier.state[fr.N_PAIRS]):
         pair = frontier.pairs[p]
@@ -333,8 +336,8 @@ def _add_rows(words, n_columns, word, records, begin, end, sums):
 
 @inner
 def best_of_few_rows(thread, table, frontier, params, work, x, word, best):
-    """Make the best split by eight features that leaves both children enough rows ``best``, if it
-    is better."""
+    """Replace ``best`` by the node's best split by eight features that leaves enough rows in
+    both children, if that is better."""
     if not can_split(frontier, params, x):
         return
     allowed = work.allowed[thread]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import (
@@ -35,8 +34,8 @@ values; the codes that have a place; packed sums and counts of rows by place."""
 
 @inner
 def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys, lines):
-    """Put the packed sums of a feature's codes into the order of the categories; how many have a
-    place. ``row_counts`` is empty or has counts by code.
+    """Put the packed sums of a feature's codes into the order of the categories and return how many
+    codes have a place. ``row_counts`` is empty or has counts by code.
 
     A place is the number of codes that come before: quadratic, but without branches.
     """
@@ -74,7 +73,7 @@ def arrange(bins, n_bins, total, is_alone, least_h, smoothing, row_counts, keys,
 
 @inner
 def fill_left_codes(places, n_bins, cut, missing_left, is_alone, words):
-    """The set of codes on the left of the cut after a place (see ``Splits``)."""
+    """Fill in the set of codes on the left of the cut after a place (see ``Splits``)."""
     for w in range(CODE_WORDS):
         words[w] = u32(0xFFFFFFFF) if missing_left == 1 else u32(0)
     for b in range(n_bins):
@@ -94,7 +93,7 @@ NOWHERE = 2**31 - 1
 
 @inner
 def _prefix_sums(histogram, n_bins, is_alone, prefix):
-    """What is on the left of each candidate: all bins up to one, or that one alone."""
+    """Sum up the left side of each candidate: all bins up to one, or that one alone."""
     if is_alone:
         for b in range(n_bins):
             prefix[b] = histogram[b]
@@ -107,7 +106,7 @@ def _prefix_sums(histogram, n_bins, is_alone, prefix):
 
 @inner
 def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
-    """Score of every split with ``extra`` (the missing rows, or 0) on the left.
+    """Score every split with ``extra`` (the missing rows, or 0) on the left.
 
     The sums fit 32 bits: converting from int32 vectorises where converting from int64 does not.
     """
@@ -125,7 +124,7 @@ def _scores(prefix, n_bins, extra, total, least_h, l2, scores):
 
 @inner
 def _bounded_scores(prefix, n_bins, extra, total, limits, scores):
-    """The same where children's values are bounded or ordered (see ``best_of_feature``)."""
+    """Do the same where the children's values are bounded or ordered (see ``best_of_feature``)."""
     least_h, l2, low, high, direction = limits
     for b in range(n_bins):
         left = prefix[b] + extra
@@ -167,8 +166,8 @@ def _largest_of_any(scores, n):
 
 @inner
 def _largest(scores, n):
-    """The largest score. Without bounds no score is negative but -inf, so the bits of the scores,
-    as integers, are in the order of the scores, and their maximum vectorises."""
+    """Return the largest score. Without bounds no score is negative except -inf, so the bits of
+    the scores, as integers, are in the order of the scores, and their maximum vectorises."""
     best = bits_of(NO_GAIN)
     for b in range(n):
         best = max(best, bits_of(scores[b]))
@@ -187,11 +186,11 @@ def _first(scores, n, value):
 def best_of_feature(
     histogram, n_bins, is_alone, total, limits, counts, n_rows, least_rows, prefix, scores
 ):
-    """The best split of one feature: (score, bin, missing_left, packed left sums).
+    """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
-    ``histogram`` and ``total`` are packed; ``is_alone`` tells that a bin is cut off alone, not
-    with all bins below it; ``limits`` are the node's (least_h, l2, low, high) and
-    the feature's direction; ``counts`` is empty where rows need not be counted.
+    ``histogram`` and ``total`` are packed; with ``is_alone`` a bin is cut off alone instead of
+    together with all bins below it; ``limits`` are the node's (least_h, l2, low, high) and the
+    feature's direction; ``counts`` is empty where rows need not be counted.
     """
     least_h, l2, low, high, direction = limits
     bounded = direction != 0 or low > NO_GAIN or high < -NO_GAIN
@@ -297,13 +296,13 @@ def _worker(
 
 
 def split(
-    histograms: Any,
-    n_bins: Any,
-    totals: Any,
-    least_h: Any,
-    l2: Any,
-    allowed: Any,
-    counts: Any,
+    histograms: Array,
+    n_bins: Array,
+    totals: Array,
+    least_h: Array,
+    l2: Array,
+    allowed: Array,
+    counts: Array,
     min_samples_leaf: int,
     bounds: NodeBounds | None = None,
     categories: CategorySplits | None = None,

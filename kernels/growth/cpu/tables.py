@@ -42,7 +42,7 @@ split by categories, whose bin is -1."""
 
 
 class Table(NamedTuple):
-    """The rows: codes as columns and in the layout for histograms, both buffers of records.
+    """The rows: codes as columns and in the layout for histograms, and both buffers of records.
 
     A node's records are in the buffer ``depth & 1``.
     """
@@ -99,7 +99,7 @@ class Work(NamedTuple):
 
 
 def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads: int) -> Work:
-    """For a batch of trees of certain sizes."""
+    """Allocate the tasks and the scratch of a batch of trees of certain sizes."""
     n_features = layout.features.size
     n_words = (layout.column_begin.size + 6) // 8
     capacity = frontier.nodes.size

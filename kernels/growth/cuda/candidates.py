@@ -27,13 +27,13 @@ S32 = i64(32)
 
 @device_function
 def packed(g, h):
-    """Two sums in one."""
+    """Pack two sums into one."""
     return (i64(g) << S32) + i64(h)
 
 
 @device_function
 def score_of(left, total, limits):
-    """Score of a split by its packed sums; ``NO_SPLIT`` if a child is too light."""
+    """Return the score of a split by its packed sums; ``NO_SPLIT`` if a child is too light."""
     least_h, l2, _, _, _, _ = limits
     right = total - left
     left_h = i32(left & LOW)
@@ -47,7 +47,7 @@ def score_of(left, total, limits):
 
 @device_function
 def bounded_score_of(left, total, limits):
-    """The same where the children's values are bounded and ordered."""
+    """Do the same where the children's values are bounded and ordered."""
     least_h, l2, _, low, high, direction = limits
     right = total - left
     left_h = i32(left & LOW)
@@ -169,7 +169,8 @@ NO_PLACE = -1
 
 @device_function
 def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
-    """Put the sums and counts of rows in the order of the places; how many places there are.
+    """Put the sums and counts of rows in the order of the places and return how many places there
+    are.
 
     A thread looks at every BLOCK-th code. Its place is the number of codes that come before, by
     their keys and then by their numbers; ``NO_PLACE`` where it goes with the missing values.
@@ -230,7 +231,7 @@ def arrange(bins, rows, counted, n_bins, alone, least_h, smoothing, scratch, t):
 
 @device_function
 def word_of_codes(places, n_bins, number, alone, w):
-    """Word ``w`` of the set of codes on the left of the candidate with that number."""
+    """Return word ``w`` of the set of codes on the left of the candidate with that number."""
     cut = number >> 1
     missing_left = number & 1 != 0
     word = u32(0)

@@ -4,6 +4,8 @@ The control of growth (``kernels.growth.control``) is compiled for the device as
 one tree or node is shared among the threads of the first block, and so is the plan of the next
 launch: the tiles of rows that its blocks take in turn. Changes to common tables are left to the
 block's first thread. Further blocks, without which Numba would warn, have nothing to do.
+
+Every table is an argument of its own: a tuple of tables would cost Numba's launcher 16 µs a launch.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.compilation import callable_from_python
+from ...runtime.cuda.blocks import inclusive_scan
 from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
@@ -47,28 +50,13 @@ def write_tiles(nodes, of, n, by_slot, first_tile, size, tiles, t):
 
 
 @device_function
-def running_sums(sums, t):
-    """Replace the entries of a shared array, one a thread, by the sums up to them."""
-    cuda.syncthreads()
-    step = 1
-    while step < BLOCK:
-        before = i64(0)
-        if t >= step:
-            before = sums[t - step]
-        cuda.syncthreads()
-        sums[t] += before
-        cuda.syncthreads()
-        step *= 2
-
-
-@device_function
 def fair_size(nodes, of, n, least, n_shares, sums, t):
-    """Rows of a tile if every block is to have about as many."""
+    """Return the rows of a tile that give every block about as many."""
     rows = i64(0)
     for k in range(t, n, BLOCK):
         rows += nodes[of[k]].end - nodes[of[k]].begin
     sums[t] = rows
-    running_sums(sums, t)
+    inclusive_scan(sums, t)
     total = sums[BLOCK - 1]
     cuda.syncthreads()
     return max(i64(least), total // n_shares + 1)
@@ -76,7 +64,8 @@ def fair_size(nodes, of, n, least, n_shares, sums, t):
 
 @device_function
 def count_tiles(nodes, of, n, size, first_tile, sums, t):
-    """Fill ``first_tile``; the number of all tiles. A thread counts for neighbouring nodes."""
+    """Fill ``first_tile`` and return the number of all tiles. A thread counts for neighbouring
+    nodes."""
     share = (n + BLOCK - 1) // BLOCK
     begin = min(t * share, n)
     end = min(begin + share, n)
@@ -84,7 +73,7 @@ def count_tiles(nodes, of, n, size, first_tile, sums, t):
     for k in range(begin, end):
         own += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
     sums[t] = own
-    running_sums(sums, t)
+    inclusive_scan(sums, t)
     total = sums[t] - own
     for k in range(begin, end):
         first_tile[k] = total
@@ -100,7 +89,7 @@ WARP = 32
 
 
 def control(function: Any) -> Any:
-    """A function of the control as a kernel calls it."""
+    """Return a function of the control as a kernel calls it."""
     return callable_from_python(function) if is_simulated() else function
 
 
@@ -124,8 +113,8 @@ allow_features = control(growth_limits.allow_features)
 
 @device_function
 def tree_of_thread(t):
-    """The first tree of a thread: neighbouring trees, which may take different ways, belong to
-    different warps."""
+    """Return the first tree of a thread. Neighbouring trees, which may branch differently,
+    belong to different warps."""
     return (t % WARP) * (BLOCK // WARP) + t // WARP
 
 
@@ -202,8 +191,8 @@ def draw_allowed(
     heap, need, rules, members, left_codes, state,
     params, looked, counts, features, hashes, allowed,
 ):  # fmt: skip
-    """The features that each node may use, a node a thread; a line of the scratch arrays
-    ``features`` and ``hashes`` is a thread's own."""
+    """Draw the features that each node may use, a node a thread; each thread has a line of the
+    scratch arrays ``features`` and ``hashes``."""
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
@@ -240,7 +229,7 @@ def choose_nodes(
     heap, need, rules, members, left_codes, state,
     params, tiles, first_tile, filled, looked, scores, counts,
 ):  # fmt: skip
-    """Take note of the best splits, choose the nodes to open, and plan their partition."""
+    """Note the best splits, choose the nodes to open, and plan their partition."""
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x
@@ -303,8 +292,8 @@ def number_leaves(
     heap, need, rules, members, left_codes, state,
     params, tiles, first_tile, counts, least_rows, n_shares,
 ):  # fmt: skip
-    """When growth is done, number the leaves of the trees, and plan the tiles of the rows in closed
-    nodes. ``recheck``, which is empty then, lists these."""
+    """Number the leaves of the trees when growth is done, and plan the tiles of the rows in
+    closed nodes. ``recheck``, which is empty by then, lists these nodes."""
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x

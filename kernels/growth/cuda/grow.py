@@ -1,8 +1,8 @@
 """Growth (contract: ``kernels.growth.grow``), all of it on the device.
 
-The host launches rounds ahead of the device and learns what has grown when somebody asks. A
-round has a fixed number of launches with fixed grids; how much there is to do stands in the
-tables (``tables``), and a round behind the last one finds nothing::
+The host launches rounds ahead of the device and reads the trees only when they are needed. A
+round has a fixed number of launches with fixed grids; the amount of work is read from the tables
+(``tables``), and a round after the last one finds nothing to do::
 
     open_nodes            one block    children of partitioned nodes; plan of the histograms
     clear_histograms      all
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.cuda import graphs
 from ...runtime.cuda.target import (
     block_size,
@@ -71,7 +71,7 @@ def grow(
 
 
 class GrowingTrees:
-    """What ``GrownTrees`` are once they are asked for, at the latest before the next batch.
+    """The ``GrownTrees`` of a batch that may still be growing; to be read before the next batch.
 
     ``leaf`` waits for the growth; the arrays of the nodes are then put in order by the host.
     """
@@ -89,7 +89,7 @@ class GrowingTrees:
         self._wait = workspace.start(codes, trees, frontier, params)
 
     @cached_property
-    def leaf(self) -> Any:
+    def leaf(self) -> Array:
         leaf = self._wait()
         del self._wait  # and the records with it
         return leaf
@@ -100,7 +100,7 @@ class GrowingTrees:
         return finished(self._frontier, self._params)._replace(leaf=leaf)
 
     def most_nodes(self, i: int) -> int:
-        """A bound of the nodes of tree i, known before it has grown."""
+        """Return a bound of the nodes of tree i, known before it has grown."""
         tree = self._frontier.trees[i]
         return fr.most_nodes(self._params, int(tree["end"] - tree["begin"]))
 
@@ -113,7 +113,8 @@ class GrowingTrees:
 def workspace_of(
     codes: Codes, n_bins: np.ndarray, n_records: int, frontier: Frontier, params: GrowthParams
 ) -> Workspace:
-    """That of the last batch of this thread on the table, if it has the same shape."""
+    """Return the workspace of this thread's last batch on the table if the shape is the same, or
+    a new one."""
     n_records = rounded_up(n_records)
     key = (
         n_records, *(table.size for table in frontier), has_categories(frontier.rules),
@@ -127,24 +128,25 @@ def workspace_of(
 
 
 def rounded_up(n: int) -> int:
-    """To one of sixteen sizes between two powers of two: samples of rows differ a little."""
+    """Round up to one of sixteen sizes between two powers of two: samples of rows differ a
+    little."""
     step = 2 ** max(0, n.bit_length() - 5)
     return -(-n // step) * step
 
 
 def likely_rounds(params: GrowthParams) -> int:
-    """Rounds that most trees need: one for each level, some more where the best leaf is opened
-    first, and one that finds that all is done."""
+    """Return how many rounds most trees need: one for each level, some more where the best leaf
+    is opened first, and one that finds that all is done."""
     if params.max_leaves == UNLIMITED:
         return (params.max_depth if params.max_depth < 64 else 16) + 1
     return min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 4) + 1
 
 
 class Workspace:
-    """What batches of one shape grow in: tables, a buffer of records, and histograms, all of which
-    stay where they are, so that the launches of a batch can be repeated as a graph.
+    """The memory that batches of one shape grow in: tables, a buffer of records, and histograms.
+    All of it stays in place, so that the launches of a batch can be repeated as a graph.
 
-    It is kept as long as the table of codes, and therefore holds nothing of it.
+    A workspace is kept as long as the table of codes, and therefore holds no reference to it.
     """
 
     def __init__(
@@ -181,7 +183,7 @@ class Workspace:
         self.allowed = empty((n_looked if self.samples else 0, n_features), np.uint8)
         self.scratch = empty((lines, n_features), np.int64), empty((lines, n_features), np.uint64)
         self.graph: graphs.Graph | None = None
-        self.of_graph: tuple[Any, Any] = None, None
+        self.of_graph: tuple[Array, Array] = None, None
         self.n_grown = 0
 
     def start(
@@ -213,7 +215,7 @@ class Workspace:
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
-        def wait() -> Any:
+        def wait() -> Array:
             if self.n_grown != number:
                 raise RuntimeError("The trees of a batch were asked for after the next began.")
             arrived = fetched
@@ -228,7 +230,7 @@ class Workspace:
 
         return wait
 
-    def _replay(self, codes: Codes, words: list[Any]) -> tuple[Any, Any]:
+    def _replay(self, codes: Codes, words: list[Array]) -> tuple[Array, Array]:
         """Launch the graph, which works on arrays of its own: the records and the leaves."""
         if self.graph is None:
             own = empty(self.spare.shape, np.uint64), empty(self.leaf_shape, np.int32)
@@ -240,14 +242,15 @@ class Workspace:
         self.graph.launch()
         return records, leaf
 
-    def _launch(self, codes: Codes, buffers: tuple[Any, Any], leaf: Any) -> None:
-        """All that most batches of this shape need."""
+    def _launch(self, codes: Codes, buffers: tuple[Array, Array], leaf: Array) -> None:
+        """Launch all rounds that most batches of this shape need."""
         for k in range(self.n_rounds):
             self._round(codes, buffers, int(k == 0))
         self._leaves(buffers, leaf)
 
-    def _round(self, codes: Codes, buffers: tuple[Any, Any], is_first: int) -> None:
-        """Histograms and splits of new nodes, choice and partition of the next to be opened."""
+    def _round(self, codes: Codes, buffers: tuple[Array, Array], is_first: int) -> None:
+        """Launch one round: histograms and splits of new nodes, choice and partition of the next
+        ones."""
         x, of = self.tables, self.of_control
         plan = (x.tiles, x.first_tile, x.filled, x.looked)
         sizes = (is_first, LEAST_TILE, most_blocks())
@@ -271,8 +274,8 @@ class Workspace:
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)
 
-    def _leaves(self, buffers: tuple[Any, Any], leaf: Any) -> None:
-        """The leaf of every row, if growth is done."""
+    def _leaves(self, buffers: tuple[Array, Array], leaf: Array) -> None:
+        """Write the leaf of every row, if growth is done."""
         x = self.tables
         plan = (x.tiles, x.first_tile, x.counts, LEAST_TILE, most_blocks())
         launch(number_leaves, blocks_for(1), BLOCK, *self.of_control, x.params, *plan)
@@ -280,11 +283,11 @@ class Workspace:
 
 
 def are_features_drawn(params: GrowthParams, frontier: Frontier) -> bool:
-    """Whether nodes may use some of the features only."""
+    """Return whether nodes may be limited to some of the features."""
     shares = params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode
     return shares != 1.0 or frontier.members.size > 0 or params.max_path_features != UNLIMITED
 
 
 def has_categories(rules: np.ndarray) -> bool:
-    """Whether a feature of the host's ``rules`` is split by categories."""
+    """Return whether a feature of the host's ``rules`` is split by categories."""
     return bool((rules["kind"] != NUMERIC).any())

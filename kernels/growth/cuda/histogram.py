@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
@@ -33,7 +34,7 @@ LEAST_TILE = 64 if is_simulated() else 4096
 
 @functools.cache
 def histogram_kernel(n_words: int) -> Any:
-    """The kernel for feature groups of ``n_words`` words."""
+    """Return the kernel for feature groups of ``n_words`` words."""
     n_group = n_words * WORD
     plane = n_group * N_SLOTS
     n_entries = 2 * plane
@@ -93,7 +94,7 @@ def histogram_kernel(n_words: int) -> Any:
     return add_tiles
 
 
-def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
     n_features = codes.columns.shape[0]
     out = zeros((len(begin), 2, n_features, N_SLOTS), np.int32)
     work = int((end - begin).sum())
@@ -106,12 +107,12 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
 
 
 def most_blocks() -> int:
-    """How many blocks share the rows of a launch."""
+    """Return how many blocks share the rows of a launch."""
     return blocks_for(2**31, BLOCKS_PER_MULTIPROCESSOR)
 
 
 def add_histograms(
-    codes: Codes, records: Any, spare: Any, tiles: Any, n_tiles: Any, out: Any
+    codes: Codes, records: Array, spare: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:
     """Add the rows of tiles to the entries of ``out``, int32 of shape (n, 2, n_features, 256).
 

@@ -9,10 +9,9 @@ are written behind those of other tiles from the front of the segment, the other
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
@@ -114,14 +113,14 @@ def move_apart(columns, records, spare, nodes, left_codes, expand, tiles, n_tile
 
 def partition(
     codes: Codes,
-    records: Any,
-    begin: Any,
-    end: Any,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left_codes: Any = NO_SETS,
-) -> Any:
+    records: Array,
+    begin: Array,
+    end: Array,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left_codes: Array = NO_SETS,
+) -> Array:
     tiles = cut(begin, end, TILE)
     if tiles.size == 0:
         return np.zeros(len(begin), np.int64)
@@ -144,14 +143,14 @@ def partition(
 
 def move_tiles(
     codes: Codes,
-    records: Any,
-    spare: Any,
-    nodes: Any,
-    left_codes: Any,
-    expand: Any,
-    tiles: Any,
-    n_tiles: Any,
-    filled: Any,
+    records: Array,
+    spare: Array,
+    nodes: Array,
+    left_codes: Array,
+    expand: Array,
+    tiles: Array,
+    n_tiles: Array,
+    filled: Array,
 ) -> None:
     """Partition the rows of tiles; the tables may be written on the device."""
     args = (codes.columns, records, spare, nodes, left_codes, expand, tiles, n_tiles, filled)
@@ -204,13 +203,13 @@ def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
 
 
 def scatter_leaves(
-    records: Any,
+    records: Array,
     begin: np.ndarray,
     end: np.ndarray,
     tree: np.ndarray,
     leaf: np.ndarray,
     shape: tuple[int, int],
-) -> Any:
+) -> Array:
     out = empty(shape, np.int32)
     out[...] = -1
     n = records.shape[0]
@@ -221,9 +220,10 @@ def scatter_leaves(
 
 
 def scatter_tiles(
-    records: Any, spare: Any, nodes: Any, of: Any, tiles: Any, n_tiles: Any, out: Any
+    records: Array, spare: Array, nodes: Array, of: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:
-    """The same from the tiles of grown trees, tables on the device; rows without a tile get -1."""
+    """Do the same from the tiles of grown trees, tables on the device; rows without a tile get
+    -1."""
     launch(forget_leaves, blocks_for_rows(out.shape[1], BLOCK), BLOCK, out)
     blocks = blocks_for_rows(records.shape[0], BLOCK)
     launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import NOWHERE
 from ...runtime.cuda.target import (
     blocks_for,
@@ -73,7 +74,8 @@ def best_of_features(
     left_sums,
     left_codes,
 ):
-    """One (node, feature) a block at a time: its best split, in the last four arrays."""
+    """Find the best split of one (node, feature) a block at a time; the last four arrays are the
+    result. Every table is an argument of its own (see ``control``)."""
     bins = cuda.shared.array(N_SLOTS, np.int64)
     rows = cuda.shared.array(N_SLOTS, np.int32)
     keys = cuda.shared.array(N_SLOTS, np.float64)
@@ -141,7 +143,7 @@ def best_of_features(
 
 @kernel
 def best_of_nodes(score, number, left_sums, left_codes, kind, out, codes_out):
-    """One node a block at a time: the best of its features.
+    """Find the best of a node's features, one node a block at a time.
 
     Column k of ``out`` has the fields of ``Splits`` for node k, all as float64, which holds
     every one of them exactly, so that a single transfer brings them to the host.
@@ -179,13 +181,13 @@ def best_of_nodes(score, number, left_sums, left_codes, kind, out, codes_out):
 
 
 def split(
-    histograms: Any,
-    n_bins: Any,
-    totals: Any,
-    least_h: Any,
-    l2: Any,
-    allowed: Any,
-    counts: Any,
+    histograms: Array,
+    n_bins: Array,
+    totals: Array,
+    least_h: Array,
+    l2: Array,
+    allowed: Array,
+    counts: Array,
     min_samples_leaf: int,
     bounds: NodeBounds | None = None,
     categories: CategorySplits | None = None,
@@ -219,7 +221,7 @@ ROW = i64(0xFFFFFFFF)
 
 @kernel
 def clear_histograms(nodes, pairs, state, histograms):
-    """Set the histograms to zero that are to be built."""
+    """Zero the histograms that are about to be built."""
     size = histograms.shape[1] * histograms.shape[2] * N_SLOTS
     i = i64(cuda.grid(1))
     while i < state[fr.N_PAIRS] * size:
@@ -234,14 +236,14 @@ def clear_histograms(nodes, pairs, state, histograms):
 
 @device_function
 def load_bins(histograms, slot, f, bins, t):
-    """The histogram of a slot by a feature."""
+    """Load the histogram of a slot by a feature into ``bins``."""
     for b in range(t, N_SLOTS, BLOCK):
         bins[b] = packed(histograms[slot, 0, f, b], histograms[slot, 1, f, b])
 
 
 @device_function
 def subtract_bins(histograms, slot, f, bins, t):
-    """Take ``bins`` off the histogram of a slot, there and in ``bins``."""
+    """Subtract ``bins`` from the histogram of a slot, there and in ``bins``."""
     for b in range(t, N_SLOTS, BLOCK):
         g = histograms[slot, 0, f, b] - i32(bins[b] >> S32)
         h = histograms[slot, 1, f, b] - i32(bins[b] & LOW)
@@ -252,7 +254,7 @@ def subtract_bins(histograms, slot, f, bins, t):
 
 @device_function
 def count_bins(column, source, node, bins, rows, t):
-    """Count a node's rows by code; its sums are added up as well if its histogram is not kept."""
+    """Count a node's rows by code, and add up its sums as well if its histogram is not kept."""
     for b in range(t, N_SLOTS, BLOCK):
         rows[b] = 0
         if node.slot < 0:
@@ -272,7 +274,7 @@ def count_bins(column, source, node, bins, rows, t):
 
 @functools.cache
 def search_kernel(with_rules: bool) -> Any:
-    """The kernel for tables with or without monotone constraints and categories."""
+    """Return the kernel for tables with or without monotone constraints and categories."""
     n_arranged = N_SLOTS if with_rules else 1
 
     @kernel
@@ -295,8 +297,8 @@ def search_kernel(with_rules: bool) -> Any:
         left_sums,
         left_codes,
     ):
-        """One pair of nodes, or one node to recheck, and one feature a block at a time: the best
-        splits, in the last four arrays.
+        """Find the best splits of one pair of nodes, or of one node to recheck, by one feature, a
+        block at a time; the last four arrays are the result.
 
         The histogram of a pair's second node is the parent's, whose slot it has, less the first
         node's.
@@ -393,8 +395,8 @@ def search_kernel(with_rules: bool) -> Any:
 def write_best_splits(
     score, number, left_sums, left_codes, n_bins, nodes, rules, looked, counts, scores, left_sets
 ):
-    """One node a block at a time: write the split by the best of its features into the table, and
-    its score to ``scores``."""
+    """Write the split by the best of a node's features into the table, and its score to ``scores``,
+    one node a block at a time."""
     of_threads = cuda.shared.array(BLOCK, np.float64)
     features = cuda.shared.array(BLOCK, np.int32)
     t = cuda.threadIdx.x

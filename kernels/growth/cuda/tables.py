@@ -1,7 +1,7 @@
 """The tables of trees that grow on the device: those of ``frontier`` and the plan of the round.
 
-All of them stand in one piece of memory. What the host writes comes first and what it reads
-comes last, so that either is one transfer.
+All of them are in one piece of memory. The tables that the host writes come first and those that it
+reads come last, so that either is one transfer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import TILE
 from ...runtime.cuda.fetch import Fetched
 from ...runtime.cuda.target import (
@@ -40,7 +41,7 @@ LIMITS = np.dtype(
     ],
     align=True,
 )
-"""What a split of a node must keep to."""
+"""The limits of a node's splits."""
 
 N_TILES, N_LOOKED, IS_DONE = range(3)
 """Entries of ``Tables.counts``."""
@@ -57,33 +58,33 @@ class Tables(NamedTuple):
     filled : int64
         Two an expansion: rows placed so far on the left and on the right.
     looked : int64
-        Nodes whose split is looked for: the two of each pair (-1: there is none), then those to
+        Nodes whose split is sought: the two of each pair (-1: there is none), then those to
         recheck.
     limits : LIMITS, one a node looked at
     scores : float64, one a node looked at
     counts : int64
     """
 
-    nodes: Any
-    trees: Any
-    expand: Any
-    pairs: Any
-    recheck: Any
-    free_slots: Any
-    heap: Any
-    need: Any
-    rules: Any
-    members: Any
-    left_codes: Any
-    state: Any
-    params: Any
-    tiles: Any
-    first_tile: Any
-    filled: Any
-    looked: Any
-    limits: Any
-    scores: Any
-    counts: Any
+    nodes: Array
+    trees: Array
+    expand: Array
+    pairs: Array
+    recheck: Array
+    free_slots: Array
+    heap: Array
+    need: Array
+    rules: Array
+    members: Array
+    left_codes: Array
+    state: Array
+    params: Array
+    tiles: Array
+    first_tile: Array
+    filled: Array
+    looked: Array
+    limits: Array
+    scores: Array
+    counts: Array
 
 
 WRITTEN = ("trees", "rules", "members", "params")
@@ -95,7 +96,7 @@ ALIGNMENT = 16
 
 
 class Arena:
-    """The tables of batches of the same sizes.
+    """The tables of batches of the same sizes, in one piece of memory.
 
     Parameters
     ----------
@@ -123,7 +124,7 @@ class Arena:
 
     @staticmethod
     def _kinds(frontier: Frontier, n_tiles: int) -> dict[str, tuple[np.dtype, int]]:
-        """Type and number of the entries of each table."""
+        """Return the type and the number of entries of each table."""
         kinds = {
             name: (table.dtype, table.size)
             for name, table in zip(Frontier._fields, frontier, strict=True)
@@ -141,7 +142,7 @@ class Arena:
         return kinds
 
     def write(self, frontier: Frontier, params: GrowthParams) -> None:
-        """Bring a new batch over."""
+        """Copy a new batch to the device."""
         host = np.zeros(self._n_written, np.uint8)
         written = {
             "trees": frontier.trees,
@@ -155,14 +156,14 @@ class Arena:
         write(self._memory, host)
 
     def fetch(self) -> Fetched:
-        """Send for what ``read`` needs first."""
+        """Start the transfer of the part that ``read`` needs first."""
         begin, end = self._begin["state"], self._memory.shape[0]
         first = end if end - begin <= FEW_BYTES else self._begin["nodes"]
         return Fetched(self._memory[begin:first])
 
     def read(self, frontier: Frontier, fetched: Fetched) -> bool:
-        """Fill the host's ``state`` and, if growth is done, ``nodes`` and ``left_codes``; whether
-        it is."""
+        """Return whether growth is done; fill the host's ``state`` and, if so, ``nodes`` and
+        ``left_codes``."""
         begin, host = self._begin["state"], fetched.wait()
         first, end = begin + host.size, self._memory.shape[0]
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import callable_from_python
 from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
 from ...runtime.reference.arrays import to_host
@@ -89,7 +90,7 @@ class _Batch:
         self,
         codes: Codes,
         n_bins: np.ndarray,
-        records: Any,
+        records: Array,
         params: GrowthParams,
         frontier: Frontier,
     ) -> None:
@@ -118,7 +119,8 @@ class _Batch:
         )
 
     def find_splits(self) -> None:
-        """Histograms and best splits of the round's pairs, then of the nodes to recheck."""
+        """Find the best splits of the round's pairs from their histograms, then those of the
+        nodes to recheck."""
         frontier, params, state = self.frontier, self.params, self.frontier.state
         pairs = frontier.pairs[: state[fr.N_PAIRS]].tolist()
         for (x, sibling), sums in zip(pairs, self.sums(self.records, pairs), strict=True):
@@ -139,15 +141,17 @@ class _Batch:
     def slot(self, x: int) -> int:
         return int(self.nodes["slot"][x])
 
-    def sums(self, records: Any, pairs: list[tuple[int, int]]) -> list[Any]:
-        """Histograms of the pairs' first nodes, added up from their rows."""
+    def sums(self, records: Array, pairs: list[tuple[int, int]]) -> list[Array]:
+        """Add up the histograms of the pairs' first nodes from their rows."""
         if not pairs:
             return []
         nodes = self.nodes[[x for x, _ in pairs]]
         total = histogram(self.codes, records, nodes["begin"].copy(), nodes["end"].copy())
         return [total[k, ...] for k in range(len(pairs))]
 
-    def best_splits(self, x: list[int], allowed: Any = None, counts: Any = None) -> Splits:
+    def best_splits(
+        self, x: list[int], allowed: Array | None = None, counts: Array | None = None
+    ) -> Splits:
         """Compare the splits of nodes, with exact row counts where they are given."""
         frontier, params, xp = self.frontier, self.params, self.xp
         if not x:
@@ -173,13 +177,13 @@ class _Batch:
         )
 
     def bounds(self, x: list[int]) -> NodeBounds | None:
-        """The monotone constraints on the splits of nodes."""
+        """Return the monotone constraints on the splits of nodes."""
         monotone = self.frontier.rules["monotone"].astype(np.int8)
         nodes = self.nodes[x]
         return NodeBounds(monotone, nodes["low"], nodes["high"]) if monotone.any() else None
 
     def categories(self, x: list[int]) -> CategorySplits | None:
-        """How nodes are split by categories."""
+        """Return how nodes are split by categories."""
         kind = self.frontier.rules["kind"].astype(np.int32)
         if not (kind != NUMERIC).any():
             return None
@@ -190,7 +194,7 @@ class _Batch:
         return CategorySplits(kind, *of_nodes)
 
     def best_splits_counted(self, x: int) -> Splits:
-        """The best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
+        """Find the best split of a node that leaves enough rows (see ``Frontier.recheck``)."""
         counted_records = (self.records & 0xFFFFFFFF) | 2**32  # a hessian of one counts rows
         counts = self.sums(counted_records, [(x, -1)])[0][1:2, ...]
         uncounted = self.allowed([x])
@@ -213,7 +217,7 @@ class _Batch:
             settle(self.frontier, self.params, k, score)
 
     def allowed(self, x: list[int]) -> np.ndarray:
-        """The features that each node may use."""
+        """Return the mask of the features that each node may use."""
         n_features = self.n_bins.size
         mask = np.empty((len(x), n_features), np.uint8)
         features, scratch = np.empty(n_features, np.int64), np.empty(n_features, np.uint64)

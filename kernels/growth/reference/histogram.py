@@ -1,16 +1,15 @@
-"""Reference twin of ``kernels.growth.histogram``."""
+"""Reference implementation of ``kernels.growth.histogram``."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import N_SLOTS, Codes
 from ...runtime.reference.arrays import unpack
 
 
-def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
+def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
     """Sort each column of a node by code; a bin is then a difference of two running sums."""
     xp = array_namespace(records)
     shape = (len(begin), 2, codes.columns.shape[0], N_SLOTS)
@@ -24,7 +23,7 @@ def histogram(codes: Codes, records: Any, begin: Any, end: Any) -> Any:
     return sums
 
 
-def _sum_by_code(code: Any, values: Any) -> Any:
+def _sum_by_code(code: Array, values: Array) -> Array:
     xp = array_namespace(code)
     order = xp.argsort(code)
     running = xp.cumulative_sum(xp.take(values, order), include_initial=True)

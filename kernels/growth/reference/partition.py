@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import MISSING, N_SLOTS, NO_SETS, Codes
 from ...runtime.reference.arrays import beside, unpack
 
 
 def partition(
     codes: Codes,
-    records: Any,
-    begin: Any,
-    end: Any,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left_codes: Any = NO_SETS,
-) -> Any:
-    """A stable sort by side, segment after segment."""
+    records: Array,
+    begin: Array,
+    end: Array,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left_codes: Array = NO_SETS,
+) -> Array:
+    """Sort each segment by side, with a stable sort."""
     xp = array_namespace(records)
     n_left = np.zeros(len(begin), np.int64)
     for node in range(len(begin)):
@@ -40,19 +39,19 @@ def partition(
 
 
 def members_of(words: np.ndarray) -> np.ndarray:
-    """A set of codes as an array of zeros and ones: int32, (256,)."""
+    """Return a set of codes as an array of zeros and ones: int32, (256,)."""
     code = np.arange(N_SLOTS)
     return (words[code // 32] >> (code % 32).astype(np.uint32) & 1).astype(np.int32)
 
 
 def scatter_leaves(
-    records: Any,
+    records: Array,
     begin: np.ndarray,
     end: np.ndarray,
     tree: np.ndarray,
     leaf: np.ndarray,
     shape: tuple[int, int],
-) -> Any:
+) -> Array:
     xp = array_namespace(records)
     where = device(records)
     n_trees, n_rows = shape

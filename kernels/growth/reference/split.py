@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import (
     ALONE,
     CODE_WORDS,
@@ -42,10 +43,10 @@ class Arrangement(NamedTuple):
 
 
 def arrange(
-    sums: Any, counts: Any, n_bins: np.ndarray, categories: CategorySplits, node: int
-) -> tuple[Any, Any, Arrangement]:
-    """Copies of a node's sums (2, n_features, 256) and counts (1, n_features, 256), or None, with
-    the codes of its categorical features in their order, and that order."""
+    sums: Array, counts: Array | None, n_bins: np.ndarray, categories: CategorySplits, node: int
+) -> tuple[Array, Array | None, Arrangement]:
+    """Copy a node's sums (2, n_features, 256) and counts (1, n_features, 256), or None, with the
+    codes of its categorical features in their order, and return that order as well."""
     xp = array_namespace(sums)
     sums = xp.asarray(sums, copy=True)
     counts = None if counts is None else xp.asarray(counts, copy=True)
@@ -69,8 +70,8 @@ def arrange(
     return sums, counts, arrangement
 
 
-def _reordered(planes: Any, order: Any, n_used: int) -> Any:
-    """Planes (n, 256) with the used codes in front and all others in the missing one."""
+def _reordered(planes: Array, order: Array, n_used: int) -> Array:
+    """Reorder planes (n, 256): the used codes in front and all others in the missing one."""
     xp = array_namespace(planes)
     in_order = xp.take(planes, order[:n_used], axis=1)
     total = xp.sum(planes, axis=1, dtype=planes.dtype)
@@ -81,7 +82,7 @@ def _reordered(planes: Any, order: Any, n_used: int) -> Any:
 
 
 def left_codes(place: np.ndarray, cut: int, missing_left: int, is_alone: bool) -> np.ndarray:
-    """The set of codes on the left of the cut after a place (see ``Splits``)."""
+    """Return the set of codes on the left of the cut after a place (see ``Splits``)."""
     in_left = np.full(N_SLOTS, bool(missing_left))
     used = np.flatnonzero(place >= 0)
     in_left[used] = place[used] == cut if is_alone else place[used] <= cut
@@ -98,18 +99,18 @@ NO_SPLIT = (-np.inf, -1, -1, 0, 0, 0)
 
 
 def split(
-    histograms: Any,
-    n_bins: Any,
-    totals: Any,
-    least_h: Any,
-    l2: Any,
-    allowed: Any,
-    counts: Any,
+    histograms: Array,
+    n_bins: Array,
+    totals: Array,
+    least_h: Array,
+    l2: Array,
+    allowed: Array,
+    counts: Array,
     min_samples_leaf: int,
     bounds: NodeBounds | None = None,
     categories: CategorySplits | None = None,
 ) -> Splits:
-    """Node after node; a node's candidates have the shape (features, bins, 2), the last axis
+    """Search node by node. A node's candidates have the shape (features, bins, 2), the last axis
     for missing values on the right and on the left: the order in which ties are decided."""
     xp = array_namespace(histograms)
     allowed = beside(allowed, histograms)
@@ -155,16 +156,16 @@ def _no_bounds(n_nodes: int, n_features: int) -> NodeBounds:
 
 
 def _best(
-    sums: Any,
+    sums: Array,
     totals: tuple[int, int],
     least_h: int,
-    l2: Any,
-    may: Any,
-    limits: tuple[float, float, Any],
-    is_alone: Any,
+    l2: Array,
+    may: Array,
+    limits: tuple[float, float, Array],
+    is_alone: Array,
 ) -> tuple[Any, ...]:
-    """The fields of ``Splits`` for one node; ``limits`` are its bounds and the directions of
-    the features."""
+    """Return the fields of ``Splits`` for one node; ``limits`` are its bounds and the directions
+    of the features."""
     xp = array_namespace(sums)
     left_g, right_g = _children(sums[0, ...], totals[0], is_alone)
     left_h, right_h = _children(sums[1, ...], totals[1], is_alone)
@@ -181,13 +182,13 @@ def _best(
     score = xp.reshape(xp.where(may, score, -xp.inf), (-1,))
     best = int(xp.argmax(score))
     feature, bin_and_side = divmod(best, 2 * MAX_BINS)
-    left_g, left_h = (int(xp.reshape(left, (-1,))[best]) for left in (left_g, left_h))
-    return float(score[best]), feature, bin_and_side // 2, bin_and_side % 2, left_g, left_h
+    sums_left = (int(xp.reshape(left, (-1,))[best]) for left in (left_g, left_h))
+    return float(score[best]), feature, bin_and_side // 2, bin_and_side % 2, *sums_left
 
 
-def _children(sums: Any, total: Any, is_alone: Any) -> tuple[Any, Any]:
-    """Sums (features, 256) of the rows on the left and on the right of every candidate: all bins
-    up to one, or that one alone."""
+def _children(sums: Array, total: Array | int, is_alone: Array) -> tuple[Array, Array]:
+    """Return the sums (features, 256) of the rows on the left and on the right of every
+    candidate: all bins up to one, or that one alone."""
     xp = array_namespace(sums)
     values = xp.cumulative_sum(sums[:, :MAX_BINS], axis=1, dtype=xp.int64)
     values = xp.where(is_alone[:, None], xp.astype(sums[:, :MAX_BINS], xp.int64), values)
@@ -196,8 +197,9 @@ def _children(sums: Any, total: Any, is_alone: Any) -> tuple[Any, Any]:
     return left, total - left
 
 
-def _missing_tried(sums: Any, left_h: Any, right_h: Any) -> Any:
-    """Both sides where there is something to learn, else the heavier child's alone."""
+def _missing_tried(sums: Array, left_h: Array, right_h: Array) -> Array:
+    """Mark both sides where there is something to learn, else only the side of the heavier
+    child."""
     xp = array_namespace(sums)
     learnable = xp.any(sums[:, :, MISSING] != 0, axis=0)[:, None, None]
     to_left = (left_h > right_h)[:, :, 0]
