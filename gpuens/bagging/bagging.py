@@ -61,7 +61,7 @@ class BaggingRegressor(RegressorMixin, Bagging):
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
         return_std : bool, default=False
-            Whether to give the spread of the M members too,
+            Whether to return the spread of the M members too,
             ``sqrt(sum((member - mean)**2) / M)``.
 
         Returns
@@ -84,7 +84,7 @@ class BaggingRegressor(RegressorMixin, Bagging):
             return tuple(to_input_library(self._shaped(r, device), X) for r in results)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions, with several outputs the mean of theirs.
+        """Return R² of the predictions, averaged over the outputs.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class BaggingRegressor(RegressorMixin, Bagging):
         target = read_outputs(y, n_rows, device, estimator=self)
         if warm and target.shape[1:] != self._shape:
             raise ValueError(
-                f"y has shape {tuple(target.shape)}, but warm_start=True goes on from members "
+                f"y has shape {tuple(target.shape)}, but warm_start=True continues from members "
                 f"that predict (n_rows, {', '.join(map(str, self._shape))}). Set warm_start=False."
             )
         self._shape: tuple[int, ...] = target.shape[1:]
@@ -202,13 +202,13 @@ class BaggingClassifier(ClassifierMixin, Bagging):
         return self._predict(X, lambda shares, device: shares)
 
     def predict_log_proba(self, X: Any) -> Any:
-        """The logarithm of ``predict_proba``; -inf for 0."""
+        """Return the logarithm of ``predict_proba``; -inf for 0."""
         with np.errstate(divide="ignore"):
             return self._predict(X, lambda shares, device: device.xp.log(shares))
 
     @available_if(_has_decision_function)
     def decision_function(self, X: Any) -> Any:
-        """The mean of the members' decision functions, where they have one.
+        """Return the mean of the members' decision functions.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class BaggingClassifier(ClassifierMixin, Bagging):
             return to_input_library(sum(answers) / len(self), X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly.
+        """Return the share of the rows that are classified correctly.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class BaggingClassifier(ClassifierMixin, Bagging):
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
     def _labels(self, shares: Any, device: Device) -> Any:
-        """The most probable classes; on the device where labels are numbers."""
+        """Return the most probable classes, on the device if labels are numbers."""
         codes = shares.argmax(axis=1)
         if self.classes_.dtype.kind in "biuf":
             return device.asarray(self.classes_)[codes]
@@ -261,7 +261,7 @@ class BaggingClassifier(ClassifierMixin, Bagging):
         labels = read_labels(y, n_rows, device, estimator=self)
         if warm and not np.array_equal(labels.classes, self.classes_):
             raise ValueError(
-                f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
+                f"y has the classes {labels.classes.tolist()}, but warm_start=True continues from "
                 f"members that know {self.classes_.tolist()}. Set warm_start=False."
             )
         self.classes_: np.ndarray = labels.classes

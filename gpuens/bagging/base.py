@@ -116,7 +116,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Sparse, missing and other values are the members' business.
+            Members decide about sparse matrices, missing values and types.
         y : array, shape (n_rows,)
             For a regressor also (n_rows, n_outputs), if the members take that.
         sample_weight : array of shape (n_rows,), default=None
@@ -168,7 +168,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _before(self) -> tuple[list[Any], list[SamplingPlan], list[np.ndarray]]:
-        """The members that a warm start goes on from, with their plans and features."""
+        """Return the members that a warm start continues from, with their plans and features."""
         for name in ("oob_score_", "oob_decision_function_", "oob_prediction_"):
             self.__dict__.pop(name, None)
         if not (self.warm_start and hasattr(self, "estimators_")):
@@ -177,7 +177,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to "
                 f"len(estimators_)={len(self.estimators_)} when warm_start==True. Raise it, or "
-                "set warm_start=False to start anew."
+                "set warm_start=False to start again."
             )
         return self.estimators_, self._plans, self.estimators_features_
 
@@ -198,7 +198,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
 
     @contextmanager
     def _asking(self, X: Any) -> Iterator[tuple[Any, Device]]:
-        """X as the members get it, and its device, which is active inside."""
+        """Yield X in the form that members get, and its device, which is active inside."""
         check_is_fitted(self)
         device = device_for(self.estimator_, self.device, X)
         with device.active():
@@ -206,7 +206,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
             yield read_features(X, device, estimator=self, reset=False, sparse=sparse), device
 
     def _answers(self, ask: Callable[..., Any], values: Any, device: Device) -> Iterator[Any]:
-        """What each member predicts."""
+        """Iterate over the predictions of the members."""
         tasks = (
             (member, features, values, None)
             for member, features in zip(self.estimators_, self.estimators_features_, strict=True)
@@ -215,7 +215,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         return (answer for _, answer in in_order(ask, tasks, n_jobs))
 
     def _predict(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
-        """``finish(mean of the members, device)`` in the array library of X."""
+        """Return ``finish(mean of the members, device)`` in the array library of X."""
         with self._asking(X) as (values, device):
             return to_input_library(finish(self._mean(values, device), device), X)
 
@@ -238,19 +238,19 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
 
     @abstractmethod
     def _base_estimator(self) -> Any:
-        """The parameter ``estimator``, or what None stands for."""
+        """Return the parameter ``estimator``, or its default."""
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        """The target as the members get it."""
+        """Read the target in the form that members get."""
 
     @abstractmethod
     def _width(self, target: Any) -> int:
-        """Columns of a prediction."""
+        """Return the number of columns of a prediction."""
 
     @abstractmethod
     def _ask(self, device: Device) -> Callable[..., Any]:
-        """``(member, features, X, rows) -> array`` that is averaged over the members."""
+        """Return ``(member, features, X, rows) -> array``, which is averaged over the members."""
 
     @abstractmethod
     def _score_out_of_bag(self, mean: np.ndarray, target: np.ndarray) -> None:

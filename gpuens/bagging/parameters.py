@@ -20,8 +20,8 @@ from ..estimators.parameters import (
 BAGGING = """Parameters
     ----------
     estimator : estimator or None, default=None
-        What is fitted on each sample: anything with ``fit`` and ``predict``, from scikit-learn,
-        cuML, this package or the user. None is <default>.
+        Fitted on each sample: any object with ``fit`` and ``predict``, from scikit-learn, cuML,
+        this package or the user. None is <default>.
     n_estimators : int, default=10
         Members of the bag.
     max_samples : int, float or None, default=None
@@ -33,18 +33,18 @@ BAGGING = """Parameters
         Whether rows and features are drawn with replacement.
     oob_score : bool or callable, default=False
         Whether to score each training row with the members that did not see it; a callable
-        ``(y_true, y_pred) -> float`` takes the place of the <score>. Needs ``bootstrap``.
+        ``(y_true, y_pred) -> float`` replaces the <score>. Needs ``bootstrap``.
     warm_start : bool, default=False
-        Whether ``fit`` keeps the members that are there and adds those that are missing, drawn
-        as if all had been fitted at once.
+        Whether ``fit`` keeps the existing members and adds those that are missing, drawn as if
+        all had been fitted at once.
     n_jobs : int or None, default=None
-        Processes that fit and ask members, through joblib; None is 1. Members in the memory of
+        Processes that fit members and predict with them, through joblib; None is 1. Members on
         a GPU work one after the other. The model does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
         same call gives the same model.
     verbose : int, default=0
-        How much joblib tells.
+        The verbosity of joblib.
     <voting>device : {"auto", "cpu", "cuda"}, default="auto"
         Where the members get their arrays. "auto" leaves them where they are for estimators
         of this package, cuML and XGBoost, and copies them to the host once for all others; "cuda"
@@ -57,8 +57,8 @@ BAGGING = """Parameters
     estimators_ : list of estimators
         The fitted members.
     estimators_samples_ : list of int64 ndarrays
-        The rows of each member's sample, ascending, with repetitions; drawn again when asked
-        for.
+        The rows of each member's sample, ascending, with repetitions; drawn again on
+        request.
     estimators_features_ : list of int64 ndarrays
         The features of each member, ascending.
     n_features_in_ : int

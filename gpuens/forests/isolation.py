@@ -1,4 +1,4 @@
-"""Isolation forests: rows that few random cuts part from all others are anomalies."""
+"""Isolation forests: anomalies are rows that few random cuts separate from all others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
-from ..members.samples import SampledMembers, SamplingPlan, made_members
+from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
 from ..trees.trees import ExtraTreeRegressor
 from .growing import Progress, warn_of_interruption
@@ -55,7 +55,7 @@ _RULES = {
 def isolation_plan(
     forest: Any, shape: tuple[int, int], weight: np.ndarray | None, seed: int
 ) -> SamplingPlan:
-    """The plan that the parameters of an isolation forest ask for.
+    """Return the plan of sampling by the parameters of an isolation forest.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def isolation_plan(
     Raises
     ------
     ValueError
-        More features are asked for than there are, or more rows without replacement than there
-        are with a positive weight.
+        ``max_features`` exceeds the number of features, or ``max_samples`` without replacement
+        the number of rows with a positive weight.
     """
     n_rows, n_features = shape
     drawable = n_rows
@@ -83,19 +83,12 @@ def isolation_plan(
             stacklevel=4,
         )
     n_draws = _rows_to_draw(forest.max_samples, n_rows, drawable)
-    wanted = forest.max_features
-    n_drawn = max(1, int(wanted if isinstance(wanted, Integral) else wanted * n_features))
-    if n_drawn > n_features:
-        raise ValueError(
-            f"max_features must be <= n_features, got max_features={wanted} for X with "
-            f"{n_features} features. Pass at most that many, or a share such as 0.5."
-        )
     return SamplingPlan(
         n_rows=n_rows,
         n_draws=n_draws,
         replace=bool(forest.bootstrap),
         n_features=n_features,
-        n_feature_draws=n_drawn,
+        n_feature_draws=features_to_draw(forest.max_features, n_features),
         replace_features=False,
         weight=weight,
         seed=seed,
@@ -103,7 +96,7 @@ def isolation_plan(
 
 
 def _rows_to_draw(wanted: Any, n_rows: int, drawable: int) -> int:
-    """The size of a sample; ``drawable`` rows have a positive weight, or may be drawn again."""
+    """Return the size of a sample; ``drawable`` rows have a positive weight or may be repeated."""
     if wanted == "auto":
         return min(AUTO_SAMPLES, drawable)
     n_draws = max(1, int(wanted if isinstance(wanted, Integral) else wanted * n_rows))
@@ -126,7 +119,7 @@ def _rows_to_draw(wanted: Any, n_rows: int, drawable: int) -> int:
 class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     """An isolation forest, which finds anomalies (Liu, Ting and Zhou 2008).
 
-    Every tree parts a small sample of the rows by cuts drawn at random: a feature, then a
+    Every tree separates a small sample of the rows by cuts drawn at random: a feature, then a
     number between its smallest and its largest value in the node. Rows that lie apart are
     alone after few cuts. The score of a row compares the mean length of its paths through the
     trees with that of an unsuccessful search in a binary search tree of as many rows.
@@ -145,7 +138,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         tree is deeper than the binary logarithm of this.
     contamination : "auto" or float, default="auto"
         Share of the training rows that ``predict`` calls outliers, in (0, 0.5]; "auto": those
-        with a score below -0.5, which lie less deep than the average.
+        with a score below -0.5, which are less deep than the average.
     max_features : int or float, default=1.0
         Features drawn for each tree, or their share.
     bootstrap : bool, default=False
@@ -157,7 +150,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     verbose : bool or int, default=0
         Whether to show a progress bar.
     warm_start : bool, default=False
-        Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
+        Whether ``fit`` adds to the existing trees until there are ``n_estimators``.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
 
@@ -167,7 +160,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         The trees, whose values are path lengths; ``forest_.fingerprint()`` is the same on every
         device.
     offset_ : float
-        Rows with a score below it are outliers: -0.5, or what ``contamination`` asks for.
+        Rows with a score below it are outliers: -0.5, or by ``contamination``.
     max_samples_ : int
         Rows drawn for each tree.
     estimators_ : list of ExtraTreeRegressor
@@ -176,7 +169,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     estimator_ : ExtraTreeRegressor
         An unfitted tree of this kind.
     estimators_samples_ : list of int64 ndarrays
-        The rows of each tree's sample, ascending, with repetitions; drawn again when asked for.
+        The rows of each tree's sample, ascending, with repetitions; drawn again on request.
     estimators_features_ : list of int64 ndarrays
         The features of each tree, ascending.
     n_features_in_ : int
@@ -248,7 +241,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
     def _read(self, X: Any, device: Device, reset: bool) -> Any:
-        """Features on the device, or as a CSR matrix."""
+        """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
             return read_features(X, device, estimator=self, reset=reset).values
         if reset:
@@ -291,16 +284,16 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to the "
                 f"{before.n_trees} trees that are there when warm_start==True. Raise it, or set "
-                "warm_start=False to start anew."
+                "warm_start=False to start again."
             )
         if n_features != before.n_features:
             raise ValueError(
                 f"X has {n_features} features, the trees that exist know "
-                f"{before.n_features}. Pass such data, or set warm_start=False to start anew."
+                f"{before.n_features}. Pass such data, or set warm_start=False to start again."
             )
 
     def score_samples(self, X: Any) -> Any:
-        """How normal rows are.
+        """Return how normal rows are.
 
         Parameters
         ----------
@@ -315,11 +308,11 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return self._scored(X, lambda score, device: score)
 
     def decision_function(self, X: Any) -> Any:
-        """``score_samples(X) - offset_``: negative for outliers."""
+        """Return ``score_samples(X) - offset_``, negative for outliers."""
         return self._scored(X, lambda score, device: score - self.offset_)
 
     def predict(self, X: Any) -> Any:
-        """Whether rows are outliers.
+        """Predict whether rows are outliers.
 
         Parameters
         ----------
@@ -337,7 +330,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return self._scored(X, sign)
 
     def _scored(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
-        """``finish(scores, device)`` in the array library of X."""
+        """Return ``finish(scores, device)`` in the array library of X."""
         check_is_fitted(self)
         device = resolve_device(self.device, X)
         with self._working_on(device):

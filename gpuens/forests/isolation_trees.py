@@ -29,7 +29,7 @@ average_path_length = vectorise(isolation.average_path_length)
 
 
 def depth_limit(n_draws: int) -> int:
-    """Depth of a balanced tree that parts all rows of a sample."""
+    """Return the depth of a balanced tree that separates all rows of a sample."""
     return math.ceil(math.log2(max(n_draws, 2)))
 
 
@@ -43,7 +43,7 @@ def grow_isolation_trees(
 ) -> Forest:
     """Grow trees ``first, first + 1, ...`` of an ensemble.
 
-    Only rows that are in some sample are looked at.
+    Only rows that are in some sample are read.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def grow_isolation_trees(
 
 
 def _rows_of(plan: SamplingPlan, tree: int) -> np.ndarray:
-    """The rows of a tree, ascending. Those drawn several times count once: no cut parts them."""
+    """Return the rows of a tree, ascending; each once, as no cut separates repetitions."""
     return np.flatnonzero(plan.counts(tree, CPU)) if plan.replace else plan.rows(tree)
 
 
@@ -88,7 +88,7 @@ def _grow_together(
     device: Device,
     after_batch: Callable[[int, Forest, Any], bool],
 ) -> Forest:
-    """All trees on one table of the rows in any sample."""
+    """Grow all trees on one table of the rows in any sample."""
     drawn = np.zeros(plan.n_rows, np.bool_)
     for rows in samples:
         drawn[rows] = True
@@ -113,7 +113,7 @@ def _grow_apart(
     device: Device,
     after_batch: Callable[[int, Forest, Any], bool],
 ) -> Forest:
-    """Every tree on a table of its own, which has its features only."""
+    """Grow every tree on a table of its own, which has its features only."""
     trees = []
     for i, rows in enumerate(samples):
         columns = device.asarray(features[i])
@@ -141,7 +141,7 @@ def _table(values: Any, device: Device) -> CartTable:
         values,
         n_categories=np.zeros(n_features, np.int32),
         monotone=np.zeros(n_features, np.int8),
-        max_bins=None,  # a cut is drawn from the numbers between two values, not from bins
+        max_bins=None,  # cuts are drawn between values, not between bins
         seed=0,
         device=device,
         n_threads=get_threads(),
@@ -149,7 +149,7 @@ def _table(values: Any, device: Device) -> CartTable:
 
 
 def _problem(table: CartTable, device: Device) -> Problem:
-    """A target that no two rows share: only a node of one row is pure."""
+    """Return a target that no two rows share: only a node of one row is pure."""
     y = np.arange(table.codes.shape[1], dtype=np.float64)
     return regression_problem(y[None, :], None, "squared_error", 1, device)
 
@@ -170,12 +170,12 @@ def _params(plan: SamplingPlan) -> CartParams:
 
 
 def _records(positions: np.ndarray, device: Device) -> Any:
-    """Rows of the table, ascending, each once."""
+    """Return records of rows of the table, ascending, each once."""
     return device.asarray(positions.astype(np.uint64) | np.uint64(2**32))
 
 
 def local_features(forest: Forest, features: np.ndarray) -> Forest:
-    """The same trees on a table that has only some features, those that they split by."""
+    """Return the same trees for a table that has only some features."""
     feature = np.where(forest.feature >= 0, np.searchsorted(features, forest.feature), -1)
     return replace(
         forest,
@@ -186,19 +186,19 @@ def local_features(forest: Forest, features: np.ndarray) -> Forest:
 
 
 DENSE_BYTES = 2**26
-"""Memory that the rows of a sparse matrix may take which are looked at together."""
+"""Memory of the dense rows of a sparse matrix that are scored together."""
 MANY_ROWS = 1000
-"""From so many on it pays to look at the trees in parts."""
+"""The number of rows from which on it pays to predict with the trees in parts."""
 MOST_CUTS = MAX_BINS - 1
-"""Of a feature, for codes of a byte."""
+"""Most cuts of a feature that a byte can number."""
 MOST_SPLITS = 255
-"""Of a tree whose leaves are numbered in a byte."""
+"""Most splits of a tree whose leaves a byte can number."""
 
 _anomaly_score = vectorise(isolation.anomaly_score)
 
 
 class IsolationScores:
-    """How normal an isolation forest finds rows.
+    """The scores of an isolation forest: how normal rows are.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class IsolationScores:
         self.n_draws = n_draws
 
     def of(self, values: Any, device: Device) -> Any:
-        """Minus the anomaly score.
+        """Return minus the anomaly score.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class IsolationScores:
         return -_anomaly_score(self._path_lengths(values, device), device.asarray(average))
 
     def _path_lengths(self, values: Any, device: Device) -> Any:
-        """Sums over the trees."""
+        """Return the sums of path lengths over the trees."""
         if not issparse(values):
             return self._path_lengths_of_block(values, device)
         step = max(1, DENSE_BYTES // (8 * values.shape[1]))
@@ -239,7 +239,7 @@ class IsolationScores:
     def _path_lengths_of_block(self, values: Any, device: Device) -> Any:
         parts = self._parts if values.shape[0] >= MANY_ROWS else [self.forest]
         length = parts[0].raw_predict(values, device)
-        for part in parts[1:]:  # lengths are whole numbers of units: any order will do
+        for part in parts[1:]:  # lengths are multiples of a unit: sums are exact in any order
             part.add_to(length, values, device)
         return length[0]
 

@@ -31,13 +31,13 @@ from .growing import ForestGrower
 from .out_of_bag import ForestReport
 
 BLOCK_ENTRIES = 2**24
-"""Leaves of a block of rows that are looked up together, one for each row and tree."""
+"""Entries of a block that is looked up at once, one for each row and tree."""
 WHOLE = 2.0**SHARE_BITS
 
 
 @dataclass(frozen=True, eq=False)
 class TargetsInLeaves:
-    """What a forest remembers of its training targets (NumPy, read-only).
+    """The training targets in the leaves of a forest (NumPy, read-only).
 
     It takes 8 bytes for each row in the sample of each tree and 8 for each node.
 
@@ -69,7 +69,7 @@ class TargetsInLeaves:
         ----------
         forest : Forest
         records : sequence of uint64, shape (n_sampled_rows,), NumPy
-            The records of each tree as growth left them: those of a node stand together, those of
+            The records of each tree as growth left them: those of a node are contiguous, those of
             its left child first.
         y : float64, shape (n_rows,)
         weight : float64, shape (n_rows,)
@@ -94,7 +94,7 @@ class TargetsInLeaves:
         return cls(values, forest.offset, begin, segment, entries)
 
     def joined(self, other: TargetsInLeaves) -> TargetsInLeaves:
-        """These trees, then the others."""
+        """Return these trees, then the others."""
         values = np.union1d(self.values, other.values)
         return TargetsInLeaves(
             values,
@@ -105,12 +105,12 @@ class TargetsInLeaves:
         )
 
     def _entries_among(self, values: np.ndarray) -> np.ndarray:
-        """The entries with ranks among more values."""
+        """Return the entries with ranks among more values."""
         rank = np.searchsorted(values, self.values)
         return rank[self.entries >> 32] << 32 | self.entries & SHARE_MASK
 
     def quantiles(self, forest: Forest, X: Any, quantiles: np.ndarray, device: Device) -> Any:
-        """Quantiles of the weighted targets.
+        """Return quantiles of the weighted targets.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class TargetsInLeaves:
         return result
 
     def _on(self, device: Device) -> tuple[Any, LeafTargets]:
-        """The values and the rest, copied to a device once."""
+        """Return the values and the rest, copied to a device once."""
         kept: dict[str, tuple[Any, LeafTargets]] = self.__dict__.setdefault("_kept", {})
         if str(device) not in kept:
             arrays = (self.offset, self.begin, self.segment, self.entries)
@@ -153,8 +153,8 @@ class TargetsInLeaves:
 
 @kernel
 def _fill(left, n_samples, records, order, rank, weight, segment, entries):
-    """The segments of a tree's nodes and their entries, without sorting: rows come in the order of
-    their targets, and each goes to the end of its leaf's list."""
+    """Fill in the segments of a tree's nodes and their entries without sorting: rows come in the
+    order of their targets, and each is appended to the list of its leaf."""
     n_nodes = left.size
     leaf_of = np.full(rank.size, -1, np.int32)
     copies = np.zeros(rank.size, np.float64)
@@ -187,20 +187,20 @@ def _fill(left, n_samples, records, order, rank, weight, segment, entries):
 
 
 def rows_of_trees(forest: Forest, records: Any) -> list[np.ndarray]:
-    """The records of each tree of a batch, on the host."""
+    """Return the records of each tree of a batch, on the host."""
     words = to_numpy(records)
     ends = np.cumsum(forest.n_samples[forest.offset[:-1]], dtype=np.int64)
     return np.split(words, ends[:-1])
 
 
 DEFAULT_QUANTILES = """default_quantiles : float, list of float or "mean", default=0.5
-        What ``predict`` gives when it is not told.
+        Quantiles that ``predict`` returns by default.
     """
 
 
 @dataclass
 class _Grown:
-    """What the targets in the leaves are collected from."""
+    """The data and records that the targets in leaves are collected from."""
 
     data: TrainingData
     records: list[np.ndarray]
@@ -288,7 +288,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         return super()._read_outputs(columns, n_rows, device)
 
     def predict(self, X: Any, quantiles: Any = None) -> Any:
-        """Quantiles of the target, or its mean.
+        """Predict quantiles of the target, or its mean.
 
         Parameters
         ----------
@@ -321,10 +321,10 @@ class QuantileForestRegressor(RandomForestRegressor):
             return to_input_library(result if wanted.ndim else result[:, 0], X)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """Between which two values the target lies with some probability.
+        """Predict the interval in which the target lies with some probability.
 
         An estimate, not a guarantee: where the target follows the features closely, intervals
-        hold more than the share that is asked for; where leaves hold few rows of a noisy target,
+        contain more than this share; where leaves hold few rows of a noisy target,
         less (raise ``min_samples_leaf``). Compare the two on rows held out.
 
         Parameters
@@ -350,7 +350,7 @@ class QuantileForestRegressor(RandomForestRegressor):
 
 
 def _read_quantiles(quantiles: Any, name: str) -> np.ndarray | None:
-    """Quantiles as float64, of shape () or (n_quantiles,); None for the mean."""
+    """Return quantiles as float64 of shape () or (n_quantiles,); None for the mean."""
     if isinstance(quantiles, str) and quantiles == "mean":
         return None
     wanted = on_host(quantiles)

@@ -1,1 +1,1 @@
-"""What ensembles of other estimators share: rows, fitting, classes, out-of-bag rows."""
+"""Members of ensembles: their rows, samples and classes, fitting, and out-of-bag predictions."""

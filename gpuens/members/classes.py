@@ -1,4 +1,4 @@
-"""Classes of an ensemble and of its members, which may know them as labels or as numbers."""
+"""Classes of an ensemble and of its members, which know them as labels or as numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..inputs.targets import read_labels
+from ..kernels.runtime.arrays import Array
 
 
 def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
-    """The classes of members that were fitted elsewhere; None if none of them tells.
+    """Return the classes of members that were fitted elsewhere; None if no member has ``classes_``.
 
     Raises
     ------
@@ -37,12 +38,12 @@ def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
 def codes_among(
     y: Any, n_rows: int, classes: np.ndarray, home: Device, *, estimator: Any, name: str
 ) -> Any:
-    """The numbers of labels among classes that are known: int64, shape (n_rows,), at home.
+    """Return the numbers of labels among known classes: int64, shape (n_rows,), on ``home``.
 
     Raises
     ------
     ValueError
-        A label is none of them.
+        A label is not among them.
     """
     labels = read_labels(y, n_rows, home, estimator=estimator, name=name)
     known = set(classes.tolist())
@@ -56,7 +57,7 @@ def codes_among(
 
 
 def check_classes(name: str, member: Any, classes: np.ndarray) -> None:
-    """Raise a ValueError if a fitted member does not know exactly the classes of its ensemble."""
+    """Raise a ValueError unless a fitted member knows exactly the classes of its ensemble."""
     known = getattr(member, "classes_", None)
     if known is None or isinstance(known, list):
         return
@@ -73,8 +74,10 @@ def check_classes(name: str, member: Any, classes: np.ndarray) -> None:
     )
 
 
-def codes_of(prediction: Any, member: Any, classes: np.ndarray, home: Device, labels: bool) -> Any:
-    """The class numbers that a member predicts: int64, shape (n_rows,), at home.
+def codes_of(
+    prediction: Array, member: Any, classes: np.ndarray, home: Device, labels: bool
+) -> Array:
+    """Return the class numbers that a member predicts: int64, shape (n_rows,), on ``home``.
 
     Parameters
     ----------
@@ -83,7 +86,7 @@ def codes_of(prediction: Any, member: Any, classes: np.ndarray, home: Device, la
     classes : ndarray, shape (n_classes,)
     home : Device
     labels : bool
-        Whether a member that does not tell its classes predicts labels, not numbers.
+        Whether a member without ``classes_`` predicts labels, not numbers.
     """
     known = getattr(member, "classes_", None)
     if known is not None and not isinstance(known, list):
@@ -113,7 +116,7 @@ def check_width(owner: Any, name: str, member: Any) -> None:
         )
 
 
-def check_shares(name: str, shares: Any, n_rows: int, n_classes: int) -> None:
+def check_shares(name: str, shares: Array, n_rows: int, n_classes: int) -> None:
     """Raise a ValueError unless probabilities have a row for each row and a column for each
     class."""
     if tuple(shares.shape) != (n_rows, n_classes):
@@ -124,6 +127,6 @@ def check_shares(name: str, shares: Any, n_rows: int, n_classes: int) -> None:
 
 
 def _listed(classes: Any) -> str:
-    """Some classes, as text."""
+    """Format the first classes."""
     listed = [str(label) for label in to_numpy(classes)[:11].tolist()]
     return f"[{', '.join(listed[:10])}{', ...' if len(listed) > 10 else ''}]"

@@ -1,4 +1,4 @@
-"""The members of a bag: which rows and features they get, how they are fitted and asked."""
+"""Fitting the members of a bag on their rows and features, and predicting with them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class GrowsBatches(Protocol):
     fits the members one by one.
 
     A member can have its model as a ``forest_`` whose raw prediction is what ``predict_proba``
-    or ``predict`` gives; all members with one are then asked together.
+    or ``predict`` gives; the trees of all such members then predict together.
     """
 
     def _fit_batch(
@@ -56,10 +56,10 @@ class GrowsBatches(Protocol):
             (n_rows, n_outputs)
             In the library of X.
         sample_weight : None
-            The bag draws by weight; counts say all.
+            The bag draws by weight, so counts contain the weights.
         samples : sequence of integers, shape (n_rows,)
-            How often each row is in each member's sample; drawn when an entry is asked for,
-            on the device of X.
+            How often each row is in each member's sample; an entry is drawn when it is
+            read, on the device of X.
         features : sequence of int64, shape (n_member_features,), NumPy
             The columns of X that each member sees, ascending, with repetitions if the bag
             draws them with replacement.
@@ -77,7 +77,7 @@ class GrowsBatches(Protocol):
 
 
 def device_for(estimator: Any, device: str, X: Any, **others: Any) -> Device:
-    """Where the members shall get their arrays.
+    """Return the device on which members get their arrays.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def device_for(estimator: Any, device: str, X: Any, **others: Any) -> Device:
 
 
 def _packages(estimator: Any) -> set[str]:
-    """The packages of an estimator and of those in its parameters, a pipeline's steps say."""
+    """Return the packages of an estimator and of its parameters, such as a pipeline's steps."""
     parts = [estimator, *estimator.get_params(deep=True).values()]
     return {type(part).__module__.partition(".")[0] for part in parts}
 
@@ -106,7 +106,7 @@ def _packages(estimator: Any) -> set[str]:
 def read_features(
     X: Any, device: Device, *, estimator: Any, reset: bool, sparse: bool, allow_nd: bool = False
 ) -> Any:
-    """The features as the members get them: checked for their shape only, values of any type.
+    """Read features for members: only the shape is checked, values may have any type.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def read_features(
 
 
 def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
-    """The target of a regression with one or several outputs.
+    """Read the target of a regression with one or several outputs.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
 
 
 def input_tags(estimator: Any) -> InputTags:
-    """What an estimator says about its input; that it takes nothing special if it is silent."""
+    """Return the input tags of an estimator, or the defaults if it has no tags."""
     return get_tags(estimator).input_tags if hasattr(estimator, "__sklearn_tags__") else InputTags()
 
 
@@ -205,8 +205,8 @@ def fit_members(
 
 
 def _fits_batches(base: Any) -> bool:
-    """Whether an estimator has a ``_fit_batch`` that belongs to its ``fit``: a user's subclass can
-    have another one."""
+    """Whether ``_fit_batch`` of an estimator belongs to its ``fit``: a user's subclass can override
+    one of them."""
     for cls in type(base).__mro__:
         if "_fit_batch" in vars(cls) or "fit" in vars(cls):
             return "_fit_batch" in vars(cls)
@@ -214,7 +214,7 @@ def _fits_batches(base: Any) -> bool:
 
 
 def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, device: Device) -> Any:
-    """Rows are sampled by weights where the estimator takes them, which copies nothing."""
+    """Fit a member on its sample, by weights if the estimator takes them: that copies no rows."""
     estimator = _seeded(clone(base), plan, member)
     features = plan.features(member)
     if has_fit_parameter(estimator, "sample_weight"):
@@ -237,17 +237,17 @@ def _seeded(estimator: Any, plan: SamplingPlan, member: int) -> Any:
 
 
 def jobs_for(X: Any, device: Device, n_jobs: int | None) -> int:
-    """Processes to work in: one where the data is on a GPU, else what ``n_jobs`` stands for."""
+    """Return the number of processes: one if the data is on a GPU, otherwise that of ``n_jobs``."""
     return 1 if device.holds(X) else int(effective_n_jobs(n_jobs))
 
 
 def in_order(
     function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], n_jobs: int
 ) -> Iterator[tuple[Any, Any]]:
-    """Every task with ``function(*task)``, in their order, whatever runs first.
+    """Iterate over pairs of a task and ``function(*task)``, in the order of the tasks.
 
-    No more of them are held than there are jobs, so what is summed up over many members does
-    not fill the memory.
+    No more results are held than there are jobs, so that sums over many members take little
+    memory.
     """
     if n_jobs == 1:
         yield from ((task, function(*task)) for task in tasks)
@@ -268,7 +268,7 @@ def class_shares(
     voting: str,
     device: Device,
 ) -> Any:
-    """A member's probabilities for some rows (None: all), or its votes as zeros and ones.
+    """Return a member's probabilities for some rows (None: all), or its votes as zeros and ones.
 
     Returns
     -------
@@ -290,7 +290,7 @@ def class_shares(
 def decisions(
     member: Any, features: np.ndarray, X: Any, rows: Any, n_classes: int, device: Device
 ) -> Any:
-    """A member's decision function for some rows (None: all)."""
+    """Return a member's decision function for some rows (None: all)."""
     known = getattr(member, "classes_", None)
     if known is not None and len(known) != n_classes:
         raise ValueError(
@@ -301,13 +301,13 @@ def decisions(
 
 
 def values_of(member: Any, features: np.ndarray, X: Any, rows: Any, device: Device) -> Any:
-    """What a member predicts for some rows (None: all): float64, shape (n_rows, n_outputs)."""
+    """Return a member's predictions for some rows (None: all), float64 (n_rows, n_outputs)."""
     values = device.asarray(member.predict(_part(X, rows, features)), np.float64)
     return values.reshape(values.shape[0], -1)
 
 
 def _part(X: Any, rows: Any, features: np.ndarray) -> Any:
-    """Some rows and columns of a table, itself if all are asked for in their order."""
+    """Return some rows and columns of a table, or the table itself if these are all in order."""
     if rows is not None:
         X = X[rows]
     if features.size == X.shape[1] and (np.diff(features) > 0).all():

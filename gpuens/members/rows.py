@@ -24,13 +24,13 @@ from .fitting import TAKE_GPU_ARRAYS
 
 
 def home_of(device: str, X: Any, **others: Any) -> Device:
-    """The place of the predictions of models that decide for themselves where they work.
+    """Return the device on which the predictions of models of any package are combined.
 
     Parameters
     ----------
     device : str
         "auto" follows the arrays and, unlike ``resolve_device``, leaves host data on the host: a
-        weighted average is not worth the way to a GPU. All else as there.
+        weighted average is not worth a copy to a GPU.
     X, **others : array, data frame or None
         What the user passed, by argument name.
 
@@ -82,11 +82,11 @@ class Rows:
         return Rows(X, self.home, self.everywhere)
 
     def gets_home_arrays(self, estimator: Any) -> bool:
-        """Whether an estimator gets arrays of the home."""
+        """Whether an estimator gets arrays on ``home``."""
         return self.home == CPU or self.everywhere or takes_gpu_arrays(estimator)
 
     def table(self, estimator: Any) -> Any:
-        """The table as an estimator gets it."""
+        """Return the table in the form that an estimator gets."""
         if self.gets_home_arrays(estimator):
             return self.X
         if self._on_host is None:
@@ -94,18 +94,18 @@ class Rows:
         return self._on_host
 
     def vector(self, estimator: Any, values: Any) -> Any:
-        """Targets or weights, which are at home, as an estimator gets them."""
+        """Return targets or weights, which are on ``home``, in the form that an estimator gets."""
         return values if self.gets_home_arrays(estimator) else to_numpy(values)
 
     def part(self, rows: np.ndarray) -> Rows:
-        """Some of the rows, in all forms that are there."""
+        """Return some of the rows, in all forms made so far."""
         part = self.like(take(self.X, rows, self.home))
         if self._on_host is not None:
             part._on_host = take(self._on_host, rows, CPU)
         return part
 
     def numbers(self) -> Any:
-        """The table as float64 numbers at home, or as a sparse matrix."""
+        """Return the table as float64 on ``home``, or as a sparse matrix."""
         if issparse(self.X):
             return self.X
         values = frame_to_numpy(self.X, "X") if is_frame(self.X) else self.X
@@ -119,7 +119,7 @@ class Rows:
 
 
 def _at_home(X: Any, home: Device) -> Any:
-    """Arrays at home; frames, lists and sparse matrices as they are."""
+    """Return arrays on ``home``; frames, lists and sparse matrices as they are."""
     if home.holds(X):
         return home.asarray(X)
     X = on_host(X)
@@ -129,18 +129,18 @@ def _at_home(X: Any, home: Device) -> Any:
 
 
 def readable(X: Any) -> Any:
-    """A table that can be looked into: itself, or as NumPy what only offers to become that."""
+    """Return a table with a shape or length: itself, or a NumPy array of what has neither."""
     known = hasattr(X, "shape") or hasattr(X, "__len__")
     return np.asarray(X) if hasattr(X, "__array__") and not known else X
 
 
 def n_rows_of(X: Any) -> int:
-    """Rows of anything that can be a table.
+    """Return the number of rows of any table.
 
     Raises
     ------
     ValueError, TypeError
-        There are none.
+        X has no rows.
     """
     shape = getattr(X, "shape", None)
     if shape is None and not hasattr(X, "__len__"):
@@ -155,7 +155,7 @@ def n_rows_of(X: Any) -> int:
 
 
 def take(values: Any, rows: np.ndarray, home: Device) -> Any:
-    """Some rows of an array at home, a data frame, a sparse matrix or a list."""
+    """Return some rows of an array on ``home``, a data frame, a sparse matrix or a list."""
     if isinstance(values, (list, tuple)):
         return [values[row] for row in rows.tolist()]
     if is_frame(values):
@@ -171,7 +171,7 @@ def fit_one(
     """Fit one member, and return it."""
     routed = bool(get_config().get("enable_metadata_routing", False))
     if isinstance(estimator, Pipeline) and "sample_weight" in parameters and not routed:
-        last = estimator.steps[-1][0]  # a pipeline passes on what is named after its steps
+        last = estimator.steps[-1][0]  # pipelines pass on parameters named after their steps
         parameters = {f"{last}__sample_weight": parameters["sample_weight"]}
     with _timed(message):
         try:
@@ -187,20 +187,20 @@ def fit_one(
 
 
 def _weighted_part(estimator: Any) -> str:
-    """The class that should take the weights."""
+    """Return the name of the class that should take the weights."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return type(last).__name__
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether the ``fit`` of an estimator, or of a pipeline's last step, has weights."""
+    """Whether the ``fit`` of an estimator, or of a pipeline's last step, takes weights."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return bool(has_fit_parameter(last, "sample_weight"))
 
 
 @contextmanager
 def _timed(message: str) -> Iterator[None]:
-    """Print a message and how long something took; nothing for an empty message."""
+    """Print a message and the time that the block took; nothing for an empty message."""
     start = time.perf_counter()
     yield
     if message:
@@ -212,7 +212,7 @@ def _timed(message: str) -> Iterator[None]:
 def in_processes(
     function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None, home: Device
 ) -> list[Any]:
-    """``function(*task)`` of every task, whose second entry is an estimator.
+    """Return ``function(*task)`` of every task, whose second entry is an estimator.
 
     Members of this package use all threads themselves and stay in this process, and so does
     everything on a GPU; the others are spread over processes through joblib.
@@ -230,7 +230,7 @@ def in_processes(
 
 
 def require_fitted(name: str, estimator: Any) -> None:
-    """Raise a NotFittedError if an estimator can say that it is not fitted.
+    """Raise a NotFittedError if an estimator reports that it is not fitted.
 
     Raises
     ------
@@ -239,28 +239,28 @@ def require_fitted(name: str, estimator: Any) -> None:
     if hasattr(estimator, "__sklearn_tags__"):
         check_is_fitted(
             estimator,
-            msg=f"The member {name!r}, a %(name)s, is not fitted. Fit it, or do not say "
-            "prefit. Clones are not fitted; sklearn.frozen.FrozenEstimator keeps what it holds.",
+            msg=f"The member {name!r}, a %(name)s, is not fitted. Fit it, or do not "
+            "pass 'prefit'. Clones are not fitted; wrap it in sklearn.frozen.FrozenEstimator.",
         )
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the ``fit`` of each member gets beside X and y.
+    """Arguments that the ``fit`` of each member gets beside X and y.
 
     Parameters
     ----------
     weighted : set of str
         The members that get the weights of the rows.
     others : dict of str to dict
-        All else, by member.
+        Other arguments, by member.
     """
 
     weighted: set[str]
     others: dict[str, dict[str, Any]]
 
     def part(self, rows: np.ndarray, n_rows: int) -> Metadata:
-        """The same for some of the rows: of what holds an entry for each of all rows."""
+        """Return the same for some of the rows: values with an entry for each row are cut."""
         others = {
             name: {key: _part(value, rows, n_rows) for key, value in given.items()}
             for name, given in self.others.items()
@@ -285,9 +285,9 @@ class TrainingSet:
     Parameters
     ----------
     rows : Rows
-    target : array, shape (n_rows,) or (n_rows, n_outputs), at home
+    target : array, shape (n_rows,) or (n_rows, n_outputs), on the device of ``rows``
         Class numbers (int64) or values (float64).
-    weight : float64, shape (n_rows,), at home, or None
+    weight : float64, shape (n_rows,), on the same device, or None
     metadata : Metadata
     """
 
@@ -297,7 +297,7 @@ class TrainingSet:
     metadata: Metadata
 
     def part(self, rows: np.ndarray) -> TrainingSet:
-        """Some of the rows; itself if they are all in their order."""
+        """Return some of the rows; itself if these are all in order."""
         n, home = self.rows.n, self.rows.home
         if rows.size == n and bool((rows == np.arange(n)).all()):
             return self
@@ -308,7 +308,7 @@ class TrainingSet:
         )
 
     def task(self, name: str, estimator: Any, message: str = "") -> tuple[Any, ...]:
-        """The arguments of ``fit_one`` for a clone of an estimator."""
+        """Return the arguments of ``fit_one`` for a clone of an estimator."""
         given = dict(self.metadata.others[name])
         if name in self.metadata.weighted and self.weight is not None:
             given["sample_weight"] = self.rows.vector(estimator, self.weight)
@@ -318,7 +318,7 @@ class TrainingSet:
     def fit(
         self, members: Sequence[tuple[str, Any]], messages: Sequence[str], n_jobs: int | None
     ) -> list[Any]:
-        """Clones of named estimators, fitted on all rows."""
+        """Return clones of named estimators, fitted on all rows."""
         tasks = [
             self.task(*member, message) for member, message in zip(members, messages, strict=True)
         ]

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
@@ -64,16 +65,16 @@ class SamplingPlan:
     @property
     def repeats_little(self) -> bool:
         """Whether no row is in a sample more often than ``MAX_MULTIPLICITY`` of
-        ``kernels.cart.problem``, up to a chance that does not count (see ``draw_counts``)."""
+        ``kernels.cart.problem``, up to a negligible chance (see ``draw_counts``)."""
         return not self.replace or (self.weight is None and self.n_draws <= self.n_rows)
 
     @property
     def sees_all_features(self) -> bool:
-        """Whether every member gets the whole table's columns."""
+        """Whether every member gets all columns of the table."""
         return self.n_feature_draws == self.n_features and not self.replace_features
 
     def counts(self, member: int, device: Device) -> Any:
-        """How often each row is in a member's sample: integers, shape (n_rows,)."""
+        """Return how often each row is in a member's sample: integers, shape (n_rows,)."""
         if not self.replace:
             counts = device.xp.zeros(self.n_rows, np.int32)
             counts[self._subset(member, device)] = 1
@@ -83,19 +84,19 @@ class SamplingPlan:
         return device.asarray(weighted_counts(self.weight, self.n_draws, self.seed, member))
 
     def rows(self, member: int) -> np.ndarray:
-        """A member's rows, ascending, with repetitions: int64, shape (n_draws,), NumPy."""
+        """Return a member's rows, ascending, with repetitions: int64, shape (n_draws,), NumPy."""
         if self.replace:
             return np.repeat(np.arange(self.n_rows), self.counts(member, CPU))
         return self._subset(member, CPU)
 
     def features(self, member: int) -> np.ndarray:
-        """A member's features, ascending: int64, shape (n_feature_draws,), NumPy."""
+        """Return a member's features, ascending: int64, shape (n_feature_draws,), NumPy."""
         return draw_features(
             self.n_features, self.n_feature_draws, self.replace_features, self.seed, member
         )
 
     def random_states(self, member: int, n: int) -> list[int]:
-        """Seeds for the n parameters of a member that take one, below 2**31."""
+        """Return seeds below 2**31 for the n parameters of a member that take one."""
         key = np.uint64(_subkey(np.uint64(self.seed), PURPOSE_TREE, np.uint64(member)))
         return [int(_draw(key, np.uint64(k)) & SEED_BITS) for k in range(n)]
 
@@ -141,7 +142,7 @@ def made_members(ensemble: Any, n_members: int) -> list[Any]:
 
 
 class Samples(Sequence[Any]):
-    """Counts of the members' samples, drawn when they are asked for."""
+    """Counts of the members' samples, drawn when they are read."""
 
     def __init__(self, plan: SamplingPlan, members: range, device: Device) -> None:
         self.plan, self.members, self.device = plan, members, device
@@ -154,7 +155,7 @@ class Samples(Sequence[Any]):
 
 
 def sampling_plan(bag: Any, n_rows: int, weight: np.ndarray | None, seed: int) -> SamplingPlan:
-    """The plan that the parameters of a bag ask for.
+    """Return the plan of sampling by the parameters of a bag.
 
     Raises
     ------
@@ -173,28 +174,38 @@ def sampling_plan(bag: Any, n_rows: int, weight: np.ndarray | None, seed: int) -
         _require_rows(n_draws, n_rows, weight)
     if weight is not None and bool((weight == weight[0]).all()):
         weight = None  # gives the same samples, and faster
-    n_features, n_feature_draws = bag.n_features_in_, bag.max_features
-    if not isinstance(n_feature_draws, Integral):
-        n_feature_draws = max(1, int(n_feature_draws * n_features))
-    if n_feature_draws > n_features:
-        raise ValueError(
-            f"max_features must be <= n_features, got max_features={bag.max_features} for X with "
-            f"{n_features} features."
-        )
+    n_features = bag.n_features_in_
     return SamplingPlan(
-        n_rows,
-        n_draws,
-        bool(bag.bootstrap),
-        n_features,
-        int(n_feature_draws),
-        bool(bag.bootstrap_features),
-        weight,
-        seed,
+        n_rows=n_rows,
+        n_draws=n_draws,
+        replace=bool(bag.bootstrap),
+        n_features=n_features,
+        n_feature_draws=features_to_draw(bag.max_features, n_features),
+        replace_features=bool(bag.bootstrap_features),
+        weight=weight,
+        seed=seed,
     )
 
 
+def features_to_draw(max_features: int | float, n_features: int) -> int:
+    """Return the number of features that ``max_features`` means, a number or a share.
+
+    Raises
+    ------
+    ValueError
+        There are fewer.
+    """
+    wanted = max_features if isinstance(max_features, Integral) else max_features * n_features
+    if wanted > n_features:
+        raise ValueError(
+            f"max_features must be <= n_features, got max_features={max_features} for X with "
+            f"{n_features} features. Pass at most that many, or a share such as 0.5."
+        )
+    return max(1, int(wanted))
+
+
 def _rows_to_draw(max_samples: Any, n_rows: int, weight: np.ndarray | None) -> int:
-    """The size of a sample.
+    """Return the size of a sample.
 
     Parameters
     ----------
@@ -221,7 +232,7 @@ def _rows_to_draw(max_samples: Any, n_rows: int, weight: np.ndarray | None) -> i
 
 
 def _require_rows(n_draws: int, n_rows: int, weight: np.ndarray | None) -> None:
-    """Without replacement no more rows can be drawn than there are."""
+    """Refuse to draw more rows without replacement than there are."""
     if n_draws > n_rows:
         raise ValueError(
             f"Effective max_samples={n_draws} must be <= n_samples={n_rows} to be able to sample "
@@ -238,7 +249,7 @@ Metric = Callable[[np.ndarray, np.ndarray], Any]
 
 
 def left_out(counts: Any) -> Any:
-    """The rows that are not in a sample, ascending.
+    """Return the rows that are not in a sample, ascending.
 
     Parameters
     ----------
@@ -274,8 +285,8 @@ class OutOfBag:
         self.sums = device.xp.zeros((n_rows, width))
         self.n_models = device.xp.zeros(n_rows, np.int32)
 
-    def add(self, rows: Any, predictions: Any) -> None:
-        """Add what one model predicts.
+    def add(self, rows: Array, predictions: Array) -> None:
+        """Add the predictions of one model.
 
         Parameters
         ----------
@@ -287,7 +298,7 @@ class OutOfBag:
         self.n_models[rows] += 1
 
     def mean(self) -> np.ndarray:
-        """The mean prediction of each row.
+        """Return the mean prediction of each row.
 
         Returns
         -------
@@ -312,7 +323,7 @@ class OutOfBag:
 def out_of_bag_score(
     metric: Metric, target: np.ndarray, mean: np.ndarray, predict: Callable[[np.ndarray], Any]
 ) -> float:
-    """The score of the rows that have an out-of-bag prediction.
+    """Return the score of the rows that have an out-of-bag prediction.
 
     Parameters
     ----------

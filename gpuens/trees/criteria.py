@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import xlogy
@@ -27,6 +26,7 @@ from ..kernels.cart.problem import (
     CartTarget,
     GrownCart,
 )
+from ..kernels.runtime.arrays import Array
 
 CLASSIFICATION = {
     "gini": GINI,
@@ -91,8 +91,8 @@ class Problem:
 
     @property
     def gain_unit(self) -> float:
-        """How many units of integer gain a unit of impurity decrease is, at a weight of one in
-        integers, averaged over the outputs."""
+        """The integer gain of a unit of impurity decrease, at a weight of one in integers, averaged
+        over the outputs."""
         unit = {
             ENTROPY: math.log(2.0),
             SQUARED_ERROR: self.value_scale * self.value_scale,
@@ -103,14 +103,14 @@ class Problem:
 
 
 def classification_problem(
-    codes: list[Any],
+    codes: list[Array],
     n_classes: tuple[int, ...],
-    weight: Any,
+    weight: Array | None,
     criterion: str,
     multiplicity: int,
     device: Device,
 ) -> Problem:
-    """The problem of telling classes apart.
+    """Return the problem of classification.
 
     Parameters
     ----------
@@ -138,9 +138,9 @@ def classification_problem(
 
 
 def regression_problem(
-    y: Any, weight: Any, criterion: str, multiplicity: int, device: Device
+    y: Array, weight: Array | None, criterion: str, multiplicity: int, device: Device
 ) -> Problem:
-    """The problem of predicting numbers.
+    """Return the problem of regression.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def regression_problem(
 
 
 def _value_scale(criterion: str, largest: float, bits: int) -> float:
-    """The power of two that makes the largest value an integer of so many bits."""
+    """Return the power of two that makes the largest value an integer of ``bits`` bits."""
     squares = criterion == "squared_error"
     if squares and largest >= LARGEST_TO_SQUARE:
         raise ValueError(
@@ -189,10 +189,10 @@ def _value_scale(criterion: str, largest: float, bits: int) -> float:
     return math.ldexp(1.0, min(exponent, 500 if squares else 1000))
 
 
-def _integer_weights(weight: Any, n: int, multiplicity: int) -> tuple[np.ndarray, float]:
-    """Weights as integers >= 1, as fine as the sum over a tree allows, and their scale.
+def _integer_weights(weight: Array | None, n: int, multiplicity: int) -> tuple[np.ndarray, float]:
+    """Return weights as integers >= 1, as fine as the sum over a tree allows, and their scale.
 
-    Whole numbers stay what they are where they fit.
+    Integers stay as they are if they fit.
     """
     if n > MAX_TREE_ROWS:
         raise ValueError(
@@ -232,9 +232,9 @@ class NodeNumbers:
 
 
 def node_numbers(
-    problem: Problem, grown: GrownCart, records: Any, is_monotone: bool = False
+    problem: Problem, grown: GrownCart, records: Array, is_monotone: bool = False
 ) -> NodeNumbers:
-    """What a forest says of its nodes.
+    """Return the real numbers of the nodes of grown trees.
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def node_numbers(
 
 
 def _class_impurity(problem: Problem, share: np.ndarray) -> np.ndarray:
-    """Impurity of class shares, averaged over the outputs."""
+    """Return the impurity of class shares, averaged over the outputs."""
     total = np.zeros(share.shape[0])
     first = 0
     for n in problem.n_classes:
@@ -295,7 +295,7 @@ class _SampledRows:
         self.weight = problem.weight[rows] * (records >> np.uint64(32)).astype(np.float64)
 
     def correct(self, value: np.ndarray, weight: np.ndarray) -> None:
-        """Add to means, in place, what fixed point has rounded off.
+        """Add to means, in place, what fixed-point arithmetic has rounded off.
 
         ``weight`` is that of the nodes. Those of leaves are corrected by their rows, the others
         follow from their children.
@@ -312,13 +312,13 @@ class _SampledRows:
             value[inner] = value[right] + share * (value[left] - value[right])
 
     def _leaves(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The leaves in the order of their rows, and where these begin and end."""
+        """Return the leaves in the order of their rows, and where these begin and end."""
         leaves = np.flatnonzero(self.grown.feature < 0)
         leaves = leaves[np.argsort(self.grown.begin[leaves], kind="stable")]
         return leaves, self.grown.begin[leaves], self.grown.end[leaves]
 
     def leaf_errors(self, value: np.ndarray) -> np.ndarray:
-        """Weighted impurity of the leaves, averaged over the outputs; 0 at inner nodes."""
+        """Return the weighted impurity of leaves, averaged over the outputs; 0 at inner nodes."""
         leaves, begin, end = self._leaves()
         total = np.zeros(leaves.size)
         for o in range(self.y.shape[0]):
@@ -337,8 +337,8 @@ class _SampledRows:
         return self.weight * (y - predicted) ** 2
 
     def medians(self, lower: bool) -> np.ndarray:
-        """Weighted median of every node: the mean of the lower and the upper one, or the lower
-        one, which is what growth compares where there are monotone constraints."""
+        """Return the weighted median of every node: the mean of the lower and the upper one, or
+        the lower one, which growth compares if there are monotone constraints."""
         grown = self.grown
         result = np.empty((grown.feature.size, self.y.shape[0]))
         for level in levels(grown):
@@ -356,7 +356,7 @@ class _SampledRows:
 def _grouped_medians(
     y: np.ndarray, weight: np.ndarray, group: np.ndarray, lower_only: bool
 ) -> np.ndarray:
-    """Median of each group; ``group`` is ascending from 0 without gaps."""
+    """Return the median of each group; ``group`` ascends from 0 without gaps."""
     order = np.lexsort((y, group))
     y, weight = y[order], weight[order]
     first = np.flatnonzero(np.diff(group, prepend=-1))

@@ -20,31 +20,32 @@ from ..devices.placement import Device, to_numpy
 from ..forest.forest import Forest
 from ..kernels.cart.grow_cart import clip_values, grow_cart
 from ..kernels.cart.problem import SCRATCH_BYTES, CartParams, CartTable, GrownCart
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
 from .criteria import Problem, node_numbers
 
 BATCH_BYTES = 2**25
-"""Memory that the records and nodes of one batch of trees may take, about. The allocator hands
-blocks of this size out again, where larger ones come from the system and are cleared first."""
+"""Approximate memory of the records and nodes of one batch of trees. The allocator reuses blocks of
+this size; larger ones come from the system, which clears them first."""
 NODE_BYTES = 160
-"""Of a node while it grows, without its statistics."""
+"""The size of a node while it grows, without its statistics."""
 MOST_TREES = 256
-"""Trees of one batch: between two batches training can be watched and stopped."""
+"""Most trees of one batch: training can be watched and stopped between two batches."""
 
 _subkey = vectorise(subkey)
 
 
 def tree_key(seed: int, tree: int) -> int:
-    """The random key of a tree."""
+    """Return the random key of a tree."""
     return int(_subkey(np.uint64(seed), PURPOSE_TREE, np.uint64(tree)))
 
 
 def grow_forest(
     table: CartTable,
     problem: Problem,
-    sample: Callable[[int], Any],
+    sample: Callable[[int], Array],
     seeds: Sequence[int],
     params: CartParams,
     device: Device,
@@ -95,8 +96,8 @@ def grow_forest(
     return Forest.concatenate(done) if len(done) > 1 else done[0]
 
 
-def _batch_size(forest: Forest, records: Any) -> int:
-    """Trees of the next batch, from those of the last one."""
+def _batch_size(forest: Forest, records: Array) -> int:
+    """Return the number of trees of the next batch, from the size of those of the last one."""
     node = NODE_BYTES + 16 * forest.width
     size = (records.size * 8 + forest.feature.size * node) / forest.n_trees
     return max(get_threads(), min(MOST_TREES, int(BATCH_BYTES / size)))
@@ -105,11 +106,11 @@ def _batch_size(forest: Forest, records: Any) -> int:
 def _grow_batch(
     table: CartTable,
     problem: Problem,
-    samples: list[Any],
+    samples: list[Array],
     keys: Sequence[int],
     params: CartParams,
     device: Device,
-) -> tuple[Forest, Any]:
+) -> tuple[Forest, Array]:
     sizes = np.array([sample.size for sample in samples], np.int64)
     end = np.cumsum(sizes)
     records = samples[0] if len(samples) == 1 else device.xp.concatenate(samples)
@@ -118,8 +119,8 @@ def _grow_batch(
     return forest_of(table, problem, grown, records), records
 
 
-def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Any) -> Forest:
-    """The frozen form of grown trees."""
+def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Array) -> Forest:
+    """Return the frozen form of grown trees."""
     is_monotone = bool(table.monotone.any())
     numbers = node_numbers(problem, grown, records, is_monotone)
     if is_monotone:
@@ -146,7 +147,7 @@ def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Any
 
 
 def _clip(table: CartTable, problem: Problem, grown: GrownCart, value: np.ndarray) -> None:
-    """Bring the values of all nodes within their bounds: means, or the shares of class 1."""
+    """Clip the values of all nodes to their bounds: means, or the shares of class 1."""
     free = value[:, -1].copy()
     clipped = free.copy()
     low, high = np.empty_like(free), np.empty_like(free)
@@ -158,8 +159,8 @@ def _clip(table: CartTable, problem: Problem, grown: GrownCart, value: np.ndarra
         value[:, 0] = np.where(clipped == free, value[:, 0], 1.0 - clipped)
 
 
-def all_rows(n: int, device: Device) -> Any:
-    """Records of a sample that has every row once."""
+def all_rows(n: int, device: Device) -> Array:
+    """Return the records of a sample that has every row once."""
     return device.xp.arange(n, dtype=np.uint64) | np.uint64(2**32)
 
 
@@ -172,7 +173,7 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 EXACT_CELL_BYTES = 32
-"""Of a value that is a bin of its own: two copies of its code, three of the value."""
+"""The size of a value that is a bin of its own: two copies of its code, three of the value."""
 
 
 def cart_plan(
@@ -186,7 +187,7 @@ def cart_plan(
     is_there: bool = False,
     held: bool = False,
 ) -> MemoryPlan:
-    """What a decision tree or a forest of them takes.
+    """Plan the memory of a decision tree or a forest.
 
     Parameters
     ----------
@@ -232,8 +233,9 @@ def cart_plan(
 
 
 def _cart_histograms(estimator: Any, n_features: int, width: int, n_nodes: int) -> int:
-    """On a GPU, of the features of a generation of nodes, and as much to search in; as many at a
-    time as there is room for. Trees with a bin for every value are grown by the host."""
+    """Return the bytes of histograms on a GPU: of the features of a generation of nodes, and as
+    much again to search in, but no more at a time than there is room for. Trees with a bin for
+    every value are grown by the host."""
     if estimator.max_bins is None:
         return 0
     of_feature = 2 * 8 * (estimator.max_bins + 1) * (1 + width)
@@ -241,7 +243,7 @@ def _cart_histograms(estimator: Any, n_features: int, width: int, n_nodes: int) 
 
 
 def _leaves_of_tree(estimator: Any, n_rows: int) -> int:
-    """That a tree has as a rule, at most."""
+    """Return the most leaves that a tree has as a rule."""
     leaves = n_rows
     if isinstance(estimator.min_samples_leaf, Integral):
         leaves //= int(estimator.min_samples_leaf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ..devices.placement import Device, to_numpy
 from ..inputs.binning import SAMPLE_SIZE, Binner, cut_points_of_sorted, round_down
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.cart.problem import CartTable
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
 
 CELLS_WORTH_A_THREAD = 100_000
@@ -21,14 +22,14 @@ class _Feature(NamedTuple):
     """A feature's bins, and the codes of its rows, with ``lower.size`` for missing values; None
     leaves them to be looked up by the bins."""
 
-    codes: Any
+    codes: Array | None
     lower: np.ndarray
     upper: np.ndarray
     has_missing: bool
 
 
 def cart_table(
-    X: Any,
+    X: Array,
     *,
     n_categories: np.ndarray,
     monotone: np.ndarray,
@@ -37,7 +38,7 @@ def cart_table(
     device: Device,
     n_threads: int,
 ) -> CartTable:
-    """The codes of a table.
+    """Return the codes of a table.
 
     Parameters
     ----------
@@ -82,8 +83,8 @@ def cart_table(
     )
 
 
-def _codes(X: Any, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Any:
-    """The codes of all features, one row each."""
+def _codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
+    """Return the codes of all features, one row each."""
     xp = device.xp
     narrow = n_bins.max() <= MAX_BINS
     if narrow and any(feature.codes is None for feature in features):
@@ -107,9 +108,9 @@ def _codes(X: Any, features: list[_Feature], n_bins: np.ndarray, device: Device)
 
 
 def _for_each(
-    encode: Callable[[int], _Feature], X: Any, device: Device, n_threads: int
+    encode: Callable[[int], _Feature], X: Array, device: Device, n_threads: int
 ) -> list[_Feature]:
-    """Sorting lets go of the interpreter, so threads pay on the CPU."""
+    """Encode every column, on the CPU in threads: sorting releases the interpreter."""
     columns = range(X.shape[1])
     if device.xp is not np or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
         return [encode(f) for f in columns]
@@ -117,8 +118,8 @@ def _for_each(
         return list(pool.map(encode, columns))
 
 
-def _distinct(column: Any, device: Device) -> _Feature:
-    """A bin for each distinct value."""
+def _distinct(column: Array, device: Device) -> _Feature:
+    """Give each distinct value a bin."""
     xp = device.xp
     order = xp.argsort(column)  # NaN comes last
     ordered = column[order]
@@ -133,8 +134,8 @@ def _distinct(column: Any, device: Device) -> _Feature:
     return _Feature(codes, values, values, n < column.size)
 
 
-def _ranges(column: Any, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
-    """A bin for each distinct value if they are few, else the values between two cuts."""
+def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
+    """Give each distinct value a bin if they are few, else all values between two cuts one."""
     xp = device.xp
     ordered = xp.sort(column)  # NaN comes last
     n = int(xp.count_nonzero(ordered == ordered))
@@ -155,7 +156,7 @@ def _ranges(column: Any, cuts: np.ndarray | None, max_bins: int, device: Device)
     return _Feature(None, lower, upper, has_missing)
 
 
-def _categories(column: Any, n: int) -> _Feature:
+def _categories(column: Array, n: int) -> _Feature:
     codes = column.copy()
     codes[codes != codes] = n
     none = np.zeros(n)

@@ -129,15 +129,15 @@ class SingleTree(CartEstimator):
         return tree_importances(self.forest_)[0]
 
     def get_depth(self) -> int:
-        """Length of the longest path from the root to a leaf."""
+        """Return the length of the longest path from the root to a leaf."""
         return self.tree_.max_depth
 
     def get_n_leaves(self) -> int:
-        """Number of leaves."""
+        """Return the number of leaves."""
         return self.tree_.n_leaves
 
     def apply(self, X: Any, check_input: bool = True) -> Any:
-        """The leaf that each row ends in, int64 of shape (n_rows,)."""
+        """Return the leaf that each row ends in, int64 of shape (n_rows,)."""
         check_is_fitted(self)
         device = resolve_device(self.device, X)
         with self._working_on(device):
@@ -146,7 +146,7 @@ class SingleTree(CartEstimator):
             return to_input_library(leaf, X)
 
     def decision_path(self, X: Any, check_input: bool = True) -> Any:
-        """The nodes that each row passes.
+        """Return the nodes that each row passes.
 
         Returns
         -------
@@ -160,7 +160,7 @@ class SingleTree(CartEstimator):
             return decision_path(self.forest_, values, device)[0]
 
     def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Where minimal cost-complexity pruning of the tree for (X, y) cuts branches.
+        """Return where minimal cost-complexity pruning of the tree for (X, y) cuts branches.
 
         Returns
         -------
@@ -171,8 +171,8 @@ class SingleTree(CartEstimator):
         return cost_complexity_path(whole.forest_)
 
     def prune(self, X_val: Any, y_val: Any, sample_weight: Any = None) -> Any:
-        """Reduced-error pruning: cut branches from the bottom wherever the held-out rows do not
-        lose by it (Quinlan 1987).
+        """Cut branches from the bottom wherever that does not increase the loss of held-out rows
+        (reduced-error pruning, Quinlan 1987).
 
         Parameters
         ----------
@@ -222,8 +222,8 @@ class SingleTree(CartEstimator):
         features: Sequence[np.ndarray],
         seeds: Sequence[int],
     ) -> list[Any]:
-        """The members of a bag, grown as one batch where they see the same features (contract:
-        ``bagging_members``)."""
+        """Fit the members of a bag, as one batch where they see the same features (contract:
+        ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
         device = resolve_device(self.device, X, y=y)
         members: list[Any] = [None] * len(seeds)
@@ -244,7 +244,7 @@ class SingleTree(CartEstimator):
                     [tree_key(seed_of(seeds[m]), 0) for m in group],
                     device,
                 )
-                if forest.n_trees < len(group):  # Ctrl-C: a bag without some members is none
+                if forest.n_trees < len(group):  # Ctrl-C: a bag needs all members
                     raise KeyboardInterrupt
                 for i, m in enumerate(group):
                     member = copy.copy(reader).set_params(random_state=seeds[m])
