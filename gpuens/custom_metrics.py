@@ -1,4 +1,4 @@
-"""Metrics from functions of the user's, for the parameter ``scoring`` of gradient boosting."""
+"""Metrics from a user's functions, for the parameter ``scoring`` of gradient boosting."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class _MetricFromFunction:
 
     @property
     def label(self) -> str:
-        """What it is called in ``evals_result_``."""
+        """The name of the metric in ``evals_result_``."""
         return self.name or str(getattr(self.function, "__name__", type(self).__name__))
 
 
 class CustomMetric(_MetricFromFunction):
-    """The weighted mean of a function of single numbers over the rows, and over the outputs.
+    """The weighted mean of a function of single numbers over the rows and outputs.
 
-    Compiled for the CPU and for CUDA, as the functions of ``gpuens.losses.CustomLoss`` are.
+    It is compiled for the CPU and for CUDA, as the functions of ``gpuens.losses.CustomLoss`` are.
 
     Parameters
     ----------
     function : function (y, score) -> number
-        ``score`` is the raw prediction; of two classes, y is 0 or 1.
+        ``score`` is the raw prediction; for two classes, y is 0 or 1.
     name : str, default=None
-        None: that of the function.
+        None: the name of the function.
     higher_is_better : bool, default=False
 
     Examples
@@ -66,7 +66,7 @@ class CustomMetric(_MetricFromFunction):
 
 
 class ArrayMetric(_MetricFromFunction):
-    """A function of whole arrays, in the library that the work is done in.
+    """A metric from a function of whole arrays, NumPy's on the CPU and CuPy's on a GPU.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ArrayMetric(_MetricFromFunction):
         Arrays as for ``gpuens.losses.ArrayLoss``; with sample weights it must also take
         ``sample_weight``.
     name : str, default=None
-        None: that of the function.
+        None: the name of the function.
     higher_is_better : bool, default=False
     """
 

@@ -51,17 +51,17 @@ def fit_many(
         The rows to train on; None: all rows.
     sample_weight : array, shape (n_rows,), default=None
     n_jobs : int, default=None
-        Threads, as of the estimators; None: all cores that the process may use.
+        Number of threads; None: all cores that the process may use.
 
     Returns
     -------
     list of lists of fitted estimators
-        ``[setting][fold]``. Each is the model that ``fit`` on those rows alone gives.
+        ``[setting][fold]``. Each model is the one that its own ``fit`` on these rows returns.
 
     Raises
     ------
     ValueError, TypeError
-        As the estimators' ``fit``; for the first model that fails. Or there is nothing to fit.
+        From the ``fit`` of the first model that fails; or there is nothing to fit.
     """
     settings = _settings(estimators, param_grid)
     columns = (X, y, sample_weight)
@@ -97,14 +97,14 @@ def _fits_go_side_by_side(n_threads: int, X: Any) -> bool:
 
 
 def _takes_threads(model: Any) -> bool:
-    """Whether a model is one of this package's, which keep several threads busy at once."""
+    """Whether a model is one of this package's, which use several threads."""
     own = type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
     return own and "n_jobs" in model.get_params(deep=False)
 
 
 @contextmanager
 def _on_one_thread(model: Any, wanted: bool) -> Iterator[None]:
-    """Let a model train on one thread, and give it its ``n_jobs`` back."""
+    """Make a model train on one thread, and restore its ``n_jobs`` afterwards."""
     if not (wanted and _takes_threads(model)):
         yield
         return
@@ -133,12 +133,12 @@ def _settings(estimators: Any, param_grid: Any) -> list[Any]:
 
 
 def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
-    """The rows of each fold to train on; None stands for all."""
+    """Return the training rows of each fold; None means all."""
     if folds is None:
         return [None]
     is_splitter = hasattr(folds, "split") or isinstance(folds, (int, np.integer))
     if not is_splitter and not isinstance(folds, Iterable):
-        raise TypeError(f"folds must be a number, a splitter or pairs of rows, got {folds!r}.")
+        raise TypeError(f"folds must be an int, a splitter or pairs of rows, got {folds!r}.")
     of_classes = is_classifier(estimator) or hasattr(estimator, "predict_proba")
     y = on_host(y)  # for the splitters of scikit-learn, which look at the classes
     splits = check_cv(folds, y, classifier=of_classes).split(X, y)
@@ -149,13 +149,13 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
 
 
 class _SideBySide:
-    """A search of scikit-learn whose fits share this process's threads."""
+    """A search of scikit-learn whose fits run on threads of this process."""
 
     estimator: Any
     n_jobs: Any
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Search as scikit-learn does, with the fits on threads instead of processes.
+        """Search as scikit-learn does, but fit on threads instead of processes.
 
         Parameters
         ----------
@@ -193,8 +193,8 @@ class _SideBySide:
 
 
 class GridSearchCV(_SideBySide, _GridSearchCV):
-    """scikit-learn's ``GridSearchCV`` for small data: models train side by side on threads, each
-    on one, where the table is too small to keep several threads busy.
+    """scikit-learn's ``GridSearchCV`` for small data: models train side by side, one thread each,
+    if the table is too small to keep several threads busy.
 
     Parameters, attributes and results are those of scikit-learn. ``n_jobs`` counts threads; None
     means all cores that the process may use.
@@ -211,4 +211,4 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
 
 
 class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
-    """scikit-learn's ``RandomizedSearchCV`` in the manner of ``GridSearchCV`` here."""
+    """scikit-learn's ``RandomizedSearchCV``, with fits side by side as in ``GridSearchCV``."""

@@ -1,4 +1,4 @@
-"""Compiling kernels before they are needed."""
+"""Compiling kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from .forests.forests import ExtraTreesRegressor, RandomForestClassifier, Random
 from .trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 
 N_ROWS = 1500
-"""So many that every way of prediction is taken: forests of a regression get more different leaf
-values than are kept in a table of their own, those of a classification fewer."""
+"""Rows of the tables, enough to use every method of prediction: forests of a regression get more
+different leaf values than a lookup table holds, those of a classification fewer."""
 Step = tuple[str, Callable[[], Any]]
 
 
 def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
-    """Compile what the usual fits and predictions need, and keep it on disk.
+    """Compile the kernels that usual fits and predictions need, and cache them on disk.
 
-    Kernels are compiled when they are first used, and loaded from the disk from then on. A service
-    or a container image calls this once, so that no first request waits for a compiler. What has
-    been compiled before is loaded, which takes a few seconds.
+    Kernels are compiled at their first use and loaded from disk afterwards. Call this once in a
+    service or a container image, so that the first request does not wait for the compiler. Loading
+    kernels that were compiled before takes a few seconds.
 
     Parameters
     ----------
     device : {"auto", "cpu", "cuda", "cuda:<number>"}
-        What to compile for; "auto" is the GPU if there is a usable one. For a GPU all CUDA kernels
-        are compiled, for its architecture, besides what its fits run on the host.
+        The device to compile for; "auto" is the GPU if there is a usable one. For a GPU, all CUDA
+        kernels are compiled for its architecture, and the host's part of its fits.
     verbose : bool, default=True
-        Print a line a step, with its time, to stderr.
+        Whether to print each step with its time to stderr.
 
     Returns
     -------
@@ -46,15 +46,15 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
     Raises
     ------
     ValueError
-        ``device`` is none of these words.
+        ``device`` is not one of these.
     RuntimeError
-        The GPU cannot be used, says what is missing; or there is only the simulator, for which
+        The GPU cannot be used; names what is missing. Or the device is the simulator, for which
         nothing is compiled.
 
     Notes
     -----
-    ``gpuens.show_config()`` names the folder of the cache; ``NUMBA_CACHE_DIR`` moves it. Losses
-    of your own, and estimators with rare settings, compile their kernels at their first use.
+    ``gpuens.show_config()`` prints the folder of the cache; ``NUMBA_CACHE_DIR`` moves it. Custom
+    losses and estimators with rare settings compile their kernels at their first use.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
 
 
 def _nothing(place: Device) -> list[Step]:
-    """On the CPU the fits compile all that they need."""
+    """Return no steps: on the CPU the fits compile all kernels that they need."""
     return []
 
 
@@ -89,7 +89,7 @@ def _refuse(place: Device) -> list[Step]:
 
 
 def _catalogue(place: Device) -> list[Step]:
-    """A step for each CUDA kernel."""
+    """Return a step for each CUDA kernel."""
     from .kernels import catalogue
 
     return [
@@ -139,7 +139,7 @@ def _fits(place: Device) -> Iterator[Step]:
 
 
 def _fit_and_predict(estimators: tuple[Any, ...], X: np.ndarray, y: Any) -> None:
-    """Fits, and predictions of few and of many rows of both types."""
+    """Fit estimators, and predict few and many rows of both dtypes."""
     weight = np.ones(y.size)
     for estimator in estimators:
         for table in (X, X.astype(np.float32)):

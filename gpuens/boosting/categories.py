@@ -98,7 +98,7 @@ def fit_binner(
         return binner
     rows = slice(None) if weight is None else weight > 0
     bins = [
-        _bins_by_count(_counts(X[rows, f], n, device), max_bins, n_groups, seed) if n else None
+        _bins_by_count(_count(X[rows, f], n, device), max_bins, n_groups, seed) if n else None
         for f, n in enumerate(n_categories.tolist())
     ]
     none = np.empty(0)
@@ -106,7 +106,7 @@ def fit_binner(
     return CategoryBinner(tuple(cuts if b is None else none for cuts, b in pairs), tuple(bins))
 
 
-def _counts(column: Array, n: int, device: Device) -> np.ndarray:
+def _count(column: Array, n: int, device: Device) -> np.ndarray:
     """Count the rows of each category."""
     known = column[column == column].astype(np.int64)
     return to_numpy(device.xp.bincount(known, minlength=n))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from ..estimators.parameters import (
     JOBS,
     NONE,
     NOT_NEGATIVE,
+    POSITIVE,
     SHARE,
     SWITCH,
     VERBOSE,
+    Rule,
     check_callbacks,
     check_rules,
     integer,
@@ -39,6 +41,16 @@ Schedule = Callable[[int], float]
 """Returns the rate of a round; rounds are counted from 0."""
 
 
+def _is_metric(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "loss" or value in get_scorer_names()
+    return value is None or callable(value) or isinstance(value, (CustomMetric, ArrayMetric))
+
+
+_METRIC = Rule((
+    "None", "'loss'", "a name from sklearn.metrics.get_scorer_names()",
+    "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
+), _is_metric)  # fmt: skip
 RULES = {
     "n_estimators": COUNT,
     "max_depth": NONE | COUNT,
@@ -88,28 +100,12 @@ def check_parameters(estimator: Any) -> None:
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."
         )
+    several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
+    for metric in estimator.scoring if several else [estimator.scoring]:
+        _METRIC.check("scoring", metric)
     schedule_of(estimator.learning_rate, int(estimator.n_estimators))
-    _check_scoring(estimator.scoring)
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
-
-
-def _check_scoring(value: Any) -> None:
-    entries = value if isinstance(value, (list, tuple)) else [value]
-    known = {"loss", *get_scorer_names()}
-    metrics = (CustomMetric, ArrayMetric)
-    wrong = [
-        e
-        for e in entries
-        if not (e is None or callable(e) or isinstance(e, metrics))
-        and not (isinstance(e, str) and e in known)
-    ]
-    if wrong or not entries:
-        raise ValueError(
-            "scoring must be None, 'loss', a name from sklearn.metrics.get_scorer_names(), a "
-            "callable (estimator, X, y) -> float, a metric of gpuens.custom_metrics, or a list of "
-            f"these, got {(wrong or [value])[0]!r}."
-        )
 
 
 def growth_params(estimator: Any) -> GrowthParams:
@@ -157,15 +153,6 @@ def most_path_features(interaction_cst: Any) -> int:
     return UNLIMITED
 
 
-def _is_rate(value: Any) -> bool:
-    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return number and 0 < float(value) < np.inf
-
-
-def _is_sequence(value: Any) -> bool:
-    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-
-
 def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
     """Read the parameter.
 
@@ -185,9 +172,10 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
     ValueError
         Names the parameter, what it got and what it wants.
     """
-    if _is_rate(learning_rate):
+    if POSITIVE.allows(learning_rate):
         return lambda index: float(learning_rate)
-    if _is_sequence(learning_rate):
+    is_text = isinstance(learning_rate, (str, bytes))
+    if isinstance(learning_rate, (Sequence, np.ndarray)) and not is_text:
         return _from_sequence(learning_rate, n_rounds)
     if not callable(learning_rate) or isinstance(learning_rate, type):
         raise ValueError(
@@ -197,7 +185,7 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
 
     def rate(index: int) -> float:
         value = learning_rate(index)
-        if not _is_rate(value):
+        if not POSITIVE.allows(value):
             raise ValueError(
                 f"learning_rate({index}) must be a finite number > 0, got {value!r}; the argument "
                 "of the function is the number of finished rounds."
@@ -209,7 +197,7 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
 
 def _from_sequence(rates: Any, n_rounds: int) -> Schedule:
     for index, value in enumerate(rates):
-        if not _is_rate(value):
+        if not POSITIVE.allows(value):
             raise ValueError(f"learning_rate[{index}] must be a finite number > 0, got {value!r}.")
     if len(rates) < n_rounds:
         raise ValueError(

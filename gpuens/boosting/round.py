@@ -314,7 +314,7 @@ class Grower:
         return each(tree, range(len(outputs)), self.g[0])
 
     def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
-        rows, params = self.rows, self.settings.params
+        rows = self.rows
         return LeafRows(
             trees=trees,
             i=i,
@@ -325,8 +325,7 @@ class Grower:
             raw=rows.raw[k],
             weight=rows.weight,
             whole_weight=self.whole_weight,
-            l2=params.l2,
-            min_sum_hessian=params.min_sum_hessian,
+            params=self.settings.params,
             device=self.device,
         )
 

@@ -145,8 +145,8 @@ class Loss:
 
     def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
         """Compute the values of a tree's nodes for output k, and the sums of their hessians."""
-        of_rows = rows.g, rows.h, rows.totals
-        return newton_steps(rows.trees, rows.i, *of_rows, rows.l2, rows.min_sum_hessian)
+        l2, min_sum_hessian = rows.params.l2, rows.params.min_sum_hessian
+        return newton_steps(rows.trees, rows.i, rows.g, rows.h, rows.totals, l2, min_sum_hessian)
 
     def mean(self, y: Array, raw: Array, weight: Array, device: Device) -> float:
         """Return the weighted mean of the loss over the rows, the same on every device."""

@@ -51,6 +51,9 @@ class LogLoss(ClassLoss):
     def for_classes(self, n_classes: int) -> Loss:
         return BinomialLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
 
+    def predict(self, raw: Array, device: Device) -> Array:
+        return probabilities(raw)
+
 
 @dataclass(frozen=True)
 class BinomialLogLoss(LogLoss):
@@ -61,9 +64,6 @@ class BinomialLogLoss(LogLoss):
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         return np.array([log_odds(weighted_mean(y, weight, device))])
-
-    def predict(self, raw: Array, device: Device) -> Array:
-        return probabilities(raw)
 
 
 class MultinomialLogLoss(LogLoss):
@@ -85,9 +85,6 @@ class MultinomialLogLoss(LogLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         return log_sum_exp(raw)
-
-    def predict(self, raw: Array, device: Device) -> Array:
-        return probabilities(raw)
 
 
 class OneAgainstTheRest(ClassLoss):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.growth.grow import GrownTrees
+from ..kernels.growth.params import GrowthParams
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
@@ -43,7 +44,8 @@ class LeafRows:
     weight : float64, shape (n_rows,) or (0,), on the device
     whole_weight : int64, shape (n_rows,) or (0,), on the device
         See ``whole_weights``.
-    l2, min_sum_hessian : float
+    params : GrowthParams
+        With ``l2`` and ``min_sum_hessian``.
     device : Device
     """
 
@@ -56,8 +58,7 @@ class LeafRows:
     raw: Array
     weight: Array
     whole_weight: Array
-    l2: float
-    min_sum_hessian: float
+    params: GrowthParams
     device: Device
 
     @property

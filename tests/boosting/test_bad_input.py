@@ -267,7 +267,7 @@ class TestEvaluationSets:
             GradientBoostingClassifier(n_estimators=1).fit(X, C, eval_set=(X, C * 2))
 
     def test_unknown_kind_of_classes(self):
-        with raises(ValueError, "does not know: ['a', 'b']; it was trained on [0, 1]"):
+        with raises(ValueError, "does not know: ['a', 'b']. It was trained on [0, 1]"):
             y = np.array(["a", "b"])[C]
             GradientBoostingClassifier(n_estimators=1).fit(X, C, eval_set=(X, y))
 

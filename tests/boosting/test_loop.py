@@ -265,7 +265,7 @@ class TestWarmStart:
     def test_other_classes_and_features(self):
         X, _, c = table()
         model = GradientBoostingClassifier(n_estimators=2, warm_start=True).fit(X, c)
-        with pytest.raises(ValueError, match=r"does not know: \[3\]; it was trained on \[0, 1, 2"):
+        with pytest.raises(ValueError, match=r"does not know: \[3\]\. It was trained on \[0, 1, 2"):
             model.fit(X, c + 1)
         with pytest.raises(ValueError, match="X has 2 features, but .* is expecting 3"):
             model.fit(X[:, :2], c)

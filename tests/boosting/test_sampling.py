@@ -153,7 +153,7 @@ class TestTraining:
         ("model", "message"),
         [
             (GradientBoostingRegressor(sampling="some"), "sampling must be 'uniform', 'goss'"),
-            (GradientBoostingRegressor(sampling="balanced"), "takes classes"),
+            (GradientBoostingRegressor(sampling="balanced"), "is for classes"),
             (
                 GradientBoostingRegressor("absolute_error", sampling="goss"),
                 "(?s)sampling='goss'.*leaf values.*quantiles",

@@ -425,16 +425,16 @@ class TestBadInput:
     def test_number_of_targets(self):
         both = np.stack([self.Y, self.Y], axis=1)
         model = GradientBoostingRegressor(n_estimators=1)
-        with raises(ValueError, "eval_set[0] y has 1 targets, the model is trained on 2"):
+        with raises(ValueError, "eval_set[0] y has 1 targets, the model was trained on 2"):
             model.fit(self.X, both, eval_set=(self.X, self.Y))
         model.fit(self.X, both).set_params(warm_start=True, n_estimators=2)
-        with raises(ValueError, "y has 1 targets, the model is trained on 2"):
+        with raises(ValueError, "y has 1 targets, the model was trained on 2"):
             model.fit(self.X, self.Y)
 
     def test_warm_start_with_another_number_of_outputs(self):
         model = GradientBoostingRegressor("quantile", quantile=0.5, n_estimators=1, warm_start=True)
         model.fit(self.X, self.Y).set_params(quantile=[0.1, 0.5], n_estimators=2)
-        with raises(ValueError, "grows 1 trees a round", "ask for 2", "warm_start=False"):
+        with raises(ValueError, "has 1 trees a round", "need 2", "warm_start=False"):
             model.fit(self.X, self.Y)
 
     def test_a_target_of_text(self):
