@@ -243,14 +243,6 @@ class TestCallbacks:
         assert copy.callbacks is None and model.callbacks == [watcher]
         np.testing.assert_array_equal(copy.predict(X), model.predict(X))
 
-    @both
-    def test_stopping(self, cls, X, y):
-        model = cls(n_estimators=9, callbacks=[Watcher(2)]).fit(X, y)
-        assert len(model) == 2 and model.stopped_ == "callback"
-        short = cls(n_estimators=2).fit(X, y)
-        assert model.forest_.fingerprint() == short.forest_.fingerprint()
-        np.testing.assert_array_equal(model.estimator_weights_, short.estimator_weights_)
-
     def test_learners_without_a_forest(self):
         watcher = Watcher()
         AdaBoostClassifier(GaussianNB(), n_estimators=2, callbacks=[watcher]).fit(*CANCER)

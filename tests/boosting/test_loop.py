@@ -334,17 +334,6 @@ class TestCallbacks:
         assert others == [4]  # the others are called too
         assert fingerprint(model) == fingerprint(cls(n_estimators=4).fit(X, y))
 
-    def test_an_error_ends_the_training(self):
-        X, y, _ = table()
-        model = GradientBoostingRegressor(callbacks=[At(2, lambda state: 1 / 0)])
-        with pytest.raises(ZeroDivisionError):
-            model.fit(X, y)
-        assert model.stopped_ == "error" and model.n_iter_ == model.forest_.n_trees == 2
-        shorter = GradientBoostingRegressor(n_estimators=2).fit(X, y)
-        assert fingerprint(model) == fingerprint(shorter)
-        model.set_params(callbacks=None, warm_start=True).fit(X, y)
-        assert fingerprint(model) == fingerprint(GradientBoostingRegressor().fit(X, y))
-
     def test_progress_bar(self):
         X, y, _ = table()
         out = io.StringIO()
