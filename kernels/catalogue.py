@@ -1,4 +1,4 @@
-"""Every kernel with the types of its arguments: what is compiled ahead to be checked.
+"""Every kernel with the types of its arguments, to compile them ahead and to check them.
 
 ``registers`` is a budget, not a measurement: with 64 registers a thread, 1024 threads fit on
 a multiprocessor. A kernel that outgrows its budget should be looked at.
@@ -57,19 +57,19 @@ class Entry(NamedTuple):
 def compile_ahead(entry: Entry) -> None:
     """Compile a specialisation for the current device, or load it from the disk.
 
-    The types are given as a launch gives them: on the disk a signature would be another kernel,
-    which no launch asks for.
+    The types are given as a launch gives them: with a signature the disk would hold another kernel,
+    which no launch looks for.
     """
     entry.kernel.compile(entry.arguments)
 
 
 def array(dtype: types.Type, ndim: int = 1, layout: str = "C") -> types.Array:
-    """The type of a device array."""
+    """Return the type of a device array."""
     return types.Array(dtype, ndim, layout)
 
 
 def records(dtype: np.dtype) -> types.Array:
-    """The type of a table of records on the device."""
+    """Return the type of a table of records on the device."""
     return array(from_dtype(dtype))
 
 
@@ -81,7 +81,7 @@ ROWS = array(f64)
 
 
 def entries() -> Iterator[Entry]:
-    """All specialisations that the launchers use on contiguous arrays, and some others."""
+    """Yield all specialisations that the launchers use on contiguous arrays, and some others."""
     yield Entry("add_leaf_values", add_values, (ROWS, array(i32), array(f64), f64), 32)
     for dtype in (f32, f64):
         for layout in "CFA":
@@ -158,7 +158,7 @@ def entries() -> Iterator[Entry]:
 
 
 def growth() -> Iterator[Entry]:
-    """The kernels of a round of growth."""
+    """Yield the kernels of a round of growth."""
     nodes, pairs, rules = records(fr.NODE), records(fr.PAIR), records(fr.RULE)
     integers, reals, state = array(i64), array(f64), array(i64)
     frontier = (nodes, records(fr.TREE), records(fr.EXPANSION), pairs, *(integers,) * 4, rules)
@@ -185,7 +185,7 @@ def growth() -> Iterator[Entry]:
 
 
 def prediction(dtype: types.Type) -> Iterator[Entry]:
-    """The kernels that predict tables of a type."""
+    """Yield the kernels that predict tables of a type."""
     wide = dtype == f64
     cells = (array(dtype), i64, i64)
     value, raw, leaves = array(f64, 2), array(f64, 2), array(i32, 2)

@@ -1,1 +1,1 @@
-"""Raw values to bin numbers."""
+"""Raw values to bin numbers: ``bin_values``."""

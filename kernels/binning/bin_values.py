@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Codes
 
 
-def bin_values(X: Any, thresholds: Any) -> Codes:
+def bin_values(X: Array, thresholds: Array) -> Codes:
     """Replace every value by the number of its bin.
 
     The code of ``x`` in feature ``f`` is the number of thresholds below it,

@@ -1,1 +1,3 @@
-"""Values of leaves: sums, Newton steps, quantiles."""
+"""Values of leaves: ``newton_steps`` from exact sums of the statistics, ``quantiles`` of residuals,
+and of the training targets for quantile forests.
+"""

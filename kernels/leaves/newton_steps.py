@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.arrays import Array
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
 from ..scalars.gain import newton_value
 
 
-def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     """Sum g and h over the rows of each leaf in 64-bit fixed point.
 
     Parameters
@@ -35,21 +36,21 @@ def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
 def newton_steps(
     trees: Any,
     i: int,
-    g: Any,
-    h: Any,
+    g: Array,
+    h: Array,
     totals: Totals,
     l2: float,
     min_sum_hessian: float,
 ) -> NodeValues:
-    """The value of each node that minimises the loss's second-order model, -g/(h + l2).
+    """Return the value of each node that minimises the loss's second-order model, -g/(h + l2).
 
     The hessian of a node counts at least ``min_sum_hessian``: its integer estimate passed that
-    test, and a leaf of almost certain rows must not take an endless step.
+    test, and a leaf of almost certain rows must not take an unbounded step.
 
     Parameters
     ----------
     trees : GrownTrees
-        The values are those of tree ``i``; ``trees.leaf[i]`` tells the rows of its sample.
+        The values are those of tree ``i``; ``trees.leaf[i]`` holds the nodes of its rows.
     g, h : float32, shape (n_rows,)
     totals : Totals
         Of these.
@@ -59,7 +60,7 @@ def newton_steps(
     -------
     NodeValues
         From sums in 64-bit fixed point (see ``leaf_sums``). On CUDA the values of the leaves stay
-        on the device too, for ``add_leaf_values``, and come to the host when somebody asks.
+        on the device too, for ``add_leaf_values``, and are copied to the host when they are read.
     """
     op = implementation(__name__, g)
     return op.newton_steps(trees, i, g, h, totals, l2, min_sum_hessian)
@@ -91,8 +92,8 @@ def _take_steps(left, right, sums, scale_g, scale_h, l2, min_sum_hessian, value,
 def steps_of_sums(
     trees: Any, i: int, sums: np.ndarray, scales: Scales, l2: float, min_sum_hessian: float
 ) -> NodeValues:
-    """The Newton steps of tree i from the sums of its leaves, to which those of the inner nodes
-    are added."""
+    """Return the Newton steps of tree i from the sums of its leaves; the sums of the inner nodes
+    are filled in."""
     nodes = slice(trees.offset[i], trees.offset[i + 1])
     left, right = trees.left[nodes], trees.right[nodes]
     values = NodeValues(np.empty(left.size), np.empty(left.size))

@@ -3,15 +3,18 @@ the leaves that rows reach."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 
 
-def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
-    """The quantile of the values in each leaf, exactly.
+def leaf_quantiles(
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
+) -> np.ndarray:
+    """Return the exact quantile of the values in each leaf.
 
     It is the mean of two values of the leaf: the least one up to which the weights sum to
     ``lower_share(quantile, total)`` and the least one up to which they sum to
@@ -59,14 +62,14 @@ class LeafTargets(NamedTuple):
         its weight, in units of ``2**-SHARE_BITS``, rounded up.
     """
 
-    offset: Any
-    begin: Any
-    segment: Any
-    entries: Any
+    offset: Array
+    begin: Array
+    segment: Array
+    entries: Array
 
 
-def quantile_of_leaves(targets: LeafTargets, leaf: Any, least: Any) -> Any:
-    """The least rank up to which the shares, summed over the trees, are large enough.
+def quantile_of_leaves(targets: LeafTargets, leaf: Array, least: Array) -> Array:
+    """Return the least rank up to which the shares, summed over the trees, are large enough.
 
     Parameters
     ----------
@@ -84,7 +87,7 @@ def quantile_of_leaves(targets: LeafTargets, leaf: Any, least: Any) -> Any:
 
 
 def least_shares(quantiles: np.ndarray, n_trees: int) -> np.ndarray:
-    """The sum of shares that is a quantile's (float64 in [0, 1]), int64.
+    """Return the sums of shares (int64) that quantiles (float64 in [0, 1]) require.
 
     Rounded down, where shares are rounded up: a sum that equals the quantile exactly reaches
     it, however either was rounded.

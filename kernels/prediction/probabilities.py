@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 
 
-def log_sum_exp(raw: Any) -> Any:
-    """``m + log(sum_k exp(raw[k] - m))`` with ``m = max_k raw[k]``, for every row.
+def log_sum_exp(raw: Array) -> Array:
+    """Return ``m + log(sum_k exp(raw[k] - m))`` with ``m = max_k raw[k]`` for every row.
 
     Parameters
     ----------
@@ -22,8 +21,8 @@ def log_sum_exp(raw: Any) -> Any:
     return implementation(__name__, raw).log_sum_exp(raw)
 
 
-def probabilities(raw: Any) -> Any:
-    """The logistic function for two classes, softmax for more.
+def probabilities(raw: Array) -> Array:
+    """Return class probabilities: the logistic function for two classes, softmax for more.
 
     Parameters
     ----------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NO_SETS, Codes
 
@@ -33,21 +36,21 @@ class Trees(NamedTuple):
         The first column of the prediction that the tree adds to.
     """
 
-    offset: Any
-    feature: Any
-    threshold: Any
-    missing_left: Any
-    left: Any
-    right: Any
-    category_begin: Any
-    categories: Any
-    n_categories: Any
-    value: Any
-    output: Any
+    offset: Array
+    feature: Array
+    threshold: Array
+    missing_left: Array
+    left: Array
+    right: Array
+    category_begin: Array
+    categories: Array
+    n_categories: Array
+    value: Array
+    output: Array
 
 
-def traverse(trees: Trees, X: Any, raw: Any) -> None:
-    """Add what every tree says of each row, in the order of the trees:
+def traverse(trees: Trees, X: Array, raw: Array) -> None:
+    """Add the values of the leaves that each row reaches, in the order of the trees:
     ``raw[output + j, row] += value[leaf, j]`` for all j below the width.
 
     Parameters
@@ -61,8 +64,8 @@ def traverse(trees: Trees, X: Any, raw: Any) -> None:
     implementation(__name__, X).traverse(trees, X, raw)
 
 
-def leaf_indices(trees: Trees, X: Any) -> Any:
-    """The node that each row ends in.
+def leaf_indices(trees: Trees, X: Array) -> Array:
+    """Return the leaf that each row reaches.
 
     Returns
     -------
@@ -74,13 +77,13 @@ def leaf_indices(trees: Trees, X: Any) -> Any:
 
 def traverse_codes(
     codes: Codes,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left: Any,
-    right: Any,
-    leaf: Any,
-    left_codes: Any = NO_SETS,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    leaf: Array,
+    left_codes: np.ndarray = NO_SETS,
 ) -> None:
     """Fill the negative entries of ``leaf`` with the leaf that each row reaches.
 

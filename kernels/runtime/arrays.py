@@ -13,7 +13,7 @@ class Array(Protocol):
     """An array of NumPy, CuPy or another library that follows the Array API standard.
 
     Operators and indexing return arrays of the same library. Functions that only take NumPy
-    arrays say ``np.ndarray`` instead.
+    arrays are annotated with ``np.ndarray`` instead.
     """
 
     @property
@@ -80,7 +80,7 @@ _kept: dict[tuple[tuple[int, ...], Hashable], Any] = {}
 def derived(
     source: np.ndarray | tuple[np.ndarray, ...], purpose: Hashable, build: Callable[[], Any]
 ) -> Any:
-    """The result of ``build()``, from the first call with this array, or these, and purpose."""
+    """Return the result of ``build()`` from the first call with these arrays and this purpose."""
     arrays = source if isinstance(source, tuple) else (source,)
     key = (tuple(map(id, arrays)), purpose)
     if key not in _kept:

@@ -1,8 +1,8 @@
-"""The one home of the data types and layouts that the operations share.
+"""Data types and layouts that the operations share.
 
 Codes
     A feature value is stored as its bin number in 8 bits. At most ``MAX_BINS`` bins
-    (0 … 254) hold values; ``MISSING`` stands for NaN.
+    (0 … 254) hold values; ``MISSING`` means NaN.
 
 Records
     One 64-bit word for every row that takes part in a tree, moved by the partition::
@@ -64,7 +64,7 @@ class Codes(NamedTuple):
 class Totals(NamedTuple):
     """Largest value and order-fixed sum of \\|g\\| and h over all rows (float64 scalars).
 
-    Those of a GPU are objects with the same attributes: asking for one waits until it is known.
+    On a GPU they are objects with the same attributes: reading one waits until it is known.
     """
 
     max_g: float
@@ -74,7 +74,7 @@ class Totals(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether nobody has to wait for the numbers."""
+        """Whether the numbers are known without waiting."""
         return True
 
 
@@ -86,7 +86,7 @@ class Scales(NamedTuple):
 
 
 class TreeRecords(NamedTuple):
-    """The rows that a tree is to grow on, as integers.
+    """The rows that a tree grows on, as integers.
 
     words : uint64, shape (n_rows,)
         Records. Growth may change their order.
@@ -102,7 +102,7 @@ class TreeRecords(NamedTuple):
 
 
 class NodeValues(NamedTuple):
-    """Of the nodes of a tree, float64 NumPy arrays of shape (n_nodes,).
+    """Values of the nodes of a tree, float64 NumPy arrays of shape (n_nodes,).
 
     value
         What a node adds to the raw prediction, before any shrinkage.
@@ -115,7 +115,7 @@ class NodeValues(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What a tree adds to raw predictions: ``factor * values.value[leaf[i]]``.
+    """An update of raw predictions by a tree: ``raw[i] += factor * values.value[leaf[i]]``.
 
     leaf : int32, shape (n,)
         The node of each row, never negative.
@@ -129,7 +129,7 @@ class Update(NamedTuple):
 
 
 class SplitParams(NamedTuple):
-    """What ``split`` must know of the growth settings.
+    """The growth settings that ``split`` uses.
 
     l2 : float
         L2 regularisation of the leaf values, in quantised units (``lambda * scales.h``).

@@ -1,18 +1,18 @@
-"""A function of each of several items, such as the outputs of a round."""
+"""Calls for each of several items, such as the outputs of a round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .arrays import Array
 from .dispatch import implementation
 
 
-def each(function: Callable[[Any], Any], items: Sequence[Any], array: Any) -> list[Any]:
-    """``[function(item) for item in items]``, on the CPU some of them at the same time.
+def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> list[Any]:
+    """Return ``[function(item) for item in items]``; on the CPU some items at the same time.
 
-    Items of too little work to keep all threads busy one at a time go to one thread each, so that
-    operations on short arrays share the machine too.
+    Where an item alone has too little work for all threads, each thread takes items of its own.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], array: Any) -> li
         Calls for different items must not write to the same arrays.
     items : sequence
     array : array
-        One of those that a call works on: its size is the work of an item.
+        One of the arrays that a call works on: its size is the work of an item.
 
     Returns
     -------

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from .arrays import Array
 from .dispatch import implementation
 
 
-def fetch(array: Any) -> Callable[[], np.ndarray]:
-    """Send for the values of an array.
+def fetch(array: Array) -> Callable[[], np.ndarray]:
+    """Start copying the values of an array to the host.
 
     Returns
     -------
     callable
-        Returns them as a NumPy array, as they were when they were sent for. On CUDA they are copied
-        once the work that was launched before is done; only who calls this waits for it.
+        Returns the values as a NumPy array, as they were at this call. On CUDA they are copied
+        once the work that was launched before is done; only the callable waits for that.
     """
     return implementation(__name__, array).fetch(array)

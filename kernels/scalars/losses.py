@@ -247,7 +247,7 @@ def focal_gradient(y, f, parameter):
 
 
 class Given(NamedTuple):
-    """Gradients and hessians that are at hand already: in the places of y and f."""
+    """Gradients and hessians that are known already, in the places of y and f."""
 
     parameter: float = 0.0
 
@@ -312,7 +312,7 @@ LINKS: dict[type, Formulas] = {
 
 
 def custom(value: Any, gradient: Any) -> type:
-    """A class of losses with compiled formulas of their own, which stand in no table."""
+    """Make a class of losses with compiled formulas of its own, which are in no table."""
 
     class Custom(NamedTuple):
         parameter: float = 0.0
@@ -328,19 +328,19 @@ def is_custom(cls: type) -> bool:
 
 
 def formulas_of(cls: type) -> Formulas:
-    """The formulas of any class of losses or links."""
+    """Return the formulas of any class of losses or links."""
     if is_custom(cls):
         return cls.formulas  # type: ignore[attr-defined]
     return LINKS[cls] if cls in LINKS else LOSSES[cls]
 
 
 def value(loss: Any, y: Any, f: Any) -> Any:
-    """Loss of one row; compiled code resolves the formula from the class of ``loss``."""
+    """Return the loss of one row; compiled code resolves the formula from the class of ``loss``."""
     return formulas_of(type(loss)).value(y, f, loss.parameter)
 
 
 def gradient(loss: Any, y: Any, f: Any) -> Any:
-    """(gradient, hessian) of one row with respect to f."""
+    """Return (gradient, hessian) of one row with respect to f."""
     return formulas_of(type(loss)).gradient(y, f, loss.parameter)
 
 

@@ -1,4 +1,4 @@
-"""The few operations whose meaning a compiler may change, pinned down for every target.
+"""The few operations whose rounding a compiler may change, fixed for every target.
 
 A formula in this package is branch-free and built from ``+ - /``, comparisons, and the
 functions below. A product that feeds a sum goes through ``mul``: NVVM fuses ``a * b + c``

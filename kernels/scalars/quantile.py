@@ -1,4 +1,4 @@
-"""Which share of a weight a quantile needs.
+"""The shares of a weight that define a quantile.
 
 The quantile is the mean of two values: the least up to which the weights sum to at least q of
 the whole, and the least up to which they sum to more ("averaged inverted distribution function",

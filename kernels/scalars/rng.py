@@ -1,5 +1,5 @@
-"""Counter-based randomness: a draw is a hash of what it is for, so every backend and every
-order of evaluation sees the same one.
+"""Counter-based randomness: a draw is a hash of its purpose, so every backend and every order of
+evaluation sees the same one.
 
 All values are 32-bit numbers held in uint64, which wraps the same way in NumPy, on the CPU
 and on a GPU. The mixing steps and constants are those of the "lowbias32" hash of the hash

@@ -1,15 +1,14 @@
-"""Update of the raw predictions by a tree."""
+"""Raw predictions, updated by a tree."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NodeValues
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
-    """``raw[i] += factor * values.value[leaf[i]]``, in place; the product is rounded first.
+def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
+    """Add ``factor * values.value[leaf[i]]`` to ``raw[i]`` in place; the product is rounded first.
 
     Parameters
     ----------

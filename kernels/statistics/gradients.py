@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Totals, Update
 
 
 def gradients(
     loss: Any,
-    y: Any,
-    raw: Any,
-    shift: Any,
-    weight: Any,
-    g: Any,
-    h: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
     update: Update | None = None,
 ) -> Totals:
     """Fill ``g`` and ``h`` and measure them.
@@ -35,23 +36,23 @@ def gradients(
     g, h : float32, shape (n,)
         Written.
     update : Update or None
-        Carried out on ``raw`` before (see ``add_leaf_values``); on CUDA in one go.
+        Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel.
 
     Returns
     -------
     Totals
-        Of the float32 values, as Python floats (on CUDA they are fetched when somebody asks for
-        them). The sums are taken in a fixed order so that
-        every implementation rounds alike: each chunk of ``SUM_CHUNK`` rows (the last one
-        filled up with zeros) is halved by adding its upper half to its lower half until one
-        value is left; the chunk sums, filled up with zeros to a power of two, likewise.
+        Of the float32 values, as Python floats (on CUDA they are fetched when they are read). The
+        sums are taken in a fixed order so that every implementation rounds alike: each chunk of
+        ``SUM_CHUNK`` rows (the last one filled up with zeros) is halved by adding its upper half to
+        its lower half until one value is left; the chunk sums, filled up with zeros to a power of
+        two, likewise.
     """
     op = implementation(__name__, raw)
     return op.gradients(loss, y, raw, shift, weight, g, h, update)
 
 
-def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
-    """``value(loss, y[i], raw[i] - shift[i])`` for every row i, in float64.
+def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
+    """Return ``value(loss, y[i], raw[i] - shift[i])`` for every row i, in float64.
 
     Parameters
     ----------

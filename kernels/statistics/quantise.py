@@ -1,15 +1,14 @@
-"""Integer records of real statistics, and the scales that make integers of them."""
+"""Integer records of real statistics, and the scales that turn these into integers."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 
 
-def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
     """Round the statistics of the sampled rows to 16-bit integers, without bias.
 
     ``g * scales.g`` and ``h * scales.h`` are rounded stochastically: with
@@ -35,16 +34,16 @@ def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords
 
 
 def scales_for(totals: Totals, n: int) -> Scales:
-    """Of ``quantise``: the ``quantising_scale`` of the g and of the h of n rows."""
-    if not isinstance(totals, Totals):  # they are on a GPU, and so are the scales
+    """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows."""
+    if not isinstance(totals, Totals):  # on a GPU, where the scales are computed too
         return totals.scales_for(n)
     scale = quantising_scale.py_func
     return Scales(scale(totals.max_g, totals.sum_g, n), scale(totals.max_h, totals.sum_h, n))
 
 
 def fixed_point_scales(totals: Totals, n: int) -> Scales:
-    """Of ``leaf_sums``: powers of two under which one value stays below 2**50 and n of them below
-    2**62."""
+    """Return the scales of ``leaf_sums``: powers of two under which one value stays below 2**50 and
+    n of them below 2**62."""
     if not isinstance(totals, Totals):
         return totals.fixed_point_scales(n)
     scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(n)

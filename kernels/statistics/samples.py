@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 
 
-def count_draws(counts: Any, n_draws: int, key: int) -> None:
+def count_draws(counts: Array, n_draws: int, key: int) -> None:
     """Add to every row's entry how often the row is drawn, in place.
 
     Draw i = 0, 1, ... hits row ``draw(key, i) * n >> 32``.
@@ -24,8 +23,8 @@ def count_draws(counts: Any, n_draws: int, key: int) -> None:
     implementation(__name__, counts).count_draws(counts, n_draws, key)
 
 
-def records_of_sample(counts: Any) -> Any:
-    """The records (see ``cart``) of the rows that are in a sample.
+def records_of_sample(counts: Array) -> Array:
+    """Return the records (see ``cart``) of the rows that are in a sample.
 
     Parameters
     ----------

@@ -7,10 +7,9 @@ steps of a binary search give the low half.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
@@ -79,7 +78,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
                 rows[begin + i, f] = u8(0)
 
 
-def bin_values(X: Any, thresholds: Any) -> Codes:
+def bin_values(X: Array, thresholds: Array) -> Codes:
     n, n_features = X.shape
     stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
     codes = Codes(np.empty((n, stride), np.uint8), np.empty((n_features, n), np.uint8))

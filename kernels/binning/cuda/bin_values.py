@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -61,7 +60,7 @@ def number_bins(X, thresholds, words, columns):
         i = u32(i + cuda.gridDim.x * u32(BLOCK))
 
 
-def bin_values(X: Any, thresholds: Any) -> Codes:
+def bin_values(X: Array, thresholds: Array) -> Codes:
     n_rows, n_features = X.shape
     n_words = -(-n_features // WORD)
     rows = empty((n_rows, n_words * WORD), CODE)

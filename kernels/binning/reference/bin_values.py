@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
 from ...runtime.reference.arrays import beside
 
 
-def bin_values(X: Any, thresholds: Any) -> Codes:
+def bin_values(X: Array, thresholds: Array) -> Codes:
     """One binary search a feature: the left insertion point is the number of smaller cuts."""
     xp = array_namespace(X)
     thresholds = beside(thresholds, X)

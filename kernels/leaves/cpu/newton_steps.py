@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import Scales
@@ -41,7 +40,7 @@ def _worker(thread, n_threads, barrier, leaf, g, h, scale_g, scale_h, sums):
                 mine[node, 1] += fixed_h[i - begin]
 
 
-def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     n_threads = threads_for(leaf.size)
     sums = np.zeros((n_threads, n_nodes, 2), np.int64)
     run(_worker, n_threads, leaf, g, h, scales.g, scales.h, sums)

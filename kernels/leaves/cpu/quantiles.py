@@ -14,15 +14,14 @@ whose stretch is empty leaves the search, and its share counts from then on::
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, threads_for, wait
 from ...scalars.quantile import lower_share, upper_share
 from ...scalars.rng import draw
-from ..quantiles import SHARE_MASK
+from ..quantiles import SHARE_MASK, LeafTargets
 
 i64, u64, f64 = np.int64, np.uint64, np.float64
 PIVOTS = u64(1961)
@@ -144,7 +143,9 @@ def _leaf_quantiles_worker(
             out[node] = _quantile(kept, kept_weight, begin, end, quantile) + 0.0
 
 
-def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
+def leaf_quantiles(
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
+) -> np.ndarray:
     n_threads = threads_for(leaf.size)
     place = np.zeros((n_threads, n_nodes), np.int64)
     kept = np.empty(values.shape[0])
@@ -246,7 +247,7 @@ def _quantile_of_leaves_worker(thread, n_threads, barrier, targets, leaf, least,
                 rank[row, j] = _search(targets.entries, whole, searched, low, high, least[j])
 
 
-def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
+def quantile_of_leaves(targets: LeafTargets, leaf: Array, least: Array) -> Array:
     rank = np.empty((leaf.shape[0], least.size), np.int32)
     n_threads = max(1, min(get_threads(), leaf.size * least.size // FEWEST_LOOKS))
     queue = np.zeros(CACHE_LINE, np.int64)

@@ -7,11 +7,11 @@ the host knows them.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ...growth.cuda.grow import GrowingTrees
+from ...runtime.arrays import Array
 from ...runtime.cuda.fetch import Fetched
 from ...runtime.cuda.target import (
     block_size,
@@ -102,12 +102,12 @@ def sum_in_global(leaf, g, h, scales, out):
         i = u32(i + cuda.gridsize(1))
 
 
-def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     return download(sums_on_device(leaf, g, h, scales, n_nodes))
 
 
-def sums_on_device(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
-    """The same, where they were added up."""
+def sums_on_device(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> Array:
+    """Return the leaf sums on the device."""
     n = leaf.shape[0]
     out = zeros((n_nodes, 2), np.int64)
     args = (leaf, g, h, on_device(scales), out)
@@ -124,7 +124,7 @@ BLOCK = block_size(256)
 
 @kernel
 def take_steps(sums, scales, l2, min_sum_hessian, values):
-    """One leaf a thread. Numbers of inner nodes have no rows, and values that nobody reads."""
+    """One leaf a thread. Inner nodes have no rows; their values are not read."""
     i = cuda.grid(1)
     while i < values.shape[0]:
         g = f64(sums[i, 0]) / scales[0]
@@ -134,10 +134,11 @@ def take_steps(sums, scales, l2, min_sum_hessian, values):
 
 
 class FetchedNodeValues:
-    """What ``NodeValues`` are once they are asked for; ``on_device`` holds those of the leaves."""
+    """``NodeValues`` that are fetched when they are read; ``on_device`` holds the leaves'
+    values."""
 
     def __init__(
-        self, trees: GrowingTrees, i: int, sums: Any, scales: Scales, l2: float, least_h: float
+        self, trees: GrowingTrees, i: int, sums: Array, scales: Scales, l2: float, least_h: float
     ) -> None:
         n = sums.shape[0]
         self.on_device = empty(n, np.float64)
@@ -163,8 +164,8 @@ class FetchedNodeValues:
 def newton_steps(
     trees: GrowingTrees,
     i: int,
-    g: Any,
-    h: Any,
+    g: Array,
+    h: Array,
     totals: Totals,
     l2: float,
     min_sum_hessian: float,

@@ -8,10 +8,9 @@ which bits the wanted value has. ``quantile_of_leaves`` bisects over the ranks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -24,7 +23,7 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...scalars.quantile import lower_share, upper_share
-from ..quantiles import SHARE_MASK
+from ..quantiles import SHARE_MASK, LeafTargets
 
 u32, i64, u64, f64 = np.uint32, np.int64, np.uint64, np.float64
 
@@ -104,7 +103,9 @@ def pick_digits(counts, total, least, place, found):
         i = u32(i + cuda.gridsize(1))
 
 
-def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
+def leaf_quantiles(
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
+) -> np.ndarray:
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)
     least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)
@@ -166,7 +167,7 @@ def find_ranks(offset, begin, segment, entries, leaf, least, n_ranks, rank):
         i += i64(cuda.gridsize(1))
 
 
-def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
+def quantile_of_leaves(targets: LeafTargets, leaf: Array, least: Array) -> Array:
     shape = leaf.shape[0], least.shape[0]
     rank = empty(shape, np.int32)
     n_ranks = int(targets.entries.max() >> 32) + 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...runtime.reference.arrays import to_host
 from ...scalars import rounding
@@ -17,7 +19,7 @@ from ..newton_steps import steps_of_sums
 nearest = vectorise(rounding.nearest)
 
 
-def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
+def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
     """Sort the rows by leaf; a leaf is then a difference of two running sums."""
     xp = array_namespace(g)
     order = xp.argsort(leaf)
@@ -26,7 +28,7 @@ def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
     first = xp.searchsorted(leaf, nodes, side="left")
     last = xp.searchsorted(leaf, nodes, side="right")
 
-    def sums(values: Any, scale: float) -> Any:
+    def sums(values: Array, scale: float) -> Any:
         fixed = nearest(xp.astype(xp.take(values, order), xp.float64) * scale)
         running = xp.cumulative_sum(xp.astype(fixed, xp.int64), include_initial=True)
         return xp.take(running, last) - xp.take(running, first)
@@ -37,8 +39,8 @@ def leaf_sums(leaf: Any, g: Any, h: Any, scales: Scales, n_nodes: int) -> Any:
 def newton_steps(
     trees: Any,
     i: int,
-    g: Any,
-    h: Any,
+    g: Array,
+    h: Array,
     totals: Totals,
     l2: float,
     min_sum_hessian: float,

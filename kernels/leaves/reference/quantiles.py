@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.reference.arrays import to_host
 from ...scalars import quantile as formulas
 from ...scalars.primitives import vectorise
-from ..quantiles import SHARE_MASK
+from ..quantiles import SHARE_MASK, LeafTargets
 
 lower_share = vectorise(formulas.lower_share)
 upper_share = vectorise(formulas.upper_share)
 
 
-def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes: int) -> Any:
+def leaf_quantiles(
+    leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
+) -> np.ndarray:
     """Sort the rows by leaf and value; running sums of the weights then ascend throughout."""
     xp = array_namespace(values)
     order = xp.argsort(values)
@@ -37,7 +41,7 @@ def leaf_quantiles(leaf: Any, values: Any, weight: Any, quantile: float, n_nodes
     return to_host(mean + 0.0)
 
 
-def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
+def quantile_of_leaves(targets: LeafTargets, leaf: Array, least: Array) -> Array:
     """Bisection over the ranks, of all rows together."""
     xp = array_namespace(leaf)
     node = xp.astype(leaf, xp.int64) + targets.offset[:-1]
@@ -60,7 +64,7 @@ def quantile_of_leaves(targets: Any, leaf: Any, least: Any) -> Any:
     return xp.stack(results, axis=1)
 
 
-def _shares_up_to(entries: Any, first: Any, last: Any, rank: Any) -> Any:
+def _shares_up_to(entries: Array, first: Array, last: Array, rank: Array) -> Any:
     """Of the entries ``first ... last - 1`` with at most some rank; these are ascending."""
     xp = array_namespace(entries)
 

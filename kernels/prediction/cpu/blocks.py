@@ -5,21 +5,24 @@ a tree is evaluated for all of them, children before parents:
 
     leaf reached from node = leaf reached from (right child if code > threshold else left child)
 
-That is one vector instruction or two on 8-bit lanes for each node, no gathers and no branches,
-five times faster than walking where trees have a few hundred leaves at most.
+That is one vector instruction or two on 8-bit lanes for each node, no gathers and no branches.
+
+1M rows, 100 trees of 63 leaves: 0.48 s this way, 1.35 s by the layout of ``deep``, 3.2 s by walking
+row by row; 300,000 rows, 30 trees of 250 leaves: 0.14, 0.15 and 0.62 s (CPU time on an AMD EPYC).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...binning.cpu.bin_values import code_column
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...runtime.dtypes import MISSING, N_SLOTS
+from ..traverse import Trees
 from .table import Table, cell
 
 u8, u64 = np.uint8, np.uint64
@@ -28,13 +31,13 @@ BLOCK = 256
 """Rows evaluated together."""
 MOST_LEAVES = 256
 NO_LIMIT = MISSING - 1
-"""As the code of a threshold: every value that is not missing goes left."""
+"""Code of a threshold that sends every value but missing ones to the left."""
 
 
 class Packed(NamedTuple):
     """A forest laid out for evaluation in blocks.
 
-    Entries stand tree by tree, children before parents; ``begin`` delimits the trees.
+    Entries lie tree by tree, children before parents; ``begin`` delimits the trees.
     ``left, right`` name what a child yields: entry ``k >= 0`` of the tree, or leaf ``-1 - k``.
     ``limit`` and ``shift``: codes with ``code + shift > limit`` in 8 bits go right; a shift of 1
     turns the missing code 255 into 0, which goes left. ``values`` (width, n_leaves) holds the
@@ -88,7 +91,8 @@ def _choose(codes, feature, shift, limit, left, right, reached, k):
 
 @inner
 def _evaluate_tree(packed, tree, codes, reached):
-    """The leaf of every row of the block, in the last line of ``reached``; its number."""
+    """Write the leaf of every row of the block to the last line of ``reached``; return its
+    number."""
     first = packed.begin[tree]
     n = packed.begin[tree + 1] - first
     for k in range(n):
@@ -143,19 +147,19 @@ def _block_worker(thread, n_threads, barrier, packed, table, raw, queue):
             _add_values(raw, *place, packed.values, packed.leaf_begin[tree], reached, last)
 
 
-def evaluate(packed: Packed, table: Any, raw: Any) -> None:
-    """Add what the trees say of each row."""
+def evaluate(packed: Packed, table: Table, raw: Array) -> None:
+    """Add the values of the leaves that each row reaches."""
     threads = threads_for(raw.shape[1] * packed.output.size)
     run(_block_worker, threads, packed, table, raw, np.zeros(CACHE_LINE, np.int64))
 
 
-def pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:
-    """The layout for blocks, kept as long as the forest; None where it does not fit (more than
-    256 leaves in a tree, 254 thresholds of a feature, splits by categories)."""
+def pack(trees: Trees, n_features: int, dtype: np.dtype) -> Packed | None:
+    """Return the layout for blocks, kept as long as the forest; None where it does not fit (more
+    than 256 leaves in a tree, 254 thresholds of a feature, splits by categories)."""
     return derived(tuple(trees), ("blocks", dtype.str), lambda: _pack(trees, n_features, dtype))
 
 
-def _pack(trees: Any, n_features: int, dtype: np.dtype) -> Packed | None:
+def _pack(trees: Trees, n_features: int, dtype: np.dtype) -> Packed | None:
     inner_node = trees.feature >= 0
     n_inner = np.add.reduceat(inner_node, trees.offset[:-1], dtype=np.int64)
     if trees.categories.size or n_inner.max(initial=0) >= MOST_LEAVES:
@@ -244,7 +248,7 @@ def _number_entries(offset, begin, feature, left, right, entry, order):
 
 
 def _round_down(thresholds: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """For x of the type, ``x <= rounded`` says the same as ``x <= threshold``."""
+    """Round so that for x of the type ``x <= rounded`` is the same as ``x <= threshold``."""
     with np.errstate(over="ignore", under="ignore"):
         rounded = thresholds.astype(dtype)
         above = rounded.astype(np.float64) > thresholds

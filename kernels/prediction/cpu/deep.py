@@ -13,8 +13,11 @@ that have reached one leave the group every few steps:
     node  7  L  9  L  8   ->   7 9 8
     row   0  1  2  3  4   ->   0 2 4
 
-A large block of rows goes down one tree after the other: a tree is brought into the cache once
-for all of them, and in advance.
+A large block of rows goes down one tree after the other, so that a tree is brought into the cache
+once for all of them.
+
+100,000 rows, 20 trees of 127,000 nodes: 0.20 s this way, 5.9 s by walking row by row (CPU
+time on an AMD EPYC). The layout costs 0.02 s, as much as 400 rows take by walking.
 """
 
 from __future__ import annotations
@@ -23,16 +26,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
-from ...runtime.cpu.team import CACHE_LINE, atomic_add, prefetch, run, threads_for
+from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.routing import is_left_category, names_category
+from ..traverse import Trees
 from .table import Table, cell
 
 i64, u32, u64 = np.int64, np.uint32, np.uint64
 
 NARROW_BITS = 32
-"""What column, flags and child may take together for nodes of 8 bytes."""
+"""Bits of column, flags and child together in nodes of 8 bytes."""
 MOST_VALUES = 1024
 """Distinct values of leaves that are worth a table of their own."""
 N_SLOTS = 4 * MOST_VALUES
@@ -53,7 +57,7 @@ class Nodes(NamedTuple):
     most, infinity : uint64
         The largest key, of missing values that go right, and the bits of +inf.
     features : int32, shape (n_columns,)
-        Column c + 1 of the keys is this feature; a feature may be there as numbers and as
+        Column c + 1 of the keys is this feature; a feature may occur as numbers and as
         categories.
     n_numeric : int
         Columns above hold categories.
@@ -76,16 +80,20 @@ class Nodes(NamedTuple):
 
 @inner
 def number_key(bits, most, infinity):
-    """The place of a float among the others of its type, from its bits."""
+    """Return the rank of a float among all others of its type, from its bits."""
     sign = (most >> ONE) + ONE
     magnitude = u64(bits) & (sign - ONE)
     key = sign - magnitude if u64(bits) >= sign else sign + magnitude
     return most if magnitude > infinity else key
 
 
-def nodes_of(trees: Any, dtype: np.dtype) -> Nodes:
-    """The layout for rows of a type: 8 bytes a node for float32 (16 where a tree or the table is
-    too large for that), 16 for float64. It is kept as long as the forest."""
+def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
+    """Return the layout for rows of a type, kept as long as the forest: 8 bytes a node for float32
+    (16 where a tree or the table is too large for that), 16 for float64.
+
+    100,000 rows, 20 trees of 127,000 nodes: 0.23 s with 8 bytes, 0.49 s with 16 (CPU time on an
+    AMD EPYC).
+    """
     words, constants, features, n_numeric, lines = derived(
         tuple(trees), ("nodes", dtype.str), lambda: _lay_out(trees, dtype)
     )
@@ -102,8 +110,8 @@ def nodes_of(trees: Any, dtype: np.dtype) -> Nodes:
     )
 
 
-def _lay_out(trees: Any, dtype: np.dtype) -> tuple[Any, ...]:
-    """What is derived; it refers to none of the forest's arrays, or they would never be freed."""
+def _lay_out(trees: Trees, dtype: np.dtype) -> tuple[Any, ...]:
+    """Build the layout; it refers to none of the forest's arrays, or they would never be freed."""
     column, features, n_numeric = _columns(trees)
     shift = features.size.bit_length() + int(FLAG_BITS)
     largest = int(np.diff(trees.offset).max(initial=1))
@@ -118,17 +126,21 @@ def _lay_out(trees: Any, dtype: np.dtype) -> tuple[Any, ...]:
     return words, constants, features, n_numeric, _shared_values(trees, words)
 
 
-def _shared_values(trees: Any, words: np.ndarray) -> np.ndarray | None:
-    """The distinct values of the leaves, where there are few: they stay in the cache."""
+def _shared_values(trees: Trees, words: np.ndarray) -> np.ndarray | None:
+    """Return the distinct values of the leaves, where there are few: they stay in the cache.
+
+    100,000 rows, 20 trees of 58,000 nodes with 7 classes: 0.15 s with this, 0.27 s without (CPU
+    time on an AMD EPYC); no difference where leaves have one value.
+    """
     lines = np.empty((MOST_VALUES, trees.value.shape[1]), i64)
     bits = np.ascontiguousarray(trees.value).view(i64)
     n = _share_values(trees.feature, bits, words, lines, np.full(N_SLOTS, -1, np.int32))
     return None if n < 0 else lines[:n].copy().view(np.float64)
 
 
-def _columns(trees: Any) -> tuple[np.ndarray, np.ndarray, int]:
-    """Which column of the keys holds a feature as numbers (first line) and as categories, the
-    features of the columns, and how many hold numbers."""
+def _columns(trees: Trees) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return which column of the keys holds a feature as numbers (first line) and as categories,
+    the features of the columns, and how many of these hold numbers."""
     n_features = trees.n_categories.size
     used = np.zeros((2, n_features + 1), bool)  # leaves, of feature -1, mark the last entry
     if trees.categories.size:
@@ -173,8 +185,8 @@ def _pack_worker(
 
 @kernel_without_allocation
 def _share_values(feature, value, words, lines, slots):
-    """Let leaves of the same values (compared as bits) use the same line; the number of lines,
-    -1 if they are too many, where every leaf keeps its own."""
+    """Let leaves of the same values (compared as bits) use the same line; return the number of
+    lines, or -1 if they are too many, where every leaf keeps its own."""
     n = 0
     for at in range(feature.size):
         if feature[at] >= 0:
@@ -195,7 +207,7 @@ def _share_values(feature, value, words, lines, slots):
 
 @inner
 def _line_of(value, at, lines, slots, n):
-    """The line that holds the values of a node, n if none does: a look into a hash table."""
+    """Return the line that holds the values of a node, n if none does, from a hash table."""
     hashed = u64(0)
     for j in range(value.shape[1]):
         hashed = (hashed ^ u64(value[at, j])) * HASH_FACTOR
@@ -218,8 +230,8 @@ i64, u32, u64 = np.int64, np.uint32, np.uint64
 GROUP = 128
 """Rows that walk together; their keys stay in the first-level cache."""
 STEPS = 5
-"""Steps between two looks at who has arrived. The first look is later: no tree brings many rows
-to a leaf in fewer steps than a balanced one."""
+"""Steps between two checks for rows that have arrived. The first check is later: no tree brings
+many rows to a leaf in fewer steps than a balanced one."""
 KEY_BYTES = 2**22
 """Keys of a block of rows: what a thread needs beside the layout of the forest."""
 FEWEST_ROWS = 1024
@@ -230,13 +242,13 @@ FIVE = u64(5)
 
 
 class Scratch(NamedTuple):
-    """What the threads write, one line a thread.
+    """Memory that the threads write, one line a thread.
 
     keys : uint32 or uint64; numbers : float32 or float64
         The same memory: the table's values are turned into keys in place.
     node, own, row, leaf : uint32, shape (n_threads, GROUP + padding)
-        Where the walkers are, where their keys begin, who they are, and what the rows of the
-        group have reached.
+        The walkers' nodes, where their keys begin, their rows, and the leaves that the rows of
+        the group have reached.
     """
 
     keys: np.ndarray
@@ -249,7 +261,7 @@ class Scratch(NamedTuple):
 
 @inlined
 def _read_rows(nodes, table, begin, n, keys, numbers, stride):
-    """Keys of some rows; whether any value is missing."""
+    """Write the keys of some rows; return whether any value is missing."""
     any_missing = False
     n_columns = nodes.features.size
     for i in range(n):
@@ -282,7 +294,7 @@ def _add_missing_left(nodes, n, keys, stride, second):
 
 @inlined
 def _step(words, categories, shift, most, keys, mask, node, own):
-    """The child of a node for the row whose own keys begin there."""
+    """Return the child of a node for the row whose keys begin at ``own``."""
     place = node << ONE
     word = words[place + ONE]
     key = keys[own + (word & mask)]
@@ -318,18 +330,6 @@ def _walk(nodes, words, keys, stride, mask, n, steps, walkers, leaf):
 
 
 @inlined
-def _prefetch_share(nodes, tree, share, n_shares):
-    """Ask for a part of the nodes of a tree."""
-    first = u64(nodes.offset[tree]) << ONE
-    size = (u64(nodes.offset[tree + 1]) << ONE) - first
-    a = first + size * u64(share) // u64(n_shares)
-    end = first + size * u64(share + 1) // u64(n_shares)
-    while a < end:
-        prefetch(nodes.words, a)
-        a += u64(LINE_BYTES // nodes.words.itemsize)
-
-
-@inlined
 def _add_values(nodes, tree, words, leaf, n, raw, begin):
     for i in range(n):
         leaf[i] = words[u64(leaf[i]) << ONE]
@@ -340,7 +340,7 @@ def _add_values(nodes, tree, words, leaf, n, raw, begin):
 
 @inlined
 def _walk_block(nodes, begin, n, keys, stride, mask, steps, walkers, leaf, raw, leaves):
-    """All trees for a block of rows."""
+    """Walk down all trees with a block of rows."""
     n_trees = nodes.output.size
     n_groups = (n + GROUP - 1) // GROUP
     for tree in range(n_trees):
@@ -348,11 +348,7 @@ def _walk_block(nodes, begin, n, keys, stride, mask, steps, walkers, leaf, raw, 
         depth = 0
         while nodes.offset[tree + 1] - nodes.offset[tree] >> depth:
             depth += 1
-        n_next = nodes.offset[tree + 2] - nodes.offset[tree + 1] if tree + 1 < n_trees else 0
-        worth_prefetching = 0 < n_next * 2 * nodes.words.itemsize <= n * LINE_BYTES
         for group in range(n_groups):
-            if worth_prefetching:
-                _prefetch_share(nodes, tree + 1, group, n_groups)
             first = group * GROUP
             size = min(GROUP, n - first)
             own_keys = keys[first * stride :]
@@ -396,7 +392,7 @@ def _walk_worker(
             begin += n
 
 
-def walk(nodes: Nodes, table: Any, raw: Any, leaves: Any) -> None:
+def walk(nodes: Nodes, table: Table, raw: Array, leaves: Array) -> None:
     """Fill one of ``raw`` (n_outputs, n_rows) and ``leaves`` (n_rows, n_trees); the other one
     is empty."""
     n_rows = max(raw.shape[1], leaves.shape[0])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for
 from ...scalars.elementary import exp, log, sigmoid
@@ -48,7 +47,7 @@ def _worker(thread, n_threads, barrier, raw, out):
         _finish(m, s, out[begin:end])
 
 
-def log_sum_exp(raw: Any) -> Any:
+def log_sum_exp(raw: Array) -> Array:
     out = np.empty(raw.shape[1])
     run(_worker, threads_for(raw.size), raw, out)
     return out
@@ -71,7 +70,7 @@ def _multinomial_worker(thread, n_threads, barrier, raw, shift, out):
             out[i, k] = exp(raw[k, i] - shift[i])
 
 
-def probabilities(raw: Any) -> Any:
+def probabilities(raw: Array) -> Array:
     n_outputs, n = raw.shape
     out = np.empty((n, max(2, n_outputs)))
     if n_outputs == 1:

@@ -1,12 +1,13 @@
-"""Tables of any strides for compiled code that should be compiled once."""
+"""Tables of any strides, for code that should be compiled once."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner
 
 
@@ -22,12 +23,12 @@ class Table(NamedTuple):
 
 @inner
 def cell(table, i, f):
-    """Of row i and column f."""
+    """Return the value of row i and column f."""
     return table.values[table.start + i * table.row + f * table.column]
 
 
-def table_of(X: Any) -> Table:
-    """A view of X; of a copy where X cannot be seen as cells of one array."""
+def table_of(X: Array) -> Table:
+    """Return a view of X; of a copy where the cells of X do not lie in one array."""
     n_rows, n_columns = X.shape
     if X.flags.c_contiguous:
         return (_read_only(X.reshape(-1)), 0, n_columns, 1)

@@ -3,7 +3,8 @@
 There are three ways to the leaves. Small trees are evaluated without walking, for a block of rows
 at a time (``blocks``). Other trees are walked by many rows together (``deep``). A few rows walk
 down the trees one by one, as the forest is, until there were so many of them that a layout for
-``deep`` pays off.
+``deep`` pays off: 100 rows and 20 trees of 127,000 nodes take 0.006 s by walking, 0.029 s with a
+new layout (CPU time on an AMD EPYC).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, kernel, kernel_without_allocation
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
@@ -25,14 +26,14 @@ u64 = np.uint64
 
 FEW_ROWS = 64
 SMALL_TREE = 512
-"""Nodes of a tree that is in the cache wherever its nodes stand."""
+"""Nodes of a tree that stays in the cache however it is laid out."""
 NODES_PER_WALK = 64
-"""Nodes that are laid out in the time that one walk down a tree as it stands takes longer."""
+"""Nodes that can be laid out in the time that the layout saves in one walk down a tree."""
 
 
 @inlined
 def _leaf_of(trees, tree, values, begin):
-    """The leaf of one row. (Indices without a sign need no test for negative ones.)"""
+    """Return the leaf of one row. (Unsigned indices need no test for negative ones.)"""
     by_categories = trees.categories.size > 0
     root, node = u64(trees.offset[tree]), u64(0)
     feature = trees.feature[root]
@@ -71,7 +72,7 @@ def _leaf_worker(thread, n_threads, barrier, trees, values, leaves):
             leaves[row, tree] = _leaf_of(trees, tree, values, row * n_features)
 
 
-def traverse(trees: Any, X: Any, raw: Any) -> None:
+def traverse(trees: Trees, X: Array, raw: Array) -> None:
     n_rows, n_features = X.shape
     packed = blocks.pack(trees, n_features, X.dtype) if n_rows > FEW_ROWS else None
     if packed is not None:
@@ -83,7 +84,7 @@ def traverse(trees: Any, X: Any, raw: Any) -> None:
         _run(_add_worker, trees, X, raw)
 
 
-def leaf_indices(trees: Any, X: Any) -> Any:
+def leaf_indices(trees: Trees, X: Array) -> Array:
     leaves = np.empty((X.shape[0], trees.output.size), np.int32)
     if _pays_to_lay_out(trees, X.shape[0]):
         deep.walk(deep.nodes_of(trees, X.dtype), table_of(X), np.empty((0, 0)), leaves)
@@ -92,15 +93,15 @@ def leaf_indices(trees: Any, X: Any) -> Any:
     return leaves
 
 
-def _run(worker: Any, trees: Any, X: Any, results: Any) -> None:
-    """Walk down the trees as they stand. (Numba takes a plain tuple apart in a third of the time
+def _run(worker: Any, trees: Trees, X: Array, results: Any) -> None:
+    """Walk down the trees as they are. (Numba takes a plain tuple apart in a third of the time
     of a named one, and one type of table needs one compilation.)"""
     values = np.ascontiguousarray(X).reshape(-1)
     values.flags.writeable = False
     run(worker, threads_for(X.shape[0] * trees.output.size), tuple(trees), values, results)
 
 
-def _pays_to_lay_out(trees: Any, n_rows: int) -> bool:
+def _pays_to_lay_out(trees: Trees, n_rows: int) -> bool:
     """Whether the walks so far, those of these rows included, outweigh a new layout."""
     n_trees, n_nodes = trees.output.size, trees.feature.size
     if n_rows <= FEW_ROWS and n_nodes <= SMALL_TREE * n_trees:
@@ -140,13 +141,13 @@ def _codes_worker(
 
 def traverse_codes(
     codes: Codes,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left: Any,
-    right: Any,
-    leaf: Any,
-    left_codes: Any = NO_SETS,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    leaf: Array,
+    left_codes: np.ndarray = NO_SETS,
 ) -> None:
     tree = (feature, bin_, missing_left, left, right, left_codes)
     run(_codes_worker, threads_for(16 * leaf.size), codes.rows, *tree, leaf)

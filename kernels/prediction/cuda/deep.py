@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -38,6 +38,7 @@ from ...runtime.cuda.target import (
     settled,
 )
 from ...scalars.routing import is_left_category, names_category, value_goes_left
+from ..traverse import Trees
 from .rows import cells_of, cells_of_tile, rows_of_tile
 
 i64, u32, u64, f32, f64 = np.int64, np.uint32, np.uint64, np.float32, np.float64
@@ -46,13 +47,13 @@ FLAGS = 2
 LARGEST = 3.4028234663852886e38
 """The largest float32."""
 NARROW_BITS = 32
-"""What child, flags and column may take together in nodes of 8 bytes."""
+"""Bits of child, flags and column together in nodes of 8 bytes."""
 
 
 class Nodes(NamedTuple):
     """``words`` (uint64) as above; ``shift`` (uint32) is the number of bits below ``child``."""
 
-    words: Any
+    words: Array
     shift: np.uint32
 
 
@@ -116,7 +117,7 @@ def packing_kernel(wide: bool) -> Any:
     return pack_nodes
 
 
-def nodes_of(trees: Any, X: Any, n_largest: int) -> Nodes | None:
+def nodes_of(trees: Trees, X: Array, n_largest: int) -> Nodes | None:
     """The layout for rows of the type of X, kept as long as the forest's arrays; None where a
     child and a column do not fit a word together.
 
@@ -129,7 +130,7 @@ def nodes_of(trees: Any, X: Any, n_largest: int) -> Nodes | None:
     return derived(trees, ("nodes", wide, shift), lambda: settled(_pack(trees, wide, shift)))
 
 
-def _pack(trees: Any, wide: bool, shift: int) -> Nodes:
+def _pack(trees: Trees, wide: bool, shift: int) -> Nodes:
     n_nodes = trees.feature.shape[0]
     words = empty(n_nodes * (2 if wide else 1), np.uint64)
     columns = trees.feature, trees.threshold, trees.missing_left, trees.left, trees.category_begin
@@ -155,7 +156,7 @@ class Kernels(NamedTuple):
 def row_reader(tiled: bool) -> Any:
     """The device function ``(cells, first, step)``: where a thread finds its row, whose value of
     feature f is ``cells[first + f * step]``. A tile is ``[feature][row]``: whichever features
-    neighbours ask for, they use different banks. A thread reads nothing but what it wrote."""
+    neighbours read, they use different banks. A thread reads only what it wrote."""
     if not tiled:
 
         @device_function
@@ -295,7 +296,7 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
     return Kernels(add_values, add_vectors, find)
 
 
-def add_trees(trees: Any, nodes: Nodes, X: Any, raw: Any) -> None:
+def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
     block = rows_of_tile(X)
     of_kind = kernels(X.dtype == np.float64, block > 0)
@@ -304,7 +305,7 @@ def add_trees(trees: Any, nodes: Nodes, X: Any, raw: Any) -> None:
     launch(add, blocks_for_rows(X.shape[0], block or BLOCK), block or BLOCK, *args)
 
 
-def find_leaves(trees: Any, nodes: Nodes, X: Any) -> Any:
+def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     block = rows_of_tile(X)
     find = kernels(X.dtype == np.float64, block > 0).find
@@ -314,5 +315,5 @@ def find_leaves(trees: Any, nodes: Nodes, X: Any) -> Any:
     return leaves
 
 
-def _structure(trees: Any, nodes: Nodes) -> tuple[Any, ...]:
+def _structure(trees: Trees, nodes: Nodes) -> tuple[Any, ...]:
     return (*nodes, trees.categories, trees.n_categories, trees.offset)

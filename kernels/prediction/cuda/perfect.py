@@ -1,7 +1,7 @@
 """Prediction with shallow trees: filled up to perfect ones, in shared memory.
 
 A perfect tree of depth 3 has its inner nodes at 1 … 7, children of node k at 2k and 2k + 1, and
-its leaves at 0 … 7. What lies below an early leaf holds the leaf's value everywhere:
+its leaves at 0 … 7. All places below an early leaf hold the leaf's value:
 
 ::
 
@@ -10,6 +10,8 @@ its leaves at 0 … 7. What lies below an early leaf holds the leaf's value ever
         4   5   6   7            B     e
        0 1 2 3 4 5 6 7          / \\              leaves: f g h i e e e e
                                C   D
+
+Gain over the layout of ``deep``: not measured on hardware.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import Array, derived
 from ...runtime.cuda.target import (
     block_size,
     blocks_for_rows,
@@ -32,6 +34,7 @@ from ...runtime.cuda.target import (
     settled,
 )
 from ...scalars.routing import value_goes_left
+from ..traverse import Trees
 from .deep import rounded_down
 from .rows import cells_of, cells_of_tile, rows_of_tile
 
@@ -163,7 +166,7 @@ def kernels(wide: bool) -> Kernels:
 
 
 class Shape(NamedTuple):
-    """What decides about the layout of a forest.
+    """The measures of a forest that decide about its layout.
 
     n_largest : int
         Nodes of the largest tree.
@@ -175,12 +178,12 @@ class Shape(NamedTuple):
     depth: int
 
 
-def shape_of(trees: Any) -> Shape:
-    """Found on the host once, and kept as long as the forest's arrays."""
+def shape_of(trees: Trees) -> Shape:
+    """Measure a forest on the host once; kept as long as its arrays."""
     return derived(trees, "shape", lambda: _measure(trees))
 
 
-def _measure(trees: Any) -> Shape:
+def _measure(trees: Trees) -> Shape:
     offset = download(trees.offset)
     n_largest = int(np.diff(offset).max())
     if n_largest >= 2 ** (MOST_DEPTH + 1):
@@ -197,14 +200,14 @@ def _measure(trees: Any) -> Shape:
     return Shape(n_largest, MOST_DEPTH + 1)
 
 
-def fits(trees: Any, X: Any) -> bool:
+def fits(trees: Trees, X: Array) -> bool:
     """Whether the trees are shallow, of one value a leaf and without splits by categories, and
     the rows narrow enough for shared memory."""
     simple = trees.value.shape[1] == 1 and trees.categories.shape[0] == 0
     return simple and rows_of_tile(X) > 0 and shape_of(trees).depth <= MOST_DEPTH
 
 
-def add_trees(trees: Any, X: Any, raw: Any) -> None:
+def add_trees(trees: Trees, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``, for trees that fit."""
     wide = bool(X.dtype == np.float64)
     depth = shape_of(trees).depth
@@ -216,7 +219,7 @@ def add_trees(trees: Any, X: Any, raw: Any) -> None:
     launch(kernels(wide).add, blocks_for_rows(n_rows, block), block, *args)
 
 
-def _fill(trees: Any, wide: bool, depth: int) -> tuple[Any, Any]:
+def _fill(trees: Trees, wide: bool, depth: int) -> tuple[Any, Any]:
     n_leaves = trees.output.shape[0] << depth
     words = empty(n_leaves * (2 if wide else 1), np.uint64)
     leaves = empty(n_leaves, np.float64)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch
 from ...runtime.dtypes import RAW
 from ...scalars.elementary import exp, log, sigmoid
@@ -31,7 +30,7 @@ def sum_of_exps(raw, out):
         i = u32(i + cuda.gridsize(1))
 
 
-def log_sum_exp(raw: Any) -> Any:
+def log_sum_exp(raw: Array) -> Array:
     out = empty(raw.shape[1], RAW)
     launch(sum_of_exps, blocks_for_rows(raw.shape[1], BLOCK), BLOCK, raw, out)
     return out
@@ -64,7 +63,7 @@ def softmax(raw, shift, out):
         i = u32(i + cuda.gridsize(1))
 
 
-def probabilities(raw: Any) -> Any:
+def probabilities(raw: Array) -> Array:
     n_outputs, n = raw.shape
     out = empty((n, max(2, n_outputs)), RAW)
     blocks = blocks_for_rows(n, BLOCK)

@@ -1,13 +1,13 @@
-"""Tables as the prediction kernels read them, and the tiles of rows that blocks keep in shared
-memory."""
+"""Tables as the prediction kernels read them, and tiles of rows in shared memory."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size
 
 TILE_BYTES = 32 * 1024
@@ -21,12 +21,12 @@ class Cells(NamedTuple):
     """The stretch of memory that a table lies in: cell (i, f) is
     ``values[i * row + f * column]``."""
 
-    values: Any
+    values: Array
     row: np.int64
     column: np.int64
 
 
-def cells_of(X: Any) -> Cells:
+def cells_of(X: Array) -> Cells:
     """A flat view of X, so that one compiled kernel reads tables of any layout; a view of a copy
     where rows or columns run backwards or other data lie between the cells."""
     n_rows, n_features = X.shape
@@ -45,7 +45,7 @@ def cells_of_tile(itemsize: int) -> int:
     return TILE_BYTES // itemsize
 
 
-def rows_of_tile(X: Any) -> int:
+def rows_of_tile(X: Array) -> int:
     """Threads of a block, one a row, that keeps its rows in shared memory; 0 if they are too
     wide for that."""
     most = cells_of_tile(X.itemsize)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -26,6 +27,7 @@ from ...runtime.cuda.target import (
 )
 from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
+from ..traverse import Trees
 from . import deep, perfect
 from .rows import cells_of
 
@@ -35,7 +37,7 @@ FEW_BLOCK = block_size(128)
 
 @device_function
 def category_goes_left(x, begin, categories, n_categories, missing_left):
-    """The way of a value at a split by categories."""
+    """Whether a value goes left at a split by categories."""
     if names_category(x, n_categories):
         category = u32(x)
         return is_left_category(categories[u32(u32(begin) + (category >> u32(5)))], category)
@@ -47,8 +49,8 @@ def leaf_of(
     feature, threshold, missing_left, left, category_begin, categories, n_categories, root,
     values, begin, column,
 ):  # fmt: skip
-    """The node of all trees that a row reaches from a root; its value of feature f is
-    ``values[begin + f * column]``. A forest without categories reads no ``category_begin``:
+    """Return the node, counted over all trees, that a row reaches from a root; its value of feature
+    f is ``values[begin + f * column]``. A forest without categories reads no ``category_begin``:
     every thread of the grid takes the same side of that branch."""
     by_categories = categories.shape[0] > 0
     node = root
@@ -103,7 +105,7 @@ def add_trees_of_rows(
         i += cuda.gridDim.x
 
 
-def add_to_few(trees: Any, X: Any, raw: Any) -> None:
+def add_to_few(trees: Trees, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
     args = (*_structure_of(trees), trees.value, trees.output, *cells_of(X), raw)
     launch(add_trees_of_rows, blocks_for(X.shape[0]), FEW_BLOCK, *args)
@@ -130,7 +132,7 @@ def find_leaves_of_rows(
         at = u64(at + u64(cuda.gridsize(1)))
 
 
-def find_of_few(trees: Any, X: Any) -> Any:
+def find_of_few(trees: Trees, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
     args = (*_structure_of(trees), *cells_of(X), leaves)
@@ -138,8 +140,8 @@ def find_of_few(trees: Any, X: Any) -> Any:
     return leaves
 
 
-def _structure_of(trees: Any) -> tuple[Any, ...]:
-    """What says where rows go; ``right`` is ``left + 1``."""
+def _structure_of(trees: Trees) -> tuple[Any, ...]:
+    """Return the arrays that decide where rows go; ``right`` is ``left + 1``."""
     return (
         trees.offset,
         trees.feature,
@@ -154,10 +156,10 @@ def _structure_of(trees: Any) -> tuple[Any, ...]:
 
 FEW_ROWS = 64
 """Rows for each multiprocessor: up to here a row a thread would leave most of them idle
-(estimated, not measured)."""
+(estimated, not measured on hardware)."""
 
 
-def traverse(trees: Any, X: Any, raw: Any) -> None:
+def traverse(trees: Trees, X: Array, raw: Array) -> None:
     if trees.output.shape[0] == 0 or X.shape[0] == 0:
         return
     if _are_few(X):
@@ -170,17 +172,17 @@ def traverse(trees: Any, X: Any, raw: Any) -> None:
         add_to_few(trees, X, raw)
 
 
-def leaf_indices(trees: Any, X: Any) -> Any:
+def leaf_indices(trees: Trees, X: Array) -> Array:
     if trees.output.shape[0] == 0 or _are_few(X) or (nodes := _nodes(trees, X)) is None:
         return find_of_few(trees, X)
     return deep.find_leaves(trees, nodes, X)
 
 
-def _are_few(X: Any) -> bool:
+def _are_few(X: Array) -> bool:
     return bool(X.shape[0] <= FEW_ROWS * multiprocessors())
 
 
-def _nodes(trees: Any, X: Any) -> deep.Nodes | None:
+def _nodes(trees: Trees, X: Array) -> deep.Nodes | None:
     return deep.nodes_of(trees, X, perfect.shape_of(trees).n_largest)
 
 
@@ -213,13 +215,13 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf)
 
 def traverse_codes(
     codes: Codes,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left: Any,
-    right: Any,
-    leaf: Any,
-    left_codes: Any = NO_SETS,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    leaf: Array,
+    left_codes: np.ndarray = NO_SETS,
 ) -> None:
     tree = upload(feature, bin_, missing_left, left, right, left_codes)
     blocks = blocks_for_rows(leaf.shape[0], BLOCK)

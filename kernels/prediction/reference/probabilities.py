@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace
 
+from ...runtime.arrays import Array
 from ...scalars import elementary
 from ...scalars.primitives import vectorise
 
@@ -14,7 +13,7 @@ log = vectorise(elementary.log)
 sigmoid = vectorise(elementary.sigmoid)
 
 
-def log_sum_exp(raw: Any) -> Any:
+def log_sum_exp(raw: Array) -> Array:
     """The classes one after another, each for all rows."""
     xp = array_namespace(raw)
     largest = xp.max(raw, axis=0)
@@ -24,7 +23,7 @@ def log_sum_exp(raw: Any) -> Any:
     return largest + log(total)
 
 
-def probabilities(raw: Any) -> Any:
+def probabilities(raw: Array) -> Array:
     """Whole arrays at once."""
     xp = array_namespace(raw)
     if raw.shape[0] == 1:

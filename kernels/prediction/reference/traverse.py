@@ -9,16 +9,18 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ...growth.reference.partition import members_of
+from ...runtime.arrays import Array
 from ...runtime.dtypes import MISSING, N_SLOTS, NO_SETS, Codes
 from ...runtime.reference.arrays import beside
 from ...scalars.primitives import vectorise
 from ...scalars.routing import is_left_category, names_category
+from ..traverse import Trees
 
 _names_category = vectorise(names_category)
 _is_left_category = vectorise(is_left_category)
 
 
-def traverse(trees: Any, X: Any, raw: Any) -> None:
+def traverse(trees: Trees, X: Array, raw: Array) -> None:
     """Tree by tree: find the leaves, gather their values, add."""
     xp = array_namespace(X)
     width = trees.value.shape[1]
@@ -29,7 +31,7 @@ def traverse(trees: Any, X: Any, raw: Any) -> None:
         raw[columns, :] = raw[columns, :] + added.T
 
 
-def leaf_indices(trees: Any, X: Any) -> Any:
+def leaf_indices(trees: Trees, X: Array) -> Array:
     """Tree by tree."""
     xp = array_namespace(X)
     n_trees = trees.output.shape[0]
@@ -40,9 +42,9 @@ def leaf_indices(trees: Any, X: Any) -> Any:
 
 
 def descend(
-    table: Any, feature: Any, left: Any, right: Any, goes_left: Callable[[Any, Any], Any]
-) -> Any:
-    """The leaf of one tree (int32) that each row of a table reaches, level by level.
+    table: Array, feature: Array, left: Array, right: Array, goes_left: Callable[[Any, Any], Any]
+) -> Array:
+    """Return the leaf of one tree (int32) that each row of a table reaches, level by level.
 
     ``goes_left(value, node)`` decides for the rows' values in the features of their nodes;
     rows that have arrived are sent to where they are.
@@ -62,11 +64,11 @@ def descend(
         node = xp.where(arrived, node, child)
 
 
-def _nodes(trees: Any, tree: int) -> slice:
+def _nodes(trees: Trees, tree: int) -> slice:
     return slice(int(trees.offset[tree]), int(trees.offset[tree + 1]))
 
 
-def _leaves(trees: Any, tree: int, X: Any) -> Any:
+def _leaves(trees: Trees, tree: int, X: Array) -> Array:
     xp = array_namespace(X)
     nodes = _nodes(trees, tree)
     feature, threshold = trees.feature[nodes], trees.threshold[nodes]
@@ -74,7 +76,7 @@ def _leaves(trees: Any, tree: int, X: Any) -> Any:
     category_begin = trees.category_begin[nodes]
     by_categories = bool(xp.any(category_begin >= 0))
 
-    def goes_left(x: Any, node: Any) -> Any:
+    def goes_left(x: Array, node: Array) -> Array:
         below = xp.astype(x, xp.float64) <= xp.take(threshold, node)
         below = xp.where(xp.isnan(x), xp.take(missing_left, node), below)
         if not by_categories:
@@ -93,13 +95,13 @@ def _leaves(trees: Any, tree: int, X: Any) -> Any:
 
 def traverse_codes(
     codes: Codes,
-    feature: Any,
-    bin_: Any,
-    missing_left: Any,
-    left: Any,
-    right: Any,
-    leaf: Any,
-    left_codes: Any = NO_SETS,
+    feature: Array,
+    bin_: Array,
+    missing_left: Array,
+    left: Array,
+    right: Array,
+    leaf: Array,
+    left_codes: np.ndarray = NO_SETS,
 ) -> None:
     """Every row takes part; the entries that were set are kept at the end."""
     xp = array_namespace(leaf)
@@ -108,11 +110,11 @@ def traverse_codes(
         sets[node] = members_of(words)
     in_left = xp.reshape(beside(sets, leaf), (-1,))
     feature, bin_, left, right = (beside(a, leaf) for a in (feature, bin_, left, right))
-    missing_left = beside(missing_left, leaf) != 0
+    missing_goes_left = beside(missing_left, leaf) != 0
 
-    def goes_left(code: Any, node: Any) -> Any:
+    def goes_left(code: Array, node: Array) -> Any:
         below = xp.astype(code, xp.int32) <= xp.take(bin_, node)
-        by_bin = xp.where(code == MISSING, xp.take(missing_left, node), below)
+        by_bin = xp.where(code == MISSING, xp.take(missing_goes_left, node), below)
         at = xp.astype(node, xp.int64) * N_SLOTS + xp.astype(code, xp.int64)
         return xp.where(xp.take(bin_, node) < 0, xp.take(in_left, at) != 0, by_bin)
 

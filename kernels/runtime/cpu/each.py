@@ -7,10 +7,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arrays import Array
 from .team import get_threads, run, threads_for, using_threads
 
 
-def each(function: Callable[[Any], Any], items: Sequence[Any], array: Any) -> list[Any]:
+def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> list[Any]:
     n_threads = min(get_threads(), len(items))
     if n_threads <= 1 or threads_for(array.size) == get_threads():
         return [function(item) for item in items]

@@ -1,4 +1,4 @@
-"""Vector instructions that Numba has no words for: sets of up to 64 positions as the bits of a
+"""Vector instructions that Numba cannot express: sets of up to 64 positions as the bits of a
 word, and running sums of integers, eight at a time.
 
 Each running sum waits for the one before, which takes a step an entry. Eight lanes need three
@@ -23,7 +23,7 @@ SET_SIZE = 64
 
 @intrinsic
 def nonzero_bits(typingctx, array, first):
-    """Which of the 64 entries of an int64 array from ``first`` on are not zero."""
+    """Return a bit set of the nonzero ones among 64 entries of an int64 array from ``first`` on."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -38,7 +38,7 @@ def nonzero_bits(typingctx, array, first):
 
 @intrinsic
 def lowest_bit(typingctx, bits):
-    """The position of the lowest bit that is set; there is one."""
+    """Return the position of the lowest bit that is set; there must be one."""
 
     def codegen(context, builder, signature, args):
         word, flag = ir.IntType(64), ir.IntType(1)
@@ -54,7 +54,8 @@ LANES = 8
 
 @intrinsic
 def _sum_lanes(typingctx, source, first, target, carry):
-    """Write the running sums of eight entries from ``first`` on, plus ``carry``; their sum."""
+    """Write the running sums of eight entries from ``first`` on, plus ``carry``; return the sum
+    of the eight entries."""
 
     def codegen(context, builder, signature, args):
         word = ir.IntType(64)
@@ -82,7 +83,8 @@ def _sum_lanes(typingctx, source, first, target, carry):
 
 @inner
 def running_sums(source, n, target):
-    """``target[i] = source[0] + ... + source[i]`` for i < n, a multiple of eight; the last one."""
+    """Write ``target[i] = source[0] + ... + source[i]`` for i < n, a multiple of eight; return
+    the last one."""
     total = 0
     for first in range(0, n, LANES):
         total += _sum_lanes(source, first, target, total)

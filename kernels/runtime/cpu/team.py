@@ -61,7 +61,7 @@ def atomic_load(typingctx, array, index):
 
 @intrinsic
 def pause(typingctx):
-    """Tell the core that this is a waiting loop: its other hardware thread gets the units."""
+    """Mark a waiting loop, so that the core's other hardware thread gets its units."""
     machine = platform.machine().lower()
 
     def codegen(context, builder, signature, args):
@@ -94,7 +94,7 @@ def yield_thread(typingctx):
 
 @intrinsic
 def prefetch(typingctx, array, index):
-    """Ask for the cache line of an array entry."""
+    """Load the cache line of an array entry in advance."""
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

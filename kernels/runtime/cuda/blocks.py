@@ -1,5 +1,5 @@
-"""Work of blocks: what the threads of one do together in shared memory, and tiles, the pieces of
-segments by which blocks share the rows of large and small nodes evenly."""
+"""Work of blocks: sums and maxima that the threads of one find together in shared memory, and
+tiles, the pieces of segments by which blocks share the rows of large and small nodes evenly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .target import cuda, device_function, records_in, upload
 
 NOWHERE = np.int32(2**31 - 1)
-"""The number of a candidate that does not exist: it loses every tie."""
+"""Number of a candidate that does not exist: it loses every tie."""
 
 
 @device_function
@@ -59,8 +59,8 @@ def best_to_front(scores, numbers, t):
 TILE = np.dtype(
     [("of", np.int64), ("buffer", np.int64), ("begin", np.int64), ("end", np.int64)], align=True
 )
-"""Rows ``begin … end - 1`` of a buffer of records, 0 or 1; ``of`` is the number of what they
-belong to."""
+"""Rows ``begin … end - 1`` of a buffer of records, 0 or 1; ``of`` is the number of the
+node, or other segment, that they belong to."""
 
 
 def cut(begin: np.ndarray, end: np.ndarray, rows: int) -> np.ndarray:
@@ -87,6 +87,6 @@ def cut(begin: np.ndarray, end: np.ndarray, rows: int) -> np.ndarray:
 
 
 def upload_tiles(tiles: np.ndarray, *arrays: np.ndarray) -> tuple[Any, ...]:
-    """Copies of tiles and of small arrays on the device, brought over by one transfer."""
+    """Return copies of tiles and of small arrays on the device, made by one transfer."""
     memory, *copies = upload(tiles.view(np.uint8), *arrays)
     return records_in(memory, 0, TILE, tiles.size), *copies

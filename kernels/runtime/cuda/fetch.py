@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array
 from .target import cupy_stream, is_simulated
 
 
 class Fetched:
-    """The values that a device array has once the stream comes to this point.
+    """The values of a device array at this point of the stream.
 
-    The copy goes to pinned memory, where the device can write by itself.
+    The copy goes to pinned memory, which the device can write by itself.
     """
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Array) -> None:
         self._done: Any = None
         if is_simulated():
             self._values = np.array(array)
@@ -31,21 +32,22 @@ class Fetched:
 
     @property
     def is_here(self) -> bool:
-        """Whether they are known to have arrived; in the simulator they always have."""
+        """Whether the values are known to have arrived; in the simulator they always have."""
         return self._done is None
 
     def wait(self) -> np.ndarray:
-        """The values, once they have arrived."""
+        """Wait for the values and return them."""
         if self._done is not None:
             self._done.synchronize()
             self._done = self._source = None
         return self._values
 
     def __del__(self) -> None:
-        """Pinned memory is handed out again at once, so nothing may be written to it any more."""
+        """Wait for the copy: the pinned memory is used again at once, and must not be written
+        to."""
         if getattr(self, "_done", None) is not None:
             self._done.synchronize()
 
 
-def fetch(array: Any) -> Callable[[], np.ndarray]:
+def fetch(array: Array) -> Callable[[], np.ndarray]:
     return Fetched(array).wait

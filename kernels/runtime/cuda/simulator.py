@@ -3,8 +3,8 @@
 Numba runs the threads of a simulated block at the same time and polls them. Two of its threads may
 then both make what should be one shared array, and most of the time goes into the polling. Here
 the threads of a block take turns instead: each runs to its next barrier, then the next one runs,
-so that a block behaves the same in every run. The order turns round at every barrier: an access
-that lacks a barrier reads what another thread has not written yet in one order or the other.
+so that a block behaves the same in every run. The order is reversed at every barrier: an access
+that lacks a barrier reads, in one order or the other, what another thread has not written yet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from numba.np import numpy_support
 
 
 def taken_lock() -> threading.Lock:
-    """A lock that somebody else releases."""
+    """Return a lock that is held, for another thread to release."""
     lock = threading.Lock()
     lock.acquire()
     return lock
@@ -35,7 +35,7 @@ class SimulatedThread(threading.Thread):
     """A thread that runs the threads of blocks, one after another.
 
     ``threadIdx``, ``blockIdx``, ``thread_id``, ``syncthreads`` and ``syncthreads_count`` are what
-    the simulator asks of the thread that a kernel runs in.
+    the simulator requires of the thread that a kernel runs in.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _AbandonedError(Exception):
 
 
 class Block:
-    """In place of the simulator's ``BlockManager``."""
+    """Replacement for the simulator's ``BlockManager``."""
 
     def __init__(
         self, function: Callable[..., None], grid_dim: Any, block_dim: Any, debug: bool
@@ -151,7 +151,7 @@ def _idle_thread() -> SimulatedThread:
 
 
 class SimulatedCuda:
-    """The ``cuda`` of kernels: within one what belongs to its block, elsewhere Numba's module.
+    """The ``cuda`` of kernels: inside a kernel the state of its block, elsewhere Numba's module.
 
     Numba would put it into the module of every function at each of its calls.
     """
@@ -172,12 +172,12 @@ def _shared_array(shared: Any, shape: Any, dtype: Any, alignment: int | None = N
 
 
 def install() -> SimulatedCuda:
-    """Change the simulator of this process; the ``cuda`` for kernels."""
+    """Change the simulator of this process, and return the ``cuda`` for kernels."""
     launching.BlockManager = Block
     kernelapi.FakeCUDAShared.array = _shared_array
     return SimulatedCuda()
 
 
 def unwrapped(array: Any) -> np.ndarray:
-    """The NumPy array behind an argument of a simulated kernel."""
+    """Return the NumPy array behind an argument of a simulated kernel."""
     return array._item._ary

@@ -1,8 +1,8 @@
-"""The door to CUDA: beside its ``launching`` and ``simulator`` the only importer of ``numba.cuda``.
+"""The way to CUDA: beside ``launching`` and ``simulator`` the only importer of ``numba.cuda``.
 
-It gives the kernels their ``cuda`` module and decorators, the CUDA versions of the primitives
-whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy owns
-memory and streams on hardware; in the simulator NumPy takes its place. Both are asked for when
+It provides the kernels with their ``cuda`` module and decorators, the CUDA versions of the
+primitives whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy
+owns memory and streams on hardware; in the simulator NumPy takes its place. Both are imported when
 they are needed, so that importing succeeds on a machine without a GPU.
 """
 
@@ -21,6 +21,7 @@ from numba import cuda as numba_cuda
 from numba.extending import overload
 
 from ...scalars import primitives
+from ..arrays import Array
 from . import launching
 from .launching import kept_on_disk
 
@@ -71,19 +72,20 @@ else:
 
 
 def kernel(function: Callable[..., None]) -> Any:
-    """Decorator of every kernel. Without a signature: a signature would compile at import,
-    which needs a GPU. Compiled kernels are kept on disk."""
+    """Decorate a kernel. It has no signature, which would compile it at import, and that needs a
+    GPU. Compiled kernels are kept on disk."""
     return cuda.jit(function) if is_simulated() else kept_on_disk(cuda.jit(function))
 
 
 def device_function(function: Callable[..., Any]) -> Any:
-    """Decorator of the functions that kernels call and that use ``cuda`` themselves."""
+    """Decorate a function that kernels call and that uses ``cuda`` itself."""
     return function if is_simulated() else cuda.jit(device=True)(function)
 
 
 def _register_overloads() -> None:
-    """CUDA versions of primitives; they take precedence over those for every target, which
-    serve CUDA too where they mean the same there (``select``, ``two_to``, ``exponent``)."""
+    """Register CUDA versions of primitives. They take precedence over the versions for every
+    target, which serve CUDA too where they mean the same there (``select``, ``two_to``,
+    ``exponent``)."""
     from numba.cuda import libdevice
 
     @overload(primitives.mul, target="cuda")
@@ -103,7 +105,8 @@ if not is_simulated():
 
 
 def block_size(on_hardware: int) -> int:
-    """Threads of a block, a constant of the module: shared arrays take their shapes from it.
+    """Return the threads of a block, a constant of its module: shared arrays take their shapes
+    from it.
 
     A simulated thread costs half a millisecond, so there are few of them.
     """
@@ -111,12 +114,12 @@ def block_size(on_hardware: int) -> int:
 
 
 def multiprocessors() -> int:
-    """Streaming multiprocessors of CuPy's current device."""
+    """Return the number of streaming multiprocessors of CuPy's current device."""
     return 1 if is_simulated() else _multiprocessors_of(_current_device())
 
 
 def _current_device() -> int:
-    """The number of CuPy's current device."""
+    """Return the number of CuPy's current device."""
     return int(_arrays().cuda.runtime.getDevice())
 
 
@@ -126,14 +129,14 @@ def _multiprocessors_of(device: int) -> int:
 
 
 def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
-    """Blocks of a launch whose blocks share ``items`` pieces of work by striding over them."""
+    """Return the blocks of a launch that share ``items`` pieces of work by striding over them."""
     if is_simulated():
         return max(1, min(items, SIMULATED_BLOCKS))
     return max(LEAST_BLOCKS, min(items, per_multiprocessor * multiprocessors()))
 
 
 def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int:
-    """The same where a block takes one row a thread at a time."""
+    """Return the blocks of a launch where a block takes one row a thread at a time."""
     return blocks_for(-(-n_rows // block), per_multiprocessor)
 
 
@@ -173,8 +176,8 @@ def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: An
 
 
 def _for_simulator(argument: Any) -> Any:
-    """A copy of what the simulator does not take: it writes all arrays back, also read-only
-    ones, and refuses arrays with gaps."""
+    """Return a copy where the simulator does not take the argument itself: it writes all arrays
+    back, also read-only ones, and refuses arrays with gaps."""
     takes = not isinstance(argument, np.ndarray) or (
         argument.flags.forc and argument.flags.writeable
     )
@@ -182,12 +185,12 @@ def _for_simulator(argument: Any) -> Any:
 
 
 def cupy_stream() -> Any:
-    """CuPy's current stream."""
+    """Return CuPy's current stream."""
     return _arrays().cuda.get_current_stream()
 
 
 def current_stream() -> Any:
-    """The same as Numba launches on it."""
+    """Return CuPy's current stream as a stream of Numba."""
     pointer = cupy_stream().ptr or LEGACY_STREAM
     return _wrapped_stream(_current_device(), pointer)
 
@@ -198,8 +201,8 @@ def _wrapped_stream(device: int, pointer: int) -> Any:
 
 
 def settled(made: Any) -> Any:
-    """The same, once the current stream has made it: what is kept is read on other streams too,
-    which know nothing of this one."""
+    """Return ``made`` once the current stream has made it: a kept layout is read on other streams
+    too, which do not wait for this one."""
     if not is_simulated():
         cupy_stream().synchronize()
     return made
@@ -210,7 +213,7 @@ def settled(made: Any) -> Any:
 
 @functools.cache
 def _arrays() -> ModuleType:
-    """The library that owns the device's arrays."""
+    """Return the library that owns the device's arrays."""
     if is_simulated():
         return np
     import cupy
@@ -218,34 +221,34 @@ def _arrays() -> ModuleType:
     return cupy
 
 
-def empty(shape: int | tuple[int, ...], dtype: Any) -> Any:
-    """Uninitialised array on the device."""
+def empty(shape: int | tuple[int, ...], dtype: Any) -> Array:
+    """Return an uninitialised array on the device."""
     return _arrays().empty(shape, dtype)
 
 
-def zeros(shape: int | tuple[int, ...], dtype: Any) -> Any:
-    """Array of zeros on the device."""
+def zeros(shape: int | tuple[int, ...], dtype: Any) -> Array:
+    """Return an array of zeros on the device."""
     return _arrays().zeros(shape, dtype)
 
 
-def on_device(array: Any) -> Any:
-    """The array itself if it is on the device, else a copy there."""
+def on_device(array: Array) -> Array:
+    """Return the array itself if it is on the device, else a copy there."""
     return _arrays().asarray(array)
 
 
-def records_in(memory: Any, offset: int, dtype: np.dtype, n: int) -> Any:
-    """A view of ``n`` records in a uint8 array of the device; CuPy's arrays have none of them."""
+def records_in(memory: Array, offset: int, dtype: np.dtype, n: int) -> Any:
+    """Return a view of ``n`` records in a uint8 array of the device; CuPy has no records."""
     part = memory if is_simulated() else cuda.as_cuda_array(memory, sync=False)
     return part[offset : offset + n * dtype.itemsize].view(dtype)
 
 
-def write(array: Any, values: np.ndarray) -> None:
-    """Bring host values to the beginning of a device array."""
+def write(array: Array, values: np.ndarray) -> None:
+    """Write host values to the beginning of a device array."""
     array[: values.size] = on_device(values)  # CuPy's ``set`` would wait for the stream
 
 
 def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
-    """Copies of small host arrays on the device, brought over by one transfer."""
+    """Return copies of small host arrays on the device, made by one transfer."""
     offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
     host = np.empty(offsets[-1], np.uint8)
     for array, offset in zip(arrays, offsets[:-1], strict=True):
@@ -259,16 +262,16 @@ def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
 
 
 def upload_records(table: np.ndarray) -> Any:
-    """A copy on the device of an array of records."""
+    """Return a copy on the device of an array of records."""
     (memory,) = upload(table.view(np.uint8).reshape(-1))
     return records_in(memory, 0, table.dtype, table.size)
 
 
 def joined(arrays: list[Any], out: Any) -> Any:
-    """The arrays one after another in ``out``."""
+    """Write the arrays one after another to ``out`` and return it."""
     return _arrays().concatenate(arrays, out=out)
 
 
-def download(array: Any) -> np.ndarray:
-    """A NumPy array with the device array's values, once the stream has produced them."""
+def download(array: Array) -> np.ndarray:
+    """Return the values of a device array as a NumPy array, once the stream has produced them."""
     return np.asarray(array) if is_simulated() else _arrays().asnumpy(array)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NodeValues
@@ -16,5 +15,5 @@ def _worker(thread, n_threads, barrier, raw, leaf, values):
         raw[i] += values[leaf[i]]
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
     run(_worker, threads_for(raw.size), raw, leaf, factor * values.value)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
@@ -17,8 +18,8 @@ from .add_leaf_values import add_leaf_values
 
 
 def compiled_for(kernel: Any, loss: Any) -> Any:
-    """The kernel itself, or for a custom loss a copy that is compiled anew in every process:
-    the cache on disk would not notice a change of the loss's functions."""
+    """Return the kernel itself, or for a custom loss a copy that is compiled again in every
+    process: the cache on disk would not notice a change of the loss's functions."""
     return _compiled_for_custom(kernel, type(loss)) if is_custom(type(loss)) else kernel
 
 
@@ -30,7 +31,7 @@ def _compiled_for_custom(kernel: Any, cls: type) -> Any:
 
 @inner
 def halve(values, n):
-    """Sum of the first n values (a power of two), upper halves onto lower halves."""
+    """Add up the first n values (a power of two), upper halves onto lower halves."""
     while n > 1:
         n >>= 1
         for i in range(n):
@@ -40,26 +41,13 @@ def halve(values, n):
 
 @inner
 def _chunk_gradients(loss, y, raw, shift, weight, g, h, begin, end):
-    if shift.size == 0 and weight.size == 0:
-        for i in range(begin, end):
-            gi, hi = gradient(loss, y[i], raw[i])
-            g[i] = gi
-            h[i] = hi
-    elif weight.size == 0:
-        for i in range(begin, end):
-            gi, hi = gradient(loss, y[i], raw[i] - shift[i])
-            g[i] = gi
-            h[i] = hi
-    elif shift.size == 0:
-        for i in range(begin, end):
-            gi, hi = gradient(loss, y[i], raw[i])
-            g[i] = weight[i] * gi
-            h[i] = weight[i] * hi
-    else:
-        for i in range(begin, end):
-            gi, hi = gradient(loss, y[i], raw[i] - shift[i])
-            g[i] = weight[i] * gi
-            h[i] = weight[i] * hi
+    for i in range(begin, end):
+        f = raw[i] - shift[i] if shift.size > 0 else raw[i]
+        gi, hi = gradient(loss, y[i], f)
+        if weight.size > 0:
+            gi, hi = weight[i] * gi, weight[i] * hi
+        g[i] = gi
+        h[i] = hi
 
 
 @inner
@@ -72,7 +60,7 @@ def _magnitudes(values, begin, end, magnitudes):
 
 @inner
 def _measure(values, begin, end, magnitudes):
-    """Largest magnitude and the chunk's sum of magnitudes."""
+    """Return the largest magnitude, as bits, and the chunk's sum of magnitudes."""
     _magnitudes(values, begin, end, magnitudes)
     largest = np.int64(0)
     for i in range(SUM_CHUNK):  # not negative, so the order of the bits is that of the values
@@ -100,12 +88,12 @@ def _gradients_worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g
 
 def gradients(
     loss: Any,
-    y: Any,
-    raw: Any,
-    shift: Any,
-    weight: Any,
-    g: Any,
-    h: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
     update: Update | None = None,
 ) -> Totals:
     if update is not None:
@@ -125,15 +113,11 @@ def gradients(
 def _values_worker(thread, n_threads, barrier, loss, y, raw, shift, out):
     n = raw.size
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
-    if shift.size == 0:
-        for i in range(begin, end):
-            out[i] = value(loss, y[i], raw[i])
-    else:
-        for i in range(begin, end):
-            out[i] = value(loss, y[i], raw[i] - shift[i])
+    for i in range(begin, end):
+        out[i] = value(loss, y[i], raw[i] - shift[i] if shift.size > 0 else raw[i])
 
 
-def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     out = np.empty(raw.shape[0])
     run(compiled_for(_values_worker, loss), threads_for(raw.size), loss, y, raw, shift, out)
     return out

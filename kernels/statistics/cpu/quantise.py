@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
@@ -33,25 +32,17 @@ def _worker(thread, n_threads, barrier, g, h, rows, key, scale_g, scale_h, recor
     n = records.size
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     sum_g = sum_h = i64(0)
-    if rows.size == 0:
-        for i in range(begin, end):
-            row = u64(i)
-            qg, qh = _integers(float(g[i]), float(h[i]), row, key, scale_g, scale_h)
-            records[i] = _record(qg, qh, row)
-            sum_g += qg
-            sum_h += qh
-    else:
-        for i in range(begin, end):
-            row = u64(rows[i])
-            qg, qh = _integers(float(g[row]), float(h[row]), row, key, scale_g, scale_h)
-            records[i] = _record(qg, qh, row)
-            sum_g += qg
-            sum_h += qh
+    for i in range(begin, end):
+        row = u64(rows[i]) if rows.size > 0 else u64(i)
+        qg, qh = _integers(float(g[row]), float(h[row]), row, key, scale_g, scale_h)
+        records[i] = _record(qg, qh, row)
+        sum_g += qg
+        sum_h += qh
     sums[thread, 0] = sum_g
     sums[thread, 1] = sum_h
 
 
-def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
     records = np.empty(rows.size or g.size, np.uint64)
     n_threads = threads_for(records.size)
     sums = np.empty((n_threads, CACHE_LINE), np.int64)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
 from ...runtime.cpu.team import run
 from ...scalars.rng import draw
@@ -20,7 +19,7 @@ def _count_worker(thread, n_threads, barrier, counts, n_draws, key):
         counts[draw(key, u64(i)) * n >> u64(32)] += 1
 
 
-def count_draws(counts: Any, n_draws: int, key: int) -> None:
+def count_draws(counts: Array, n_draws: int, key: int) -> None:
     run(_count_worker, 1, counts, n_draws, np.uint64(key))
 
 
@@ -36,7 +35,7 @@ def _records_worker(thread, n_threads, barrier, counts, records):
         m += counts[row] > 0
 
 
-def records_of_sample(counts: Any) -> Any:
+def records_of_sample(counts: Array) -> Array:
     records = np.empty(np.count_nonzero(counts) + 1, np.uint64)
     run(_records_worker, 1, counts, records)
     return records[:-1]

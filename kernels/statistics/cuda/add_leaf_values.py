@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch
 from ...runtime.dtypes import NodeValues
 from ...scalars.primitives import mul
@@ -25,6 +24,6 @@ def add_values(raw, leaf, values, factor):
         i = u32(i + cuda.gridsize(1))
 
 
-def add_leaf_values(raw: Any, leaf: Any, values: NodeValues, factor: float) -> None:
+def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
     args = (raw, leaf, values_on_device(values), float(factor))
     launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -64,8 +65,8 @@ def gradients_kernel(loss: type) -> Any:
             k = t
             while k < u32(SUM_CHUNK):
                 i = u32(chunk * u32(SUM_CHUNK) + k)
-                sums_g[k] = 0.0
-                sums_h[k] = 0.0
+                size_g = f32(0)
+                size_h = f32(0)
                 if i < n:
                     f = raw[i]
                     if leaf.shape[0] > 0:
@@ -80,10 +81,11 @@ def gradients_kernel(loss: type) -> Any:
                     g[i] = f32(g_i)
                     h[i] = f32(h_i)
                     size_g = abs(f32(g_i))
-                    top_g = max(top_g, size_g)
-                    top_h = max(top_h, f32(h_i))
-                    sums_g[k] = f64(size_g)
-                    sums_h[k] = f64(f32(h_i))
+                    size_h = f32(h_i)
+                top_g = max(top_g, size_g)
+                top_h = max(top_h, size_h)
+                sums_g[k] = f64(size_g)  # one store: libNVVM can misplace one over a zero
+                sums_h[k] = f64(size_h)
                 k = u32(k + u32(BLOCK))
             tops_g[t] = top_g
             tops_h[t] = top_h
@@ -136,12 +138,12 @@ def join_measures(measures, n, n_bits, totals):
 
 def gradients(
     loss: Any,
-    y: Any,
-    raw: Any,
-    shift: Any,
-    weight: Any,
-    g: Any,
-    h: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
     update: Update | None = None,
 ) -> Any:
     n = int(raw.shape[0])
@@ -182,7 +184,7 @@ def row_values_kernel(loss: type) -> Any:
     return values_of_rows
 
 
-def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     out = empty(raw.shape[0], RAW)
     args = (y, raw, float(loss.parameter), shift, out)
     launch(row_values_kernel(type(loss)), blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)

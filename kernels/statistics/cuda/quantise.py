@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch, zeros
 from ...runtime.dtypes import RECORD, Scales, TreeRecords
 from ...scalars.primitives import mul
@@ -56,7 +55,7 @@ def make_records(g, h, rows, key, scales, records, sums):
         cuda.atomic.add(sums, 1, h_of_block[0])
 
 
-def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
     n = rows.shape[0] or g.shape[0]
     records = empty(n, RECORD)
     sums = zeros(2, np.int64)

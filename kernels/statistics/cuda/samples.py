@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch
 from ...scalars.rng import draw
 from ..reference.samples import records_of_sample
@@ -24,7 +23,7 @@ def count_hits(counts, n_draws, key):
         i += i64(cuda.gridsize(1))
 
 
-def count_draws(counts: Any, n_draws: int, key: int) -> None:
+def count_draws(counts: Array, n_draws: int, key: int) -> None:
     blocks = blocks_for_rows(n_draws, BLOCK)
     launch(count_hits, blocks, BLOCK, counts, i64(n_draws), u64(key))
 

@@ -1,6 +1,6 @@
 """Totals of gradients and the scales that follow from them, on the device.
 
-Whoever asks for their numbers waits for them; the kernels do not.
+Reading their numbers on the host waits for them; kernels do not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.arrays import Array
 from ...runtime.cuda.fetch import Fetched
 from ...runtime.cuda.target import upload
 from ...runtime.dtypes import NodeValues, Scales
@@ -19,7 +20,7 @@ MAX_G, SUM_G, MAX_H, SUM_H, QUANTISING, _, FIXED_POINT, _, N_VALUES = range(9)
 
 
 class DeviceTotals:
-    """What ``Totals`` are, of the statistics of ``n`` rows.
+    """``Totals`` on the device, of the statistics of ``n`` rows.
 
     Parameters
     ----------
@@ -28,14 +29,14 @@ class DeviceTotals:
     n : int
     """
 
-    def __init__(self, values: Any, n: int) -> None:
+    def __init__(self, values: Array, n: int) -> None:
         self._values = values
         self._n = n
         self._fetched = Fetched(values)
 
     @property
     def is_here(self) -> bool:
-        """Whether nobody would have to wait for the numbers."""
+        """Whether the numbers are known without waiting."""
         return self._fetched.is_here
 
     def __iter__(self) -> Iterator[float]:
@@ -67,12 +68,12 @@ class DeviceTotals:
 
     def _scales(self, first: int, n: int) -> DeviceScales:
         if n != self._n:
-            raise ValueError(f"scales for {n} rows asked of the totals of {self._n}")
+            raise ValueError(f"n must be {self._n}, the rows of these totals, got {n}.")
         return DeviceScales(self._values[first : first + 2], self._fetched, first)
 
 
 class DeviceScales:
-    """What ``Scales`` are; ``on_device`` is float64 of shape (2,)."""
+    """``Scales`` on the device; ``on_device`` is float64 of shape (2,)."""
 
     def __init__(self, on_device: Any, fetched: Fetched, first: int) -> None:
         self.on_device = on_device
@@ -88,14 +89,14 @@ class DeviceScales:
         return float(self._fetched.wait()[self._first + 1])
 
 
-def on_device(scales: Scales | DeviceScales) -> Any:
-    """Two scales as the kernels read them: float64, shape (2,)."""
+def on_device(scales: Scales | DeviceScales) -> Array:
+    """Return two scales as the kernels read them: float64, shape (2,)."""
     if isinstance(scales, DeviceScales):
         return scales.on_device
     return upload(np.array([scales.g, scales.h]))[0]
 
 
-def values_on_device(values: NodeValues) -> Any:
-    """Values of nodes as the kernels read them: float64, shape (n_nodes,) or more."""
+def values_on_device(values: NodeValues) -> Array:
+    """Return values of nodes as the kernels read them: float64, shape (n_nodes,) or longer."""
     found = getattr(values, "on_device", None)  # Newton steps that the host has not fetched
     return upload(values.value)[0] if found is None else found

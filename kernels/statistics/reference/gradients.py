@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...runtime.reference.arrays import beside, to_host
 from ...scalars.losses import formulas_of, is_custom
@@ -16,21 +17,21 @@ from .add_leaf_values import add_leaf_values
 
 
 def value_of_rows(loss: Any) -> Callable[..., Any]:
-    """The value as a function of arrays (y, f, parameter)."""
+    """Return the value as a function of arrays (y, f, parameter)."""
     function = formulas_of(type(loss)).value
     return _row_by_row(function) if is_custom(type(loss)) else vectorise(function)
 
 
 def gradient_of_rows(loss: Any) -> Callable[..., Any]:
-    """Gradient and hessian as a function of arrays (y, f, parameter)."""
+    """Return gradient and hessian as a function of arrays (y, f, parameter)."""
     function = formulas_of(type(loss)).gradient
     return _row_by_row(function) if is_custom(type(loss)) else vectorise(function)
 
 
 def _row_by_row(function: Any) -> Callable[..., Any]:
-    """A formula with branches means nothing for arrays."""
+    """Apply a formula with branches, which arrays cannot take, row by row."""
 
-    def rows(y: Any, f: Any, parameter: float) -> Any:
+    def rows(y: Array, f: Array, parameter: float) -> Any:
         pairs = zip(to_host(y).tolist(), to_host(f).tolist(), strict=True)
         results = np.array([function(a, b, parameter) for a, b in pairs], np.float64)
         if results.ndim == 1:
@@ -43,12 +44,12 @@ def _row_by_row(function: Any) -> Callable[..., Any]:
 
 def gradients(
     loss: Any,
-    y: Any,
-    raw: Any,
-    shift: Any,
-    weight: Any,
-    g: Any,
-    h: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
     update: Update | None = None,
 ) -> Totals:
     """The formula of the loss on whole arrays, then the two measures of g and of h."""
@@ -64,8 +65,8 @@ def gradients(
     return Totals(*_measure(xp.abs(g)), *_measure(h))
 
 
-def _measure(values: Any) -> tuple[float, float]:
-    """Largest value and sum of float32 values that are not negative."""
+def _measure(values: Array) -> tuple[float, float]:
+    """Return the largest value and the sum of float32 values that are not negative."""
     xp = array_namespace(values)
     chunks = _fill_up(xp.astype(values, xp.float64), SUM_CHUNK)
     sums = _halve(xp.reshape(chunks, (-1, SUM_CHUNK)))
@@ -74,15 +75,15 @@ def _measure(values: Any) -> tuple[float, float]:
     return float(xp.max(values)), float(total[0])
 
 
-def _fill_up(values: Any, multiple: int) -> Any:
-    """Zeros behind the values, up to the next multiple of a length."""
+def _fill_up(values: Array, multiple: int) -> Any:
+    """Append zeros up to the next multiple of a length."""
     xp = array_namespace(values)
     missing = -values.shape[0] % multiple
     zeros = xp.zeros(missing, dtype=values.dtype, device=device(values))
     return xp.concat([values, zeros])
 
 
-def _halve(values: Any) -> Any:
+def _halve(values: Array) -> Any:
     """Sum along the second axis, whose length is a power of two: upper half onto lower half."""
     while values.shape[1] > 1:
         half = values.shape[1] // 2
@@ -90,6 +91,6 @@ def _halve(values: Any) -> Any:
     return values[:, 0]
 
 
-def row_values(loss: Any, y: Any, raw: Any, shift: Any) -> Any:
+def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     """The formula on whole arrays."""
     return value_of_rows(loss)(y, raw - shift if shift.shape[0] else raw, loss.parameter)

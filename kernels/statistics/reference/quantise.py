@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...runtime.dtypes import Scales, TreeRecords
 from ...scalars import rng, rounding
 from ...scalars.primitives import vectorise
@@ -14,7 +13,7 @@ draw = vectorise(rng.draw)
 stochastic_round = vectorise(rounding.stochastic_round)
 
 
-def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords:
+def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
     """Computed in int64, whose low 32 bits are those of uint64 and which every library has."""
     xp = array_namespace(g)
     if rows.shape[0]:
@@ -29,7 +28,7 @@ def quantise(g: Any, h: Any, rows: Any, key: int, scales: Scales) -> TreeRecords
     return TreeRecords(words, xp.stack([xp.sum(g_rounded), xp.sum(h_rounded)]), scales)
 
 
-def _round(values: Any, scale: float, bits: Any) -> Any:
+def _round(values: Array, scale: float, bits: Array) -> Array:
     xp = array_namespace(values)
     scaled = xp.astype(values, xp.float64) * scale
     return xp.astype(stochastic_round(scaled, xp.astype(bits, xp.float64)), xp.int64)

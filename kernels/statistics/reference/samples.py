@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace, device
 
+from ...runtime.arrays import Array
 from ...scalars import rng
 from ...scalars.primitives import vectorise
 
 draw = vectorise(rng.draw)
 
 
-def count_draws(counts: Any, n_draws: int, key: int) -> None:
+def count_draws(counts: Array, n_draws: int, key: int) -> None:
     """In int64, which holds every product; hits of a row are neighbours once sorted."""
     xp, n = array_namespace(counts), counts.shape[0]
     bits = draw(int(key), xp.arange(n_draws, dtype=xp.int64, device=device(counts)))
@@ -22,7 +21,7 @@ def count_draws(counts: Any, n_draws: int, key: int) -> None:
     counts[...] = counts + xp.astype(hits, xp.int32)
 
 
-def records_of_sample(counts: Any) -> Any:
+def records_of_sample(counts: Array) -> Array:
     """In int64, which has shifts in every library."""
     xp = array_namespace(counts)
     (rows,) = xp.nonzero(counts)
