@@ -22,8 +22,8 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import read_outputs
-from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner
+from ..numerics.minimise import Cholesky
 
 _log = vectorise(log)
 

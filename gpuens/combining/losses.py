@@ -15,9 +15,8 @@ import numpy as np
 from ..devices.placement import Device, to_numpy
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
-from ..numerics.cholesky import Cholesky
 from ..numerics.fixed_point import inner, slices, weighted_sum
-from ..numerics.minimise import dot
+from ..numerics.minimise import Cholesky, dot
 
 SMALLEST = float(np.finfo(np.float64).eps)
 """Probabilities below are raised to this, as in scikit-learn's ``log_loss``."""

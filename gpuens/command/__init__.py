@@ -36,9 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         to do), 130 after Ctrl-C.
     """
     options = _parser().parse_args(argv)
-    from . import info, predict, training  # the estimators take a second to import
+    from . import saved_models, training  # the estimators take a second to import
 
-    run = {"fit": training.run, "predict": predict.run, "info": info.run}[options.command]
+    run = {
+        "fit": training.run,
+        "predict": saved_models.run_predict,
+        "info": saved_models.run_info,
+    }[options.command]
     try:
         run(options)
     except (CommandError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:

@@ -22,8 +22,8 @@ from gpuens.combining.losses import (
     quadratic_minimum,
 )
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
-from gpuens.numerics.cholesky import Cholesky
 from gpuens.numerics.fixed_point import inner, slices, weighted_sum
+from gpuens.numerics.minimise import Cholesky
 
 
 def raises(error: type[Exception], *parts: str) -> Any:
