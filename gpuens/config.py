@@ -1,4 +1,4 @@
-"""What gpuens runs on: versions, devices, threads and the cache of compiled kernels."""
+"""Versions, devices, threads and the cache of compiled kernels that gpuens uses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _collect() -> dict[str, Any]:
 
 @functools.cache
 def available_threads() -> int:
-    """How many threads this process may keep busy.
+    """Return the number of threads that this process may keep busy.
 
     The least of the CPUs of the machine, those that the process is bound to, the quota of
     its container (cgroup), and ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, which joblib

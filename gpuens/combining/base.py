@@ -1,4 +1,4 @@
-"""What voting and stacking share: named members of different kinds, fitted on the same table."""
+"""The base of voting and stacking: named members of any kind, fitted on the same table."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ..members.fitting import input_tags
 from ..members.rows import Metadata, Rows, home_of, readable
 
 DROPPED = "drop"
-"""Stands in the place of an estimator that takes no part."""
+"""Replaces an estimator that takes no part."""
 
 
 def is_dropped(estimator: Any) -> bool:
-    """Whether an entry of ``estimators`` takes no part."""
+    """Return whether an entry of ``estimators`` is dropped."""
     return isinstance(estimator, str) and estimator == DROPPED
 
 
@@ -70,11 +70,11 @@ class NamedEstimators(Savable, BaseEstimator):
         return super().set_params(**params)
 
     def _kept(self) -> list[tuple[str, Any]]:
-        """Names and estimators without those that are dropped."""
+        """Return the pairs that are not dropped."""
         return [(name, entry) for name, entry in self.estimators if not is_dropped(entry)]
 
     def _named(self, fitted: list[Any]) -> Bunch:
-        """The fitted estimators by name, in the place of the others "drop"."""
+        """Return the fitted estimators by name, and "drop" for the dropped ones."""
         left = iter(fitted)
         return Bunch(
             **{
@@ -85,7 +85,7 @@ class NamedEstimators(Savable, BaseEstimator):
 
 
 def pairs_of(estimators: Any) -> list[tuple[str, Any]]:
-    """The pairs of a list, none if it is no list of pairs."""
+    """Return the pairs of a list, or nothing if it is not a list of pairs."""
     if isinstance(estimators, (list, tuple)) and all(map(_is_pair, estimators)):
         return list(estimators)
     return []
@@ -147,12 +147,12 @@ def _check_estimator(name: str, estimator: Any, kind: str | None) -> None:
         )
     if kind is not None and not may_be(estimator, kind):
         raise ValueError(
-            f"The estimator {type(estimator).__name__} should be a {kind}: {name!r} is none."
+            f"The estimator {type(estimator).__name__} should be a {kind}: {name!r} is not."
         )
 
 
 def may_be(estimator: Any, kind: str) -> bool:
-    """Whether an estimator says that it is of a kind, or does not say what it is."""
+    """Return whether an estimator declares itself to be of a kind, or declares nothing."""
     if hasattr(estimator, "__sklearn_tags__"):
         is_kind = {"classifier": is_classifier, "regressor": is_regressor}[kind]
         return bool(is_kind(estimator))
@@ -170,7 +170,7 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
     _seed: int
 
     def _read_fit_table(self, X: Any, home: Device) -> Rows:
-        """The table to learn from; sets what is known of the features."""
+        """Read the table to learn from, and set the attributes that describe its features."""
         X = readable(X)
         rows = Rows(X, home, self.device != "auto")
         _require_table(X, self)
@@ -179,7 +179,7 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
 
     @contextmanager
     def _asking(self, X: Any) -> Iterator[Rows]:
-        """The table to predict; its home is active inside."""
+        """Read the table to predict; its device is active inside the block."""
         check_is_fitted(self)
         X = readable(X)
         home = home_of(self.device, X)
@@ -196,16 +196,16 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
         validate_data(self, X, reset=False, skip_check_array=True)
 
     def _metadata(self, sample_weight: Any, others: dict[str, Any], **consumed: Any) -> Metadata:
-        """What the ``fit`` of each member that is not dropped gets beside X and y.
+        """Collect the arguments of each kept member's ``fit`` other than X and y.
 
-        ``consumed`` is what ``fit`` itself takes for others than the members.
+        ``consumed`` are arguments of ``fit`` that are not for members.
 
         Raises
         ------
         ValueError
-            There are others than ``sample_weight``, and metadata routing is not enabled.
+            ``others`` is not empty, and metadata routing is not enabled.
         sklearn.exceptions.UnsetMetadataPassedError
-            It is enabled, and a member has not said whether it wants them.
+            It is enabled, and a member has not set whether it requests them.
         """
         routed = routing_enabled()
         if others and not routed:
@@ -229,20 +229,20 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
         return Metadata(weighted, given)
 
     def _kept_names(self) -> list[str]:
-        """Names of the members that are not dropped; none if ``estimators`` is wrong."""
+        """Return the names of members that are not dropped; none if ``estimators`` is invalid."""
         return [name for name, entry in pairs_of(self.estimators) if not is_dropped(entry)]
 
     def _set_members(self, members: list[Any]) -> None:
-        """Keep fitted members under the names that they have now."""
+        """Store fitted members under their present names."""
         self.estimators_, self.named_estimators_ = members, self._named(members)
         self._member_names = self._kept_names()
 
     def _fitted_members(self) -> list[tuple[str, Any]]:
-        """The fitted members by name, whatever ``estimators`` says now."""
+        """Return the fitted members by name, whatever ``estimators`` is now."""
         return list(zip(self._member_names, self.estimators_, strict=True))
 
     def _message(self, name: str, number: int) -> str:
-        """What is printed about the fit of a member."""
+        """Return the message to print about the fit of a member."""
         if not self.verbose:
             return ""
         kind = type(self).__name__.removesuffix("Classifier").removesuffix("Regressor")
@@ -287,12 +287,12 @@ class Combination(MetaEstimatorMixin, TransformerMixin, NamedEstimators):
 
 
 def routing_enabled() -> bool:
-    """Whether scikit-learn routes metadata."""
+    """Return whether scikit-learn routes metadata."""
     return bool(get_config().get("enable_metadata_routing", False))
 
 
 def _require_table(X: Any, estimator: Any) -> None:
-    """Tables have columns; what is no array with two axes is the members' business."""
+    """Check the shape of arrays with two axes; members validate other tables themselves."""
     shape = tuple(getattr(X, "shape", ()))
     if len(shape) == 2:
         require_shape(shape, estimator)

@@ -1,4 +1,4 @@
-"""Which rows the members of a stack are fitted on, and which the meta-model learns from."""
+"""The rows that members of a stack are fitted on, and those its meta-model learns from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..estimators.validation import holdout_rows
 
 PREFIT, HOLDOUT = "prefit", "holdout"
 HOLDOUT_SHARE = 0.2
-"""What ``cv="holdout"`` holds out."""
+"""Share of the rows that ``cv="holdout"`` holds out."""
 
 
 class Fold(NamedTuple):
@@ -45,12 +45,12 @@ def check_folds(cv: Any) -> None:
 
 
 def is_holdout(cv: Any) -> bool:
-    """Whether the members are fitted once, on a part of the rows."""
+    """Return whether the members are fitted once, on a part of the rows."""
     return is_share(cv) or (isinstance(cv, str) and cv == HOLDOUT)
 
 
 def holdout_fold(cv: Any, target: Any, classifies: bool, seed: int) -> Fold:
-    """The two parts of the rows."""
+    """Split the rows into two parts."""
     share = HOLDOUT_SHARE if isinstance(cv, str) else float(cv)
     codes = to_numpy(target) if classifies and target.ndim == 1 else None
     return Fold(*holdout_rows(target.shape[0], share, codes, seed, "cv"))
@@ -59,7 +59,7 @@ def holdout_fold(cv: Any, target: Any, classifies: bool, seed: int) -> Fold:
 def folds_of(
     cv: Any, X: Any, target: np.ndarray, groups: Any, classifies: bool, seed: int
 ) -> list[Fold]:
-    """The folds of a cross-validation.
+    """Return the folds of a cross-validation.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def folds_of(
     target : ndarray, shape (n_rows,) or (n_rows, n_outputs)
     groups : array of shape (n_rows,), or None
     classifies : bool
-        Whether numbers of folds stand for stratified ones.
+        Whether a number of folds means stratified ones.
     seed : int
         For splitters that shuffle without a seed of their own.
 
@@ -110,12 +110,12 @@ def _row_numbers(rows: Any) -> np.ndarray:
 
 
 def rows_asked(folds: Sequence[Fold], n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that the meta-model learns from, and the order that brings them there.
+    """Return the rows that the meta-model learns from, and how to order predictions of folds.
 
     Returns
     -------
     rows : int64 ndarray, shape (n_asked,)
-        Ascending; as often as folds predict them. If that is never, a warning says so.
+        Ascending; each as often as folds predict it. Warns of rows that no fold predicts.
     order : int64 ndarray, shape (n_asked,)
         Positions in what the folds predict, one fold after another.
     """

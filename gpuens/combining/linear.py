@@ -28,8 +28,9 @@ from ..numerics.minimise import Cholesky
 _log = vectorise(log)
 
 LEAST_PROBABILITY = 1e-3
-"""Log-odds are of probabilities that are no closer to 0 and 1: a forest of 100 trees says 0 where
-it means a few in 1000. Between 1e-6 and 3e-3 the choice hardly matters to the loss of stacks."""
+"""Probabilities are clipped to this distance from 0 and 1 before their log-odds are taken: a
+forest of 100 trees predicts 0 where it means a few in 1000. Between 1e-6 and 3e-3 the choice hardly
+matters to the loss of stacks."""
 BLOCK = 2**14
 """Values whose logarithms are taken at once: what the formula needs stays in the cache."""
 CONSTANT = 1e-12
@@ -55,19 +56,19 @@ class Features(NamedTuple):
     total: float
 
     def original(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (n_outputs, n_features) and intercepts of the columns as they were."""
+        """Convert coefficients (n_outputs, n_features) and intercepts to unstandardised columns."""
         coef = coef / self.scale
         shift = [math.fsum(products) for products in (coef * self.mean).tolist()]
         return coef, intercept - np.array(shift)
 
 
 def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Any:
-    """The features as finite float64 columns, shape (n_features, n_rows), on the device.
+    """Read the features as finite float64 columns, shape (n_features, n_rows), on the device.
 
     Raises
     ------
     ValueError
-        X is no table of numbers, or holds NaN or infinity; says in which columns.
+        X is not a table of numbers, or holds NaN or infinity, in columns that are named.
     """
     table = read_table(X, device, estimator=estimator, reset=reset).values
     columns = device.asarray(table.T, np.float64, order="C")
@@ -112,7 +113,7 @@ def standardise(columns: Any, weight: Any, device: Device) -> Features:
 
 
 def weight_sum(weight: Any, device: Device) -> float:
-    """The sum of the weights."""
+    """Return the sum of the weights."""
     return float(inner(weight[None, :], device.xp.ones((1, weight.size)))[0, 0])
 
 
@@ -146,14 +147,14 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     alpha : float, default=1.0
-        Strength of the penalty; a row more of noise-free zeros for each feature.
+        Strength of the penalty: that of ``alpha`` rows with target 0 for each feature.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
 
     Attributes
     ----------
     coef_ : float64 ndarray, shape (n_features,) or (n_outputs, n_features)
-        Of the features as they are, not standardised.
+        Of the features in their own units, not standardised.
     intercept_ : float or float64 ndarray, shape (n_outputs,)
     n_features_in_ : int
     feature_names_in_ : ndarray of str

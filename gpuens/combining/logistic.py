@@ -223,13 +223,13 @@ class _Loss:
         self.rows: Slices | None = None
 
     def minimum(self, tol: float, max_iter: int) -> Minimum:
-        """The best parameters, all in one vector."""
+        """Find the best parameters, as one vector."""
         start = np.zeros(self.n_outputs * self.columns.shape[0])
         hessian = self.hessian if start.size <= MOST_FOR_CHOLESKY else self.operator
         return newton(self, hessian, start, tol, max_iter)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """The value and the gradient."""
+        """Return the value and the gradient."""
         xp, features = self.device.xp, self.features
         theta = theta.reshape(self.n_outputs, -1)
         coef = theta[:, :-1]
@@ -245,7 +245,7 @@ class _Loss:
         return weighted_sum(loss, self.weight) + penalty, gradient.ravel()
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
-        """The second derivatives, by one slice: steps of Newton's method need few bits."""
+        """Return the second derivatives, by one slice: Newton's steps need few bits."""
         share = self._shares_at(theta)
         n_outputs, n = self.n_outputs, self.columns.shape[0]
         result = np.zeros((n_outputs, n, n_outputs, n))
@@ -260,10 +260,10 @@ class _Loss:
             result[k, penalised, k, penalised] += 1.0 / self.C
         if n_outputs > 1:  # a constant added to all intercepts changes nothing: keep their sum
             result[:, -1, :, -1] += self.features.total / n_outputs
-        return result.reshape(theta.size, theta.size)  # the lower triangle is all that is read
+        return result.reshape(theta.size, theta.size)  # only the lower triangle is read
 
     def operator(self, theta: np.ndarray) -> Operator:
-        """The same as an operator, also by one slice."""
+        """Return the second derivatives as an operator, by one slice too."""
         xp, shape, total = (
             self.device.xp,
             (self.n_outputs, self.columns.shape[0]),
@@ -299,6 +299,6 @@ class _Loss:
         )
 
     def _shares(self, raw: Any) -> Any:
-        """Probabilities of the outputs' classes, shape (n_outputs, n_rows)."""
+        """Return the probabilities of the outputs' classes, shape (n_outputs, n_rows)."""
         share = probabilities(raw).T
         return share[1:] if self.n_outputs == 1 else share

@@ -1,4 +1,4 @@
-"""How good a weighted average of models is: three losses, each prepared for many weights.
+"""Three losses of weighted averages of models, each prepared for many weights.
 
 A loss is computed from the predictions of M models for the same rows. All of them give the same
 bits on every device.
@@ -46,15 +46,15 @@ class ModelLoss(Protocol):
     n_models: int
 
     def value(self, weights: np.ndarray) -> float:
-        """The mean loss over the rows."""
+        """Return the mean loss over the rows."""
         ...
 
     def minimum(self) -> np.ndarray:
-        """The best weights."""
+        """Return the best weights."""
         ...
 
     def tally(self) -> Tally:
-        """A sum that holds no model yet."""
+        """Return an empty sum of models."""
         ...
 
 
@@ -79,15 +79,15 @@ class SquaredError:
             self.products += to_numpy(inner(of_output, of_output * weight))
 
     def value(self, weights: np.ndarray) -> float:
-        """The mean loss over the rows."""
+        """Return the mean loss over the rows."""
         return dot(np.array([dot(row, weights) for row in self.products]), weights)
 
     def minimum(self) -> np.ndarray:
-        """The best weights."""
+        """Return the best weights."""
         return quadratic_minimum(2.0 * self.products, np.zeros(self.n_models))
 
     def tally(self) -> Tally:
-        """A sum that holds no model yet."""
+        """Return an empty sum of models."""
         return _SquaredTally(self.products)
 
 
@@ -127,16 +127,16 @@ class LogLoss:
         self.shares = xp.full(n_rows, 1.0 / n_rows) if weight is None else weight
 
     def value(self, weights: np.ndarray) -> float:
-        """The mean loss over the rows."""
+        """Return the mean loss over the rows."""
         return -mean_log(self._average(weights), self.weight, self.device)
 
     def minimum(self) -> np.ndarray:
-        """The best weights."""
+        """Return the best weights."""
         start = np.full(self.n_models, 1.0 / self.n_models)
         return convex_minimum(self.value, self._derivatives, start)
 
     def tally(self) -> Tally:
-        """A sum that holds no model yet."""
+        """Return an empty sum of models."""
         return _LogTally(self)
 
     def _average(self, weights: np.ndarray) -> Any:
@@ -205,7 +205,7 @@ class ZeroOne:
         self.classes = device.xp.arange(n_classes)[:, None]
 
     def value(self, weights: np.ndarray) -> float:
-        """The mean loss over the rows."""
+        """Return the mean loss over the rows."""
         total: Any = 0.0
         for vote, weight in zip(self.votes, weights.tolist(), strict=True):
             total = total + weight * (vote[None, :] == self.classes)
@@ -217,14 +217,14 @@ class ZeroOne:
         return weighted_sum(wrong, self.weight)
 
     def minimum(self) -> np.ndarray:
-        """Not available: the share of wrong rows is no smooth function of the weights."""
+        """Raise: the share of wrong rows is not a smooth function of the weights."""
         raise ValueError(
             "weights='optimal' needs probabilities or values, but these are votes: use "
             "voting='soft', or weights='greedy' or 'accuracy'."
         )
 
     def tally(self) -> Tally:
-        """A sum that holds no model yet."""
+        """Return an empty sum of models."""
         return _VoteTally(self)
 
 
@@ -246,7 +246,7 @@ class _VoteTally:
 RIDGE = 1e-11
 """Part of the mean of the diagonal that is added to it: among equal models, equal weights."""
 GAP = 1e-10
-"""How far above the minimum the search may end, as a part of the size of the value."""
+"""Distance from the minimum at which the search may end, relative to the value."""
 MAX_STEPS = 200
 HALVINGS = 50
 SUFFICIENT = 1e-4
@@ -314,7 +314,7 @@ def _solve_above(
 
 
 def _equality_minimum(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """The minimum among weights that sum to one, whatever their signs."""
+    """Find the minimum among weights of any sign that sum to one."""
     factor = Cholesky(hessian)
     ones, shift = factor.solve(np.ones(len(linear))), factor.solve(linear)
     return ones * ((1.0 + shift.sum()) / ones.sum()) - shift

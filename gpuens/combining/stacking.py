@@ -108,9 +108,9 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
         the log-odds of those that are probabilities""",
     stratified=" stratified ones",
     method="""stack_method : str, default="auto"
-        What members are asked with: "predict_proba", "decision_function" or "predict"; "auto"
-        takes the first of these that a member has. The
-        probabilities of two classes are one column. Predicted classes are their numbers.
+        Method of the members: "predict_proba", "decision_function" or "predict"; "auto" is the
+        first of these that a member has. The probabilities of two classes are one column.
+        Predicted classes are their numbers.
     """,
     attributes="""classes_ : ndarray, or a list of these for several labels
         The labels, ascending. Members and the meta-model are fitted on their numbers.

@@ -1,4 +1,4 @@
-"""What ``StackingClassifier`` and ``StackingRegressor`` share."""
+"""The base of ``StackingClassifier`` and ``StackingRegressor``."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ STACKING = """Parameters
     final_estimator_ : estimator
         The fitted meta-model.
     stack_method_ : list of str
-        What each member is asked with.
+        The method that predicts for the meta-model, of each member.
     <attributes>n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names."""
@@ -134,7 +134,8 @@ class Stacking(Combination):
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Sparse, missing and other values are the members' business.
+            Members validate X themselves: it may be sparse or have missing values if they
+            accept that.
         y : array, shape (n_rows,)
             For a regressor also (n_rows, n_outputs), for a classifier (n_rows, n_labels) of
             zeros and ones, if members and meta-model take that.
@@ -202,7 +203,7 @@ class Stacking(Combination):
         return data.fit(kept, messages, self.n_jobs)
 
     def _out_of_fold(self, data: TrainingSet, groups: Any) -> tuple[np.ndarray, list[Any]]:
-        """The rows that folds predict, and each member's predictions of them."""
+        """Return the rows that folds predict, and each member's predictions of them."""
         home, classes = data.rows.home, self._classes()
         target = to_numpy(data.target)
         folds = folds_of(self.cv, data.rows.X, target, groups, classes is not None, self._seed)
@@ -216,11 +217,11 @@ class Stacking(Combination):
             for fold in folds
         ]
         parts = in_processes(fit_and_ask, tasks, self.n_jobs, home)
-        at_home = home.asarray(order)
+        on_device = home.asarray(order)
         columns = []
         for first in range(0, len(parts), len(folds)):
             of_member = parts[first : first + len(folds)]
-            columns.append(home.xp.concatenate(of_member)[at_home])
+            columns.append(home.xp.concatenate(of_member)[on_device])
         return rows, columns
 
     def _require_classes(self, rows: np.ndarray, target: Any, where: str) -> None:
@@ -229,7 +230,7 @@ class Stacking(Combination):
             require_classes(rows, to_numpy(target), classes, where)
 
     def _columns(self, rows: Rows) -> list[Any]:
-        """What each fitted member predicts."""
+        """Return the predictions of each fitted member."""
         members = zip(self._fitted_members(), self.stack_method_, strict=True)
         return [
             columns_of(name, member, method, rows, self._classes(), self._is_prefit())
@@ -256,7 +257,7 @@ class Stacking(Combination):
         self.final_estimator_ = fit_one("final_estimator", final, rows.table(final), target, given)
 
     def _probabilities(self) -> list[int]:
-        """The columns of ``transform`` that are probabilities."""
+        """Return the columns of ``transform`` that are probabilities."""
         found: list[int] = []
         first = 0
         for method, n_columns in zip(self.stack_method_, self._n_columns, strict=True):
@@ -266,14 +267,14 @@ class Stacking(Combination):
         return found
 
     def _ask_final(self, X: Any, method: str, **parameters: Any) -> tuple[Any, Device]:
-        """What the meta-model says, and where predictions are at home."""
+        """Return the answer of the meta-model, and the device of the predictions."""
         with self._asking(X) as rows:
             final = self.final_estimator_
             table = rows.like(self._beside(self._columns(rows), rows)).table(final)
             return getattr(final, method)(table, **parameters), rows.home
 
     def _predict_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """What the ``predict`` of the meta-model gets."""
+        """Return the arguments of the meta-model's ``predict``."""
         if not routing_enabled():
             return parameters
         return dict(process_routing(self, "predict", **parameters)["final_estimator"]["predict"])
@@ -333,9 +334,9 @@ class Stacking(Combination):
         return tags
 
     _member_kind: str | None
-    """What the members must be, None for anything that predicts."""
+    """Required kind of the members; None for anything that predicts."""
     _final_kind: str
-    """What the meta-model must be."""
+    """Required kind of the meta-model."""
 
     def _stack_method(self) -> str:
         return "predict"
@@ -346,11 +347,11 @@ class Stacking(Combination):
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
-        """The target that members are fitted on, at home."""
+        """Read the target that members are fitted on, on ``home``."""
 
     @abstractmethod
     def _final_estimator(self, probabilities: Sequence[int] = ()) -> Any:
-        """The parameter ``final_estimator``, or what None stands for if some of its features are
+        """Return ``final_estimator``, or its default, which uses the log-odds of features that are
         probabilities."""
 
 
@@ -388,7 +389,7 @@ def check_stacking_parameters(stack: Any, groups: Any) -> None:
 
 
 def method_of(name: str, estimator: Any, wanted: str) -> str:
-    """The method to ask a member with.
+    """Return the method that a member predicts with.
 
     Raises
     ------
@@ -406,7 +407,7 @@ def method_of(name: str, estimator: Any, wanted: str) -> str:
 
 
 def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, labels: bool) -> Any:
-    """Ask a member.
+    """Return the predictions of a member as columns.
 
     Parameters
     ----------
@@ -416,11 +417,11 @@ def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, la
     rows : Rows
     classes : ndarray, list of ndarrays (several labels) or None (regression)
     labels : bool
-        Whether a classifier that does not tell its classes predicts labels, not numbers.
+        Whether a classifier without ``classes_`` predicts labels, not numbers.
 
     Returns
     -------
-    float64, shape (n_rows, n_columns), at home
+    float64, shape (n_rows, n_columns), on the device of ``rows``
         Probabilities of two classes are one column, those of the second.
 
     Raises
@@ -444,14 +445,15 @@ def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, la
         columns = columns[:, 1:] if len(classes) == 2 else columns
     if not bool(abs(columns).max() < np.inf):
         raise ValueError(
-            f"The member {name!r} predicts NaN or infinity by {method}. Drop it, or mend its data."
+            f"The member {name!r} predicts NaN or infinity by {method}. Drop it, or fix its "
+            "input data."
         )
     return columns
 
 
 def _as_columns(answer: Any, home: Device) -> Any:
     if isinstance(answer, list) and answer and getattr(answer[0], "ndim", 0) == 2:
-        # Probabilities of several labels, one array each: all but the first column say it all.
+        # Probabilities of several labels, one array each: the first columns follow from the others.
         return home.xp.concatenate([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
     columns = home.asarray(answer, np.float64)
     return columns.reshape(columns.shape[0], -1)
@@ -466,11 +468,11 @@ def fit_and_ask(
     method: str,
     classes: Any,
 ) -> Any:
-    """Fit a clone of an estimator on some rows, and ask it about others.
+    """Fit a clone of an estimator on some rows, and let it predict others.
 
     Returns
     -------
-    float64, shape (n_asked, n_columns), at home
+    float64, shape (n_asked, n_columns), on the device of ``data``
     """
     member = fit_one(*data.part(seen).task(name, estimator))
     return columns_of(name, member, method, data.rows.part(asked), classes, labels=False)

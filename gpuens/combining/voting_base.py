@@ -1,4 +1,4 @@
-"""What ``VotingClassifier`` and ``VotingRegressor`` share."""
+"""The base of ``VotingClassifier`` and ``VotingRegressor``."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Voting(Combination):
     weights_: np.ndarray
 
     _kind: str
-    """What the members are: "classifier" or "regressor"."""
+    """Kind of the members: "classifier" or "regressor"."""
 
     def fit(
         self,
@@ -104,12 +104,13 @@ class Voting(Combination):
         eval_set: Any = None,
         **fit_params: Any,
     ) -> Any:
-        """Fit the members, and learn their weights where that is asked for.
+        """Fit the members, and learn their weights if ``weights`` requires it.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
-            Sparse, missing and other values are the members' business.
+            Members validate X themselves: it may be sparse or have missing values if they
+            accept that.
         y : array, shape (n_rows,)
             For a regressor also (n_rows, n_outputs), if the members take that.
         sample_weight : array of shape (n_rows,), default=None
@@ -156,7 +157,7 @@ class Voting(Combination):
         self.weights_ = weights
 
     def _split(self, target: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to fit on, and rows to learn the weights from."""
+        """Split into rows to fit on and rows to learn the weights from."""
         share, strata = self.validation_fraction, self._strata(target)
         return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
 
@@ -171,7 +172,7 @@ class Voting(Combination):
         return [estimator for _, estimator in self._kept()]
 
     def _read_eval_set(self, eval_set: Any, data: TrainingSet) -> TrainingSet:
-        """Other rows, in the manner of those to fit on."""
+        """Read further rows in the way of those to fit on."""
         X, y, sample_weight = eval_set if len(eval_set) == 3 else (*eval_set, None)
         X = readable(X)
         rows, home = data.rows.like(X), data.rows.home
@@ -181,7 +182,7 @@ class Voting(Combination):
         return TrainingSet(rows, target, weight, data.metadata)
 
     def _learned(self, data: TrainingSet) -> np.ndarray:
-        """Weights from rows that the members have not seen."""
+        """Learn weights from rows that the members have not seen."""
         learn = self.weights
         if isinstance(learn, str):
             learn = LEARNERS[learn]
@@ -199,7 +200,7 @@ class Voting(Combination):
         return weights
 
     def _answers(self, rows: Rows) -> Iterator[Any]:
-        """What each member says of the rows, at home."""
+        """Yield the answer of each member about the rows, on their device."""
         for name, member in self._fitted_members():
             yield self._checked_answer(name, member, rows)
 
@@ -213,7 +214,7 @@ class Voting(Combination):
         return answer
 
     def _average(self, rows: Rows) -> Any:
-        """The weighted mean of what the members say; those of weight zero are not asked."""
+        """Return the weighted mean of the answers; members of weight zero are skipped."""
         total: Any = 0.0
         weights = self.weights_.tolist()
         for (name, member), weight in zip(self._fitted_members(), weights, strict=True):
@@ -223,7 +224,7 @@ class Voting(Combination):
         return total / float(self.weights_.sum())
 
     def transform(self, X: Any) -> Any:
-        """What each member predicts.
+        """Return the predictions of each member.
 
         Parameters
         ----------
@@ -242,36 +243,36 @@ class Voting(Combination):
             return to_input_library(self._arranged(tensor), X)
 
     def _arranged(self, tensor: Any) -> Any:
-        """Predictions (n_rows, n_members, ...) as ``transform`` gives them."""
+        """Arrange predictions (n_rows, n_members, ...) for ``transform``."""
         return tensor.reshape(tensor.shape[0], -1)
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
-        """The target that members are fitted on, at home."""
+        """Read the target that members are fitted on, on ``home``."""
 
     @abstractmethod
     def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
-        """The target of further rows."""
+        """Read the target of further rows."""
 
     @abstractmethod
     def _strata(self, target: Any) -> np.ndarray | None:
-        """What to hold out in proportion, on the host."""
+        """Return the classes to hold out in proportion, on the host; None for regression."""
 
     @abstractmethod
     def _check_member(self, name: str, member: Any) -> None:
-        """Raise a ValueError if a fitted member does not fit to this ensemble."""
+        """Raise a ValueError if a fitted member does not match this ensemble."""
 
     @abstractmethod
     def _answer(self, name: str, member: Any, rows: Rows) -> Any:
-        """What a member says of the rows, at home."""
+        """Return the answer of a member about the rows, on their device."""
 
     @abstractmethod
     def _numbers(self, answer: Any, home: Device) -> Any:
-        """What is averaged."""
+        """Convert an answer to the numbers that are averaged."""
 
     @abstractmethod
     def _loss(self) -> str:
-        """The loss that learned weights minimise."""
+        """Return the loss that learned weights minimise."""
 
 
 def check_eval_set(eval_set: Any, weights: Any) -> None:
@@ -313,7 +314,7 @@ def _check_methods(vote: Any) -> None:
     if vote.voting == "hard":
         if isinstance(vote.weights, str) and vote.weights == "optimal":
             raise ValueError(
-                "weights='optimal' needs probabilities: the share of wrong votes is no smooth "
+                "weights='optimal' needs probabilities: the share of wrong votes is not a smooth "
                 "function of the weights. Set voting='soft', or weights='greedy' or 'accuracy'."
             )
         return
@@ -327,12 +328,12 @@ def _check_methods(vote: Any) -> None:
 
 
 def learns_weights(weights: Any) -> bool:
-    """Whether weights are learned, by name or by a function."""
+    """Return whether weights are learned, by name or by a function."""
     return isinstance(weights, str) or callable(weights)
 
 
 def given_weights(vote: Any) -> np.ndarray | None:
-    """The weights of the members that are not dropped, None if they are learned.
+    """Return the weights of the members that are not dropped, None if they are learned.
 
     Returns
     -------

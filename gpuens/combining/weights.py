@@ -1,7 +1,7 @@
 """Weights of the models of an ensemble, learned from their predictions of held-out rows.
 
-What ``weights="accuracy"``, ``"optimal"`` and ``"greedy"`` stand for in ``VotingClassifier`` and
-``VotingRegressor``, as functions of predictions. The three share their parameters:
+These functions of predictions implement ``weights="accuracy"``, ``"optimal"`` and ``"greedy"`` of
+``VotingClassifier`` and ``VotingRegressor``. The three share their parameters:
 
 predictions : array, any library and device
     With ``loss="squared_error"`` the values of the models, shape (n_rows, n_models) or, where y
@@ -44,19 +44,19 @@ from ..numerics.sampling import subset
 from .losses import LogLoss, ModelLoss, SquaredError, ZeroOne
 
 FEW_MODELS = 10
-"""Below, bags of half of the models would leave out the good ones too often."""
+"""With fewer models, bags of half of them would leave out the good ones too often."""
 MANY_BAGS = 20
 ROUNDING = 1e-6
-"""By so much a probability may leave [0, 1]."""
+"""Distance by which a probability may lie outside [0, 1]."""
 
 
 def accuracy_weights(
     predictions: Any, y: Any, sample_weight: Any = None, *, loss: str = "squared_error"
 ) -> np.ndarray:
-    """Weights in proportion to the share of rows that are right, or to R².
+    """Return weights in proportion to the share of correct rows, or to R².
 
     An R² below zero counts as zero; with several outputs R² is the mean over them. If all are
-    zero, the weights are equal, and a warning says so.
+    zero, the weights are equal, with a warning.
     """
     read = _read(predictions, y, sample_weight, loss)
     with read.device.active():
@@ -71,7 +71,7 @@ def accuracy_weights(
 def optimal_weights(
     predictions: Any, y: Any, sample_weight: Any = None, *, loss: str = "squared_error"
 ) -> np.ndarray:
-    """The weights whose average has the least squared error or log loss.
+    """Return the weights whose average has the least squared error or log loss.
 
     On these rows it is never worse than equal weights or the best model. Where several weights
     are equally good, such as for copies of a model, they are shared out evenly. Breiman,
@@ -98,7 +98,7 @@ def greedy_weights(
     bag_share: float = 0.5,
     random_state: Any = None,
 ) -> np.ndarray:
-    """Weights by ensemble selection: how often each model was taken.
+    """Return weights by ensemble selection: how often each model was taken.
 
     Caruana et al., "Ensemble selection from libraries of models", 2004: with replacement, sorted
     initialisation, and bagging of the models.

@@ -1,1 +1,1 @@
-"""Where arrays live, where work runs, and how much memory there is."""
+"""Devices that hold arrays and run the work, and their memory."""

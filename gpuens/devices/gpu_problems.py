@@ -1,4 +1,4 @@
-"""What keeps the GPUs of a machine from being used."""
+"""Reasons why the GPUs of a machine cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLDEST_DRIVER = 12
 OLDEST_CARD = (7, 5)
 """Compute capability that a GPU must have."""
 PACKAGES = (("CuPy", "cupy"), ("numba-cuda", "numba_cuda"), ("cuda-bindings", "cuda.bindings"))
-"""What is needed for GPUs, and the modules that are there with it."""
+"""Packages that GPUs need, and a module of each."""
 LIBRARY_WORDS = (
     "failed to load",
     "cannot open shared object",
@@ -28,9 +28,9 @@ LIBRARY_WORDS = (
 
 @functools.cache
 def gpu_problem() -> str | None:
-    """What keeps the GPUs of this machine from being used, None if nothing does.
+    """Return why the GPUs of this machine cannot be used, None if they can.
 
-    Asked once a process.
+    Determined once a process.
     """
     if os.environ.get("NUMBA_DISABLE_CUDA", "0") not in ("", "0"):
         return "NUMBA_DISABLE_CUDA=1 keeps kernels from being compiled. Unset it"
@@ -78,7 +78,7 @@ def _major_version(package: str) -> int | None:
 
 @functools.cache
 def card_problem(index: int) -> str | None:
-    """What keeps one of the GPUs from being used, None if nothing does."""
+    """Return why one of the GPUs cannot be used, None if it can."""
     import cupy
 
     properties = cupy.cuda.runtime.getDeviceProperties(index)
@@ -106,7 +106,7 @@ def driver_version() -> tuple[int, int] | None:
 
 
 def _compiler_problem(extra: str) -> str | None:
-    """What keeps kernels from being compiled: numba-cuda alone comes without the compiler."""
+    """Return why kernels cannot be compiled: numba-cuda alone comes without the compiler."""
     try:
         _load_compiler()
     except Exception as error:  # of several libraries, with types of their own
@@ -125,7 +125,7 @@ def _load_compiler() -> None:
 
 
 def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:
-    """What keeps CuPy from working, found by an allocation and a computation."""
+    """Return why CuPy does not work, found by an allocation and a computation."""
     try:
         import cupy
 
@@ -136,7 +136,7 @@ def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             raise RuntimeError("it lists no device")
         cupy.zeros(1) + 1  # compiles a kernel, for which libraries are needed
-    except Exception as error:  # whatever a broken installation raises, it is no GPU
+    except Exception as error:  # a broken installation can raise anything
         text = f"{type(error).__name__}: {error}"
         if isinstance(error, ImportError) or any(w in text.lower() for w in LIBRARY_WORDS):
             return (

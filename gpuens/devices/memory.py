@@ -1,4 +1,4 @@
-"""How much memory there is."""
+"""Free memory of the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still take, None where the system does not tell.
+    """Return the bytes that this process can still allocate, None if that is unknown.
 
     The least of what the machine has free and what its control group allows.
     """
@@ -40,6 +40,6 @@ def _left_in_group() -> int | None:
 
 
 def format_bytes(n: float) -> str:
-    """A number of bytes for people."""
+    """Write a number of bytes with a unit."""
     power = min(4, int(np.log2(max(n, 1)) // 10))
     return f"{n / 1024**power:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"

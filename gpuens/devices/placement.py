@@ -1,4 +1,4 @@
-"""Where arrays live and where the work runs."""
+"""Devices: where arrays are and where the work runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
 
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
-"""How the runtime and the driver say it, to whoever asks them past CuPy's pool."""
+"""Errors of the CUDA runtime and driver when memory is allocated outside CuPy's pool."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Device:
 
     @property
     def runs_ahead(self) -> bool:
-        """Whether operations return before their work is done."""
+        """Return whether operations return before their work is done."""
         return self.kind != "cpu"
 
     @property
@@ -73,7 +73,7 @@ class Device:
             return cupy.asarray(array, dtype=dtype, order=order)
 
     def holds(self, array: Any) -> bool:
-        """Whether this is a GPU and the array is in the memory of one."""
+        """Return whether this is a GPU and the array is in the memory of one."""
         return self.kind == "cuda" and gpu_of(array) is not None
 
     def settled(self, made: Any) -> Any:
@@ -88,10 +88,10 @@ class Device:
         return made
 
     def memory(self) -> tuple[int | None, int | None]:
-        """Bytes that are free here and, of a GPU, that it has in all; None where nobody says.
+        """Return the free bytes and, for a GPU, its capacity; None if unknown.
 
         What CuPy's pool holds back for further arrays is free, up to the limit that the pool has.
-        With another allocator in CuPy's place nobody says what is free.
+        Free memory is unknown with custom allocators.
         """
         if self.kind != "cuda":
             return available_memory(), None
@@ -112,7 +112,7 @@ class Device:
         Raises
         ------
         MemoryError
-            The GPU has not enough memory; says how much is free.
+            The GPU has not enough memory; the message has the free bytes.
         """
         if self.kind == "simulator":
             with dispatch.using(Implementation.CUDA):
@@ -148,8 +148,8 @@ def on_host(array: Any) -> Any:
 
 
 def is_of_the_standard(array: Any) -> bool:
-    """Whether an array follows the Array API standard, and its library is none of those that are
-    known by name."""
+    """Return whether an array follows the Array API standard, in a library that is not known by
+    name."""
     known = isinstance(array, (np.ndarray, np.generic)) or is_cupy_array(array)
     return not known and hasattr(array, "__array_namespace__")
 
@@ -198,7 +198,7 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
     ValueError
         ``device`` is none of these words, or arrays are on different GPUs.
     RuntimeError
-        A GPU is asked for, by word or by an array, and cannot be used; says what is missing.
+        A GPU is required, by word or by an array, and cannot be used; the message has the reason.
     """
     wanted = _parse(device)
     if wanted == CPU:
@@ -243,7 +243,7 @@ def same_place() -> Callable[[], AbstractContextManager[Any]]:
 
 
 def simulated() -> bool:
-    """Whether Numba runs CUDA kernels in its simulator."""
+    """Return whether Numba runs CUDA kernels in its simulator."""
     from numba.core import config
 
     return bool(getattr(config, "ENABLE_CUDASIM", False))

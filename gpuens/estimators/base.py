@@ -1,4 +1,4 @@
-"""The method ``save`` of every estimator."""
+"""The base of estimators that predict with a ``Forest``, and the method ``save`` of all."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
             return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
 
     def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
-        """What ``_predict`` gives after every round; ``finish`` returns new arrays."""
+        """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
         check_is_fitted(self)
         device = resolve_device(self.device, X)
         forest, n_outputs = self.forest_, self.forest_.n_outputs

@@ -1,8 +1,8 @@
-"""Tables in, results out, in whatever array library the user works with.
+"""Reading tables of any array library, and returning results in the same library.
 
-NumPy, CuPy, torch, pandas, polars, pyarrow and lists are read; only what is in the wrong
-place or of the wrong type is copied. Nobody may write to what a reader returns: it can be the
-user's own memory. Readers are called inside ``device.active()``.
+NumPy, CuPy, torch, pandas, polars, pyarrow and lists are read; a copy
+is only made on another device or of another type. Arrays that readers return must not be
+written to: they can be the user's own memory. Readers are called inside ``device.active()``.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def read_table(
     reset : bool
         True in ``fit``, False afterwards.
     name : str
-        What error messages call X.
+        Name of X in error messages.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def dense_table(X: Any, name: str = "X") -> np.ndarray:
     Raises
     ------
     MemoryError
-        It would not fit; says how large it would be.
+        It would not fit; the message has its size.
     """
     size, available = X.shape[0] * X.shape[1] * X.dtype.itemsize, available_memory()
     if available is not None and size > available:
@@ -132,7 +132,7 @@ def dense_table(X: Any, name: str = "X") -> np.ndarray:
 
 
 def to_input_library(result: Any, like: Any) -> Any:
-    """Give a result back in the array library and on the device of the input.
+    """Return a result in the array library and on the device of the input.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def to_input_library(result: Any, like: Any) -> Any:
     -------
     array
         CuPy for CuPy, torch for torch and any library of the Array API standard for itself, on
-        the device of ``like``; NumPy for everything else, and for labels that are no numbers
+        the device of ``like``; NumPy for everything else, and for labels that are not numbers
         (strings), which exist nowhere else.
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
@@ -166,7 +166,7 @@ def to_input_library(result: Any, like: Any) -> Any:
 
 
 def _is_plain(X: Any, estimator: Any) -> bool:
-    """Whether X needs no reading; keeps the prediction of one row fast."""
+    """Return whether X needs no conversion; keeps the prediction of one row fast."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -197,7 +197,7 @@ def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
         if kind != "O":
             raise
         raise type(error)(
-            f"{name} has dtype object and holds values that are no numbers ({error}). Name their "
+            f"{name} has dtype object and holds values that are not numbers ({error}). Name their "
             "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
             "or drop them."
         ) from error

@@ -1,4 +1,4 @@
-"""Cut points of the features, and from values to bins."""
+"""Cut points of the features, and the bins of their values."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ class Binner:
 def _cut_columns(
     sample: np.ndarray, weight: np.ndarray | None, max_bins: int, n_threads: int
 ) -> list[np.ndarray]:
-    """Cut points of some features. Threads only sort, in place: what a thread allocates stays
-    with it long after."""
+    """Cut points of some features. Threads only sort, in place: memory that
+    a thread allocates stays with it long after."""
     columns = np.array(sample.T, order="C")
     if weight is None and n_threads > 1 and sample.size >= CELLS_WORTH_A_THREAD:
         with ThreadPoolExecutor(n_threads) as pool:
@@ -110,7 +110,7 @@ def _cut_columns(
 
 
 def _return_freed_memory() -> None:
-    """Let go of what the sample took; glibc keeps it otherwise, and training adds to it."""
+    """Return the memory of the sample to the system: glibc would keep it during training."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -155,9 +155,9 @@ def cut_points_of_sorted(
 
 
 def _ends_bin(mass: np.ndarray, max_bins: int) -> np.ndarray:
-    """Which distinct values (all but the last) are the last of their bin.
+    """Return which distinct values (all but the last) are the last of their bin.
 
-    Values that outweigh an average bin stand alone; the others share what is left evenly.
+    Values that outweigh an average bin have one each; the others share the rest evenly.
     """
     heavy = mass >= mass.sum() / max_bins
     light = np.where(heavy, 0.0, mass)
@@ -185,7 +185,7 @@ def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
     """The largest numbers of ``dtype`` not above the thresholds: for x of that type,
-    ``x <= rounded`` says the same as ``x <= threshold``."""
+    ``x <= rounded`` is equivalent to ``x <= threshold``."""
     target = np.dtype(dtype)
     with np.errstate(over="ignore", under="ignore"):
         rounded = thresholds.astype(target)

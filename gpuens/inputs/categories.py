@@ -1,4 +1,4 @@
-"""Which features are categorical, and the numbers of their values."""
+"""Tables with categorical features, whose values are numbered."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_features(
         Nothing, the columns of a data frame that have a categorical or enumeration type, a mask,
         positions, or names of columns. Only for ``reset``.
     name : str
-        What error messages call X.
+        Name of X in error messages.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def _encode(source: Source, feature: int, known: np.ndarray) -> Any:
 
 
 def _resolve(categorical_features: Any, source: Source) -> np.ndarray:
-    """Which features are categorical: bool, shape (n_features,)."""
+    """Return which features are categorical: bool, shape (n_features,)."""
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return columns_of_categories(source.X)  # other tables have no such types
     array = np.asarray(on_host(categorical_features))
@@ -194,7 +194,7 @@ def _resolve(categorical_features: Any, source: Source) -> np.ndarray:
 
 
 def _kinds(array: np.ndarray) -> str:
-    """What an array holds, for errors: the types of objects, or the data type."""
+    """Describe the content of an array in errors: the types of objects, or the data type."""
     if array.dtype.kind != "O":
         return array.dtype.name
     return ", ".join(sorted({type(value).__name__ for value in array.ravel().tolist()}))
@@ -206,8 +206,8 @@ def _positions_of(wanted: list[str], source: Source) -> list[int]:
         raise ValueError(
             "categorical_features should be passed as an array of integers or as a boolean mask "
             "when the model is fitted on data without feature names. "
-            f"categorical_features names {wanted}, but {source.name} is no data frame and has no "
-            "column names. Pass positions, or a data frame."
+            f"categorical_features names {wanted}, but {source.name} is not a data frame and has "
+            "no column names. Pass positions, or a data frame."
         )
     unknown = [n for n in wanted if n not in names]
     if unknown:
@@ -236,10 +236,11 @@ def _require_positions(positions: list[int], wanted: np.ndarray, source: Source)
 
 
 _FEW = 1000
-"""Rows that tell most columns of other values from those of numbered categories."""
+"""Rows that suffice to tell most columns from numbered categories."""
 
 Codes = Mapping[int, Callable[[], Any]]
-"""What gives the numbers of the categorical features, by position; called once for each."""
+"""Functions that return the numbers of the categorical features, by position; each is called
+once."""
 
 
 class Source(ABC):
@@ -251,7 +252,7 @@ class Source(ABC):
         self.X, self.n_features, self.name = X, n_features, name
 
     def label(self, feature: int) -> str:
-        """What errors call a feature."""
+        """Return the name of a feature in errors."""
         if self.names is None:
             return f"{self.name}'s feature {feature}"
         return f"{self.name}'s column {self.names[feature]!r}"

@@ -24,7 +24,7 @@ _NO_CODES: Mapping[int, Callable[[], np.ndarray]] = MappingProxyType({})
 
 
 def is_frame(X: Any) -> bool:
-    """Whether X is a data frame of a library that can be read."""
+    """Return whether X is a data frame of a library that can be read."""
     return not isinstance(X, np.ndarray) and bool(nw.dependencies.is_into_dataframe(X))
 
 
@@ -52,7 +52,7 @@ def column_names(frame: Any) -> list[Any]:
 def frame_to_numpy(
     frame: Any, name: str, codes: Mapping[int, Callable[[], np.ndarray]] = _NO_CODES
 ) -> np.ndarray:
-    """The numbers of a data frame, missing values as NaN.
+    """Return the numbers of a data frame, missing values as NaN.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def frame_to_numpy(
         Columns of floats, integers or booleans, nullable or not; a column that holds
         missing values only may have any type.
     name : str
-        What error messages call the frame.
+        Name of the frame in error messages.
     codes : mapping of positions to functions
-        Columns of any type, and what gives the numbers (float32) that stand for their values.
+        Columns of any type, and functions that return the numbers (float32) of their values.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def frame_to_numpy(
     Raises
     ------
     ValueError
-        A column holds anything but numbers; says which, and what to do.
+        A column, which is named, holds anything but numbers.
     """
     table = nw.from_native(frame, eager_only=True)
     columns = {i: column for i, column in enumerate(table.iter_columns()) if i not in codes}
@@ -91,13 +91,13 @@ def frame_to_numpy(
 
 
 def columns_of_categories(frame: Any) -> np.ndarray:
-    """Which columns have a categorical or enumeration type: bool, shape (n_columns,)."""
+    """Return which columns have a categorical or enumeration type: bool, shape (n_columns,)."""
     schema = nw.from_native(frame, eager_only=True).schema
     return np.array([dtype in (nw.Categorical, nw.Enum) for dtype in schema.values()], np.bool_)
 
 
 def category_column(frame: Any, position: int, label: str) -> Column:
-    """A column whose values are categories.
+    """Read a column whose values are categories.
 
     Parameters
     ----------
@@ -105,12 +105,12 @@ def category_column(frame: Any, position: int, label: str) -> Column:
     position : int
         Of the column: categorical, text, numbers, or objects that are either.
     label : str
-        What error messages call the column.
+        Name of the column in error messages.
 
     Raises
     ------
     ValueError
-        The column holds something else; says what to do.
+        The column holds something else.
     """
     table = nw.from_native(frame, eager_only=True)
     column = table.get_column(table.columns[position])
@@ -162,7 +162,7 @@ def _all_missing(column: nw.Series[Any]) -> bool:
 
 
 def _is_one_float_block(frame: Any, table: nw.DataFrame[Any]) -> bool:
-    """Whether the frame's own conversion gives the result, possibly without a copy."""
+    """Return whether the frame's own conversion gives the result, possibly without a copy."""
     dtypes = set(table.schema.values())
     if dtypes not in ({nw.Float32()}, {nw.Float64()}):
         return False
@@ -288,7 +288,7 @@ class DictionaryColumn:
     categories : ndarray or list
         In any order; some may be missing values, or occur in no row.
     label : str
-        What error messages call the column.
+        Name of the column in error messages.
     """
 
     codes: np.ndarray
@@ -373,7 +373,7 @@ Column = NumberColumn | DictionaryColumn
 
 
 def kind_of(distinct: np.ndarray) -> str | None:
-    """What the distinct values of a column are: "strings", "numbers", or None without any."""
+    """Return the kind of a column's distinct values: "strings", "numbers", or None without any."""
     if len(distinct) == 0:
         return None
     return "strings" if distinct.dtype.kind == "O" else "numbers"

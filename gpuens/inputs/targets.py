@@ -1,6 +1,6 @@
-"""What is learned, read once: targets, labels and weights of the rows.
+"""Targets, labels and weights of the rows, and the classes of one or several outputs.
 
-Like ``read_table``, to be called inside ``device.active()``.
+Readers are called inside ``device.active()``, like ``read_table``.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _weights_on_host(weights: Any, name: str) -> np.ndarray:
 
 
 def _column_on_device(y: Any, name: str) -> Any:
-    """What scikit-learn's ``column_or_1d`` does, in its words."""
+    """Check the shape as scikit-learn's ``column_or_1d`` does, with its messages."""
     if y.ndim == 1:
         return y
     if y.ndim != 2 or y.shape[1] != 1:
@@ -233,7 +233,7 @@ def _encode(y: Any, name: str) -> tuple[np.ndarray, Any]:
 
 
 def _encode_by_table(y: Any, low: int, dtype: Any) -> tuple[np.ndarray, Any]:
-    """Count every integer of the range (from 0, which stands for ``low``); no sorting."""
+    """Count every integer of the range (from 0, which represents ``low``); no sorting."""
     xp = module_of(y)
     present = xp.bincount(y) > 0
     classes = to_numpy(xp.flatnonzero(present) + low).astype(dtype)
@@ -296,7 +296,7 @@ def class_factors(
     Raises
     ------
     ValueError
-        A key of the dict is no class.
+        A key of the dict is not a class.
     """
     total = np.bincount(codes, weight, minlength=len(classes)).astype(np.float64)
     occurs = np.flatnonzero(total)
@@ -354,7 +354,7 @@ def class_numbers(
     Raises
     ------
     ValueError
-        What ``read_labels`` does not take, or another number of outputs.
+        As ``read_labels`` raises, or the number of outputs differs from the model's.
     """
     columns = columns_of(y)
     if len(columns) != len(known):
@@ -378,7 +378,7 @@ def targets_of(
     Raises
     ------
     ValueError
-        What ``read_target`` does not take, or another number of outputs.
+        As ``read_target`` raises, or the number of outputs differs from the model's.
     """
     columns = columns_of(y)
     if len(columns) != n_outputs:
@@ -387,13 +387,6 @@ def targets_of(
         )
     targets = [read_target(c, n_rows, device, estimator=estimator, name=name) for c in columns]
     return np.stack([to_numpy(target) for target in targets], axis=1)
-
-
-def labels_of_numbers(classes: np.ndarray, k: Any, device: Device) -> Any:
-    """Labels by number; on the host where the device has no such type."""
-    if classes.dtype.kind in "biuf":
-        return device.asarray(classes)[k]
-    return classes[to_numpy(k)]
 
 
 def side_by_side(labels: list[Any], xp: Any) -> Any:

@@ -70,7 +70,7 @@ def slices(matrix: Any, n_slices: int = SLICES) -> Slices:
 
 
 def inner(a: Any, b: Any) -> Any:
-    """``a @ b.T``, the same for any order of the terms.
+    """Return ``a @ b.T``, the same for any order of the terms.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def inner(a: Any, b: Any) -> Any:
 
 
 def _products(a: Any, b: Any) -> Any:
-    """Of every slice of a with every slice of b, by one matrix product.
+    """Multiply every slice of a by every slice of b, in one matrix product.
 
     Returns
     -------
@@ -116,5 +116,5 @@ def _blas() -> ThreadpoolController:
 
 
 def weighted_sum(values: Any, weight: Any) -> float:
-    """``sum(weight * values)`` of two arrays of shape (n_terms,)."""
+    """Return ``sum(weight * values)`` of two arrays of shape (n_terms,)."""
     return float(inner(values[None, :], weight[None, :])[0, 0])

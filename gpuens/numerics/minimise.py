@@ -35,7 +35,7 @@ def minimise(slope: Slope, limit: float) -> float:
     """Find the minimum of a function of one number, downhill from 0, at most ``limit`` away.
 
     Newton's method inside a bracket: a step that leaves it, or is not half as long as the one
-    before, is replaced by bisection, or by twice the way while there is no upper end yet. A slope
+    before, is replaced by bisection, or by doubling while there is no upper end yet. A slope
     that is not finite counts as beyond the minimum. Only the slope's sign decides where the
     minimum is, so it may jump.
 
@@ -74,20 +74,20 @@ def minimise(slope: Slope, limit: float) -> float:
 
 
 def _newton(x: float, downhill: float, curvature: float) -> float:
-    """Newton's point, infinity where there is none."""
+    """Return Newton's point, infinity if there is none."""
     step = downhill / curvature if curvature > 0.0 else math.inf
     return x + step if math.isfinite(step) else math.inf
 
 
 def _next(x: float, guess: float, low: float, high: float, limit: float) -> float:
-    """The guess if it lies inside the bracket, else the middle or twice the way."""
+    """Return the guess if it lies inside the bracket, else the middle, or double ``x``."""
     if high == math.inf:
         return min(limit, 10.0 * x, guess if x < guess < math.inf else 2.0 * x)
     return guess if low < guess < high else low + 0.5 * (high - low)
 
 
 class Minimum(NamedTuple):
-    """Where the search ended.
+    """The result of a search.
 
     x : float64 ndarray, shape (n,)
     value : float

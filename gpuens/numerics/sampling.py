@@ -30,7 +30,7 @@ _draw, _subkey, _log = vectorise(rng.draw), vectorise(rng.subkey), vectorise(log
 
 
 def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
-    """How often each row is in a sample with replacement.
+    """Count how often each row is in a sample with replacement.
 
     Draw i hits row ``draw(key, i) * n >> 32``, with key
     ``subkey(seed, PURPOSE_BOOTSTRAP, tree)``.
@@ -55,7 +55,7 @@ def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> A
 
 
 def subset(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
-    """The rows of a sample without replacement.
+    """Draw the rows of a sample without replacement.
 
     They are the first ``n_draws`` different rows that the draws with replacement hit; where
     that is more than half of the rows, the first ``n - n_draws`` are those left out. So a
@@ -77,7 +77,7 @@ def subset(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
 
 
 def draw_features(n_features: int, n_draws: int, replace: bool, seed: int, tree: int) -> np.ndarray:
-    """The features that a model gets, drawn as rows are.
+    """Draw the features of a model, in the way of rows.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def draw_features(n_features: int, n_draws: int, replace: bool, seed: int, tree:
 
 
 def weighted_counts(weight: np.ndarray, n_draws: int, seed: int, tree: int) -> np.ndarray:
-    """How often each row is in a sample with replacement where rows have unequal chances.
+    """Count how often each row is in a sample with replacement and unequal chances.
 
     Weights become integers ``q`` with a total T below 2**32 (so a chance is exact to 2**-32).
     Draw i hits the first row where the running sum of ``q`` exceeds ``draw(key, i) * T >> 32``:
@@ -115,7 +115,7 @@ def weighted_counts(weight: np.ndarray, n_draws: int, seed: int, tree: int) -> n
 
 
 def weighted_subset(weight: np.ndarray, n_draws: int, seed: int, tree: int) -> np.ndarray:
-    """The rows of a sample without replacement where rows have unequal chances.
+    """Draw the rows of a sample without replacement and with unequal chances.
 
     As if rows were drawn one after the other with chances proportional to the weights of those
     left: the rows with the smallest ``-log(u) / weight``, u uniform (Efraimidis and Spirakis
@@ -184,7 +184,7 @@ def _first_hits_few(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
 
 
 def _first_hits_many(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
-    """The same by a table of all rows instead of sorting."""
+    """Do the same with a table of all rows instead of sorting."""
     first = xp.full(n, NEVER, dtype=xp.uint32)
     xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
     rows = xp.flatnonzero(first != NEVER)
@@ -199,7 +199,7 @@ def _integers(weight: np.ndarray) -> np.ndarray:
 
 
 def draw_rows(n: int, fraction: float, weight: Any, seed: int, index: int, device: Device) -> Any:
-    """The rows of a random sample without replacement.
+    """Draw the rows of a random sample without replacement.
 
     A row belongs to the sample if its hash, which depends on nothing but (seed, index, row),
     is small: the same rows on every device and however the rows are distributed. The sample's

@@ -1,4 +1,4 @@
-"""Weighted sums, means and quantiles that are the same numbers on every device."""
+"""Weighted sums, means and quantiles that are the same on every device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ordered_sum(values: Any, device: Device) -> float:
 
 
 def sum_later(values: Any, device: Device) -> Later:
-    """The same for whoever has other things to do until it is there."""
+    """Asynchronous ``ordered_sum``: return a callable that waits for the value."""
     xp = device.xp
     size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
     padded = xp.zeros(size, dtype=xp.float64)
@@ -38,13 +38,15 @@ def sum_later(values: Any, device: Device) -> Later:
 
 
 def weighted_mean(values: Any, weight: Any, device: Device) -> float:
-    """Of float64 values; ``weight`` is empty where all weights are 1."""
+    """Return the mean of float64 values; ``weight`` is empty if all weights are 1."""
     return mean_later(values, weight, device)()
 
 
 def mean_later(values: Any, weight: Any, device: Device, n_terms: int = 1) -> Later:
-    """The same for whoever has other things to do until it is there; each value is a sum of
-    ``n_terms`` of which the mean is taken too."""
+    """Asynchronous ``weighted_mean``: return a callable that waits for the value.
+
+    Each value is a sum of ``n_terms``, over which the mean is taken too.
+    """
     if weight.size == 0:
         total, n = sum_later(values, device), values.shape[0] * n_terms
         return lambda: total() / n
@@ -76,7 +78,7 @@ def whole_weights(weight: Any, device: Device) -> Any:
 
 
 def weighted_quantile(values: Any, weight: Any, quantile: float, device: Device) -> float:
-    """Of float64 values, as ``kernels.leaves.quantiles`` defines it.
+    """Return a quantile of float64 values, as ``kernels.leaves.quantiles`` defines it.
 
     ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.
     """

@@ -34,7 +34,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        The model holds something that a file cannot; the text says where.
+        The model holds something that a file cannot; the message says where.
     OSError
         The folder does not exist or may not be written, or the disk is full. What was there
         before is still there.
@@ -61,7 +61,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     """Load a model that ``save`` wrote.
 
     The file may come from anywhere: it is checked throughout, and cannot run code unless
-    ``trusted`` says so.
+    ``trusted`` allows it.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     OSError
         There is no such file, or it may not be read.
     ModelFileError (a ValueError)
-        The file is no model, is damaged or of a newer version; says what is wrong with it.
+        The file is not a model, is damaged, or has a newer format; the message names the version.
     UntrustedError (a ValueError)
         The model holds classes that ``trusted`` does not name.
     """

@@ -60,12 +60,12 @@ class Encoder:
         self._alive: list[Any] = []  # a number of an object is its own only while it lives
 
     def encode(self, value: Any, where: str) -> Any:
-        """The JSON value that stands for a value, whose entries are added.
+        """Return the JSON value that represents a value, and add its entries.
 
         Raises
         ------
         TypeError
-            A value that a file cannot hold; says where it is.
+            A file cannot hold the value; the message says where it is.
         """
         if value is None or isinstance(value, (bool, str)) or type(value) is int:
             return value
@@ -212,9 +212,9 @@ class Decoder:
         Raises
         ------
         DamagedError
-            An entry that cannot be; says which.
+            An entry, which is named, is invalid.
         """
-        require(isinstance(entries, list) and entries, "entries is no list, or an empty one")
+        require(isinstance(entries, list) and entries, "entries is not a list, or an empty one")
         for number, entry in enumerate(entries):
             known = isinstance(entry, list) and entry and isinstance(entry[0], str)
             require(known and entry[0] in self._makers, f"entry {number} is {entry!r:.60}")
@@ -231,48 +231,52 @@ class Decoder:
     def _value(self, value: Any) -> Any:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        require(isinstance(value, dict) and len(value) == 1, f"{value!r:.60} is no value")
+        require(isinstance(value, dict) and len(value) == 1, f"{value!r:.60} is not a value")
         ((kind, content),) = value.items()
         if kind == "float":
-            require(content in _FLOATS, f"{content!r:.60} is no float")
+            require(content in _FLOATS, f"{content!r:.60} is not a float")
             return float(content)
-        require(kind == "@" and type(content) is int, f"{value!r:.60} is no value")
+        require(kind == "@" and type(content) is int, f"{value!r:.60} is not a value")
         require(0 <= content < len(self.objects), f"entry {content} does not come before this one")
         return self.objects[content]
 
     def _all(self, values: Any) -> list[Any]:
-        require(isinstance(values, list), "its values are no list")
+        require(isinstance(values, list), "its values are not a list")
         return [self._value(value) for value in values]
 
     def _pairs(self, pairs: Any) -> dict[Any, Any]:
-        require(isinstance(pairs, list), "its items are no list")
-        require(all(isinstance(p, list) and len(p) == 2 for p in pairs), "an item is no pair")
+        require(isinstance(pairs, list), "its items are not a list")
+        require(all(isinstance(p, list) and len(p) == 2 for p in pairs), "an item is not a pair")
         return {self._value(key): self._value(value) for key, value in pairs}
 
     def _fields(self, fields: Any) -> dict[str, Any]:
-        require(isinstance(fields, dict), "its fields are no JSON object")
+        require(isinstance(fields, dict), "its fields are not a JSON object")
         return {name: self._value(value) for name, value in fields.items()}
 
     def _array(self, name: Any) -> np.ndarray:
-        require(isinstance(name, str) and name in self.arrays, f"there is no array {name!r:.60}")
+        require(
+            isinstance(name, str) and name in self.arrays, f"there is not an array {name!r:.60}"
+        )
         return self.arrays[name]
 
     def _objects(self, shape: Any, values: Any, kind: type) -> np.ndarray:
         found = self._all(values)
         sizes = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-        require(sizes and len(shape) <= 32, f"{shape!r:.60} is no shape")
+        require(sizes and len(shape) <= 32, f"{shape!r:.60} is not a shape")
         require(np.prod(shape, dtype=object) == len(found), "its shape does not fit its values")
         if kind is str:
-            require(all(type(v) is str for v in found), "a value is no text")
+            require(all(type(v) is str for v in found), "a value is not text")
             return np.array(found, dtype=str).reshape(shape)
         array = np.empty(len(found), object)
         array[:] = found
         return array.reshape(shape)
 
     def _scalar(self, dtype: Any, value: Any) -> Any:
-        require(isinstance(dtype, str) and len(dtype) < 8, f"{dtype!r:.60} is no dtype")
+        require(isinstance(dtype, str) and len(dtype) < 8, f"{dtype!r:.60} is not a dtype")
         found = np.dtype(dtype)
-        require(found.kind in _SCALARS and found.itemsize <= 2**16, f"{dtype} is no scalar's dtype")
+        require(
+            found.kind in _SCALARS and found.itemsize <= 2**16, f"{dtype} is not a scalar's dtype"
+        )
         return found.type(self._value(value))
 
     def _record(self, name: Any, fields: Any) -> Any:
@@ -304,7 +308,7 @@ class Decoder:
 
     def _foreign(self, name: Any, content: Any) -> Any:
         data = self._value(content)
-        require(isinstance(data, np.ndarray) and data.dtype == np.uint8, "its content is no bytes")
+        require(isinstance(data, np.ndarray) and data.dtype == np.uint8, "its content is not bytes")
         try:
             from skops.io import get_untrusted_types, load
         except ImportError as error:
@@ -327,11 +331,11 @@ class Decoder:
 
 
 class UntrustedError(ValueError):
-    """A file holds classes that nobody vouched for."""
+    """The file contains untrusted classes."""
 
 
 def _may_be_set(kind: type, name: str) -> bool:
-    """Whether an attribute is data: no part of the class, and nothing special."""
+    """Return whether an attribute is data: neither part of the class nor special."""
     if not name.isidentifier() or name.startswith("__"):
         return False
     if not (name.startswith("_") or name.endswith("_")):
@@ -341,7 +345,7 @@ def _may_be_set(kind: type, name: str) -> bool:
 
 
 def _check_consistency(model: Any) -> None:
-    """Whether the parts of an estimator fit each other, as far as compiled code relies on it."""
+    """Check that the parts of an estimator match, as far as compiled code relies on it."""
     attributes = vars(model)
     n_features = attributes.get("n_features_in_")
     found = [value for value in attributes.values() if isinstance(value, Forest)]
@@ -357,4 +361,4 @@ def _check_consistency(model: Any) -> None:
             filled = value.segment[is_leaf, 1] > value.segment[is_leaf, 0]
             require(filled.all(), "segment leaves a leaf without targets")
     if "forest_" in attributes:
-        require(isinstance(own, Forest), "forest_ is no Forest")
+        require(isinstance(own, Forest), "forest_ is not a Forest")

@@ -22,7 +22,7 @@ _LENGTH_BYTES = 8
 
 
 class ModelFileError(ValueError):
-    """A file is no model, is damaged, or was written by a newer version."""
+    """A file is not a model, is damaged, or was written by a newer version."""
 
 
 def write_file(
@@ -67,7 +67,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
     OSError
         There is no such file, or it may not be read.
     ModelFileError
-        It is no model file, damaged, or of a newer format.
+        It is not a model file, is damaged, or has a newer format.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -78,7 +78,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
             document = _document(path, (file.metadata() or {}).get(DOCUMENT))
             arrays = {name: file.get_tensor(name) for name in file.keys()}
     except (SafetensorError, TypeError, KeyError, AttributeError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{path} is damaged, or no model file: {error}.") from error
+        raise ModelFileError(f"{path} is damaged, or not a model file: {error}.") from error
     stated = document.pop("checksum", None)
     if stated != checksum(document, arrays):
         raise ModelFileError(f"{path} is damaged: its contents do not fit its checksum.")
@@ -108,7 +108,7 @@ def _check_header_length(path: Path) -> None:
         size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(start, "little")
     if len(start) < _LENGTH_BYTES or length > size - _LENGTH_BYTES or length < 2:
-        raise ModelFileError(f"{path} is cut off, or no model file.")
+        raise ModelFileError(f"{path} is cut off, or not a model file.")
     if length > MOST_DOCUMENT_BYTES:
         raise ModelFileError(
             f"{path} has a header of {length} bytes, models have at most {MOST_DOCUMENT_BYTES}."
@@ -117,13 +117,13 @@ def _check_header_length(path: Path) -> None:
 
 def _document(path: Path, text: str | None) -> dict[str, Any]:
     if text is None:
-        raise ModelFileError(f"{path} is a safetensors file, but holds no gpuens model.")
+        raise ModelFileError(f"{path} is a safetensors file, but does not hold a gpuens model.")
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{path} is damaged: its document is no JSON ({error}).") from error
+        raise ModelFileError(f"{path} is damaged: its document is not JSON ({error}).") from error
     if not isinstance(document, dict):
-        raise ModelFileError(f"{path} is damaged: its document is no JSON object.")
+        raise ModelFileError(f"{path} is damaged: its document is not a JSON object.")
     number = document.get("format")
     if type(number) is not int or number < 1:
         raise ModelFileError(f"{path} is damaged: the number of its format is {number!r}.")
@@ -136,4 +136,4 @@ def _document(path: Path, text: str | None) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

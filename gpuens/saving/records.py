@@ -1,5 +1,7 @@
-"""What a model file may hold besides numbers, texts, containers and estimators, and how each is
-checked before it is used: files may be damaged, or made to do harm."""
+"""Classes that a model file may hold besides numbers, texts, containers and estimators.
+
+Each has a check of its fields before they are used: files may be damaged, or made to do harm.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def require(condition: Any, text: str) -> None:
 def require_array(value: Any, dtype: Any, n_dimensions: int, name: str) -> np.ndarray:
     """The value, if it is an array of a type and number of dimensions."""
     if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype):
-        raise DamagedError(f"{name} is no array of {np.dtype(dtype)}")
+        raise DamagedError(f"{name} is not an array of {np.dtype(dtype)}")
     require(value.ndim == n_dimensions, f"{name} has {value.ndim} dimensions")
     return value
 
@@ -116,13 +118,13 @@ def _check_nodes(fields: dict[str, Any], offset: np.ndarray, n_features: int) ->
 
 
 def offset_of(offset: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Where the tree of each chosen node begins."""
+    """Return where the tree of each chosen node begins."""
     return np.repeat(offset[:-1], np.diff(offset))[chosen]
 
 
 def _check_binner(fields: dict[str, Any]) -> None:
     thresholds = fields["thresholds"]
-    require(isinstance(thresholds, tuple), "thresholds is no tuple")
+    require(isinstance(thresholds, tuple), "thresholds is not a tuple")
     for f, cuts in enumerate(thresholds):
         require_array(cuts, np.float64, 1, f"thresholds[{f}]")
         require(cuts.size < MAX_BINS, f"thresholds[{f}] has {cuts.size} entries")
@@ -133,7 +135,7 @@ def _check_binner(fields: dict[str, Any]) -> None:
 def _check_category_binner(fields: dict[str, Any]) -> None:
     _check_binner(fields)
     bins = fields["bins"]
-    require(isinstance(bins, tuple), "bins is no tuple")
+    require(isinstance(bins, tuple), "bins is not a tuple")
     require(len(bins) == len(fields["thresholds"]), f"bins has {len(bins)} entries")
     for f, of_feature in enumerate(bins):
         if of_feature is not None:
@@ -144,12 +146,14 @@ def _check_category_binner(fields: dict[str, Any]) -> None:
 
 def _check_categories(fields: dict[str, Any]) -> None:
     values = fields["values"]
-    require(isinstance(values, tuple), "values is no tuple")
+    require(isinstance(values, tuple), "values is not a tuple")
     for f, known in enumerate(values):
         if known is not None:
-            require(isinstance(known, np.ndarray) and known.ndim == 1, f"values[{f}] is no array")
+            require(
+                isinstance(known, np.ndarray) and known.ndim == 1, f"values[{f}] is not an array"
+            )
             texts = known.dtype == object and all(type(v) is str for v in known.tolist())
-            require(texts or known.dtype.kind in "biuf", f"values[{f}] are no categories")
+            require(texts or known.dtype.kind in "biuf", f"values[{f}] are not categories")
 
 
 def _check_plan(fields: dict[str, Any]) -> None:
@@ -159,7 +163,7 @@ def _check_plan(fields: dict[str, Any]) -> None:
         require_int(fields[name], 1, 2**48, name)
     require_int(fields["seed"], 0, 2**64 - 1, "seed")
     for name in ("replace", "replace_features"):
-        require(isinstance(fields[name], bool), f"{name} is no bool")
+        require(isinstance(fields[name], bool), f"{name} is not a bool")
     if fields["weight"] is not None:
         weight = require_array(fields["weight"], np.float64, 1, "weight")
         require(weight.size == fields["n_rows"], f"weight has {weight.size} entries")
@@ -167,7 +171,7 @@ def _check_plan(fields: dict[str, Any]) -> None:
 
 
 def _check_isolation_scores(fields: dict[str, Any]) -> None:
-    require(isinstance(fields["forest"], Forest), "forest is no Forest")
+    require(isinstance(fields["forest"], Forest), "forest is not a Forest")
     require_int(fields["n_draws"], 1, 2**48, "n_draws")
 
 
@@ -255,6 +259,6 @@ def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
         require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
         numbers = value if isinstance(value, (list, tuple)) else [value]
         plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
-        require(plain, f"{field} of {name} is no number")
+        require(plain, f"{field} of {name} is not a number")
         object.__setattr__(loss, field, value)  # losses are frozen
     return loss

@@ -22,7 +22,6 @@ from ..inputs.categories import read_features
 from ..inputs.targets import (
     class_numbers,
     columns_of,
-    labels_of_numbers,
     read_labels,
     read_sample_weight,
     read_target,
@@ -32,6 +31,7 @@ from ..inputs.targets import (
 )
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
+from ..members.classes import labels_of
 from .criteria import (
     CLASSIFICATION,
     REGRESSION,
@@ -101,7 +101,7 @@ class OutputClasses:
     def decoded(self, numbers: list[Any], device: Device) -> Array:
         """Return the labels of class numbers, the outputs side by side."""
         pairs = zip(self.labels, numbers, strict=True)
-        return side_by_side([labels_of_numbers(c, k, device) for c, k in pairs], device.xp)
+        return side_by_side([labels_of(k, c, device) for c, k in pairs], device.xp)
 
 
 class CartEstimator(ForestEstimator, ABC):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpuens import DecisionTreeRegressor, fit_many
-from gpuens.boosting import many_fits
+from gpuens import many_fits
 from gpuens.devices import gpu_problems
 from gpuens.devices import placement as devices
 from gpuens.devices.placement import (

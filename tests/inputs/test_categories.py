@@ -163,7 +163,9 @@ class TestChoice:
             fit(self.FRAME, chosen)
 
     def test_names_need_a_frame(self):
-        with pytest.raises(ValueError, match=r"names \['a'\], but X is no data frame.*positions"):
+        with pytest.raises(
+            ValueError, match=r"names \['a'\], but X is not a data frame.*positions"
+        ):
             fit(np.ones((2, 2)), ["a"])
 
     def test_many_columns_are_not_all_listed(self):

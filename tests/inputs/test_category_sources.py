@@ -272,7 +272,7 @@ class TestObjects:
             fit(X, [0])
 
     def test_text_in_numeric_features(self):
-        with pytest.raises(ValueError, match="no numbers .*'red'.*in categorical_features"):
+        with pytest.raises(ValueError, match="not numbers .*'red'.*in categorical_features"):
             fit(objects([["a", "red"]]), [0])
 
     def test_shape(self):

@@ -270,13 +270,13 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_other_files_are_refused(path):
     path.write_bytes(b"")
-    with pytest.raises(ModelFileError, match="cut off, or no model file"):
+    with pytest.raises(ModelFileError, match="cut off, or not a model file"):
         load(path)
     path.write_bytes(pickle.dumps(fitted("DecisionTreeClassifier")))
-    with pytest.raises(ModelFileError, match="no model file"):
+    with pytest.raises(ModelFileError, match="not a model file"):
         load(path)
     save_file({"weights": X[:, 1].copy()}, path)
-    with pytest.raises(ModelFileError, match="safetensors file, but holds no gpuens model"):
+    with pytest.raises(ModelFileError, match="safetensors file, but does not hold a gpuens model"):
         load(path)
 
 
@@ -340,7 +340,7 @@ LIES = {
     "nodes beyond the end": (set_array("offset", -1, 10**9), "offset does not cover the nodes"),
     "a column beyond the outputs": (set_array("output", 0, 3), "output has columns"),
     "categories beyond the end": (set_array("category_begin", 0, 0), "category_begin at a numeric"),
-    "half precision": (set_type("threshold", np.float16), "threshold is no array of float64"),
+    "half precision": (set_type("threshold", np.float16), "threshold is not an array of float64"),
     "another class": (
         edit_last(lambda entry: entry.__setitem__(1, "load")), "no estimator 'load'"),
     "an unknown class": (
@@ -355,7 +355,7 @@ LIES = {
     "trees for other data": (
         edit_last(lambda entry: entry[3].update(n_features_in_=9)), "n_features_in_ is not that"),
     "trees that are none": (
-        edit_last(lambda entry: entry[3].update(forest_=1)), "forest_ is no Forest"),
+        edit_last(lambda entry: entry[3].update(forest_=1)), "forest_ is not a Forest"),
 }  # fmt: skip
 
 

@@ -467,7 +467,7 @@ class TestConstraints:
     @pytest.mark.parametrize("categorical, parts", [
         ([3], ("categorical_features must hold positions from 0 to 2", "[3]")),
         ([True, False], ("categorical_features is a mask of 2 values, but X has 3 features",)),
-        (["a"], ("categorical_features names ['a'], but X is no data frame",)),
+        (["a"], ("categorical_features names ['a'], but X is not a data frame",)),
         ([0, 0], ("categorical_features names a feature more than once: [0, 0]",)),
         ("all", ("categorical_features must be None, 'from_dtype', or a list", "'all'")),
         (1.5, ("categorical_features must be None", "1.5")),
