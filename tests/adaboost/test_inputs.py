@@ -261,7 +261,7 @@ class TestBadInput:
             cls().fit(frame, y)
         table = X.astype(object)
         table[3, 1] = "text"
-        with raises(ValueError, "X has dtype object and holds values that are no numbers"):
+        with raises(ValueError, "X has dtype object and holds values that are not numbers"):
             cls().fit(table, y)
 
     @pytest.mark.parametrize("cls, base", [

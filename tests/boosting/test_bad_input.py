@@ -156,7 +156,7 @@ TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
     "objects": (
         changed(X.astype(object), 0, "x"),
         ValueError,
-        ("X has dtype object", "no numbers", "could not convert string to float: 'x'"),
+        ("X has dtype object", "not numbers", "could not convert string to float: 'x'"),
     ),
     "dates": (X.astype("M8[s]"), ValueError, ("X must hold numbers, got dtype datetime64",)),
     "complex": (X + 1j, ValueError, ("Complex data not supported",)),

@@ -93,7 +93,7 @@ class TestParameters:
             cls([("a", "drop")]).fit(X, y)
 
     def test_kinds_of_members(self):
-        with raises(ValueError, "The estimator GaussianNB should be a regressor: 'b' is none"):
+        with raises(ValueError, "The estimator GaussianNB should be a regressor: 'b' is not"):
             StackingRegressor([("b", GaussianNB())]).fit(XR, Y)
         with raises(
             ValueError, "Underlying estimator s does not implement the method predict_prob"

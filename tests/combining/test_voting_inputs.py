@@ -100,7 +100,7 @@ class TestParameters:
                 cls([("a", wrong)]).fit(X, y)
 
     def test_kinds_of_members(self):
-        with raises(ValueError, "The estimator Ridge should be a classifier: 'ridge' is none"):
+        with raises(ValueError, "The estimator Ridge should be a classifier: 'ridge' is not"):
             VotingClassifier([("ridge", Ridge())]).fit(X, C)
         with raises(ValueError, "The estimator GaussianNB should be a regressor"):
             VotingRegressor([("bayes", GaussianNB())]).fit(XR, Y)

@@ -237,7 +237,7 @@ class TestBadInput:
     def test_columns_of_objects(self, cls, X, y):
         table = X.astype(object)
         table[3, 1] = "text"
-        with raises(ValueError, "X has dtype object and holds values that are no numbers"):
+        with raises(ValueError, "X has dtype object and holds values that are not numbers"):
             cls().fit(table, y)
 
     @both
