@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuens import DecisionTreeRegressor, fit_many
-from gpuens import many_fits
+from gpuens import DecisionTreeRegressor, fit_many, many_fits
 from gpuens.devices import gpu_problems
 from gpuens.devices import placement as devices
 from gpuens.devices.placement import (
