@@ -9,8 +9,8 @@ as they are leaves all fingerprints as they are, whatever the number of threads:
 
 A fingerprint is "trees:values", so that it tells whether the trees differ or only what is made of
 them. A configuration that fails has the name of its error instead. The names that begin with
-"lbfgs-dependent/" are of stacks whose logistic meta-model has so many parameters that its Hessian is
-not formed (once it was found by L-BFGS): its last bits change with the optimiser.
+"lbfgs-dependent/" are of stacks whose logistic meta-model has so many parameters that its Hessian
+is not formed (once it was found by L-BFGS): its last bits change with the optimiser.
 
 Only methods and attributes named here are hashed, so those that a class gets later do no harm.
 """
