@@ -107,7 +107,7 @@ def bias_variance(
     Parameters
     ----------
     estimator : classifier or regressor
-        Of any library; clones of it are fitted, their ``random_state`` drawn anew in each round.
+        Of any library; clones of it are fitted, their ``random_state`` drawn again in each round.
     X : array or data frame, shape (n_rows, n_features)
     y : array, shape (n_rows,)
     rounds : int, default=100

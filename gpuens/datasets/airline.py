@@ -67,7 +67,7 @@ def make_airline_like(
     n_rows : int
     <shared>
     as_frame : bool, default=False
-        Whether X shall be a pandas data frame, with the categories' names in columns of a
+        Whether to return X as a pandas data frame, with the categories' names in columns of a
         categorical dtype. Not together with ``xp`` or a GPU.
 
     Returns

@@ -37,7 +37,7 @@ class Draws:
     xp : module
         Array API namespace.
     device : object
-        Where it shall create arrays; None for its default.
+        Where to create arrays; None for the default device.
     seed : int
         Below 2**32.
     begin, end : int

@@ -108,7 +108,7 @@ def read_predictions(predictions: Any, X: Any = None) -> Any:
     if hasattr(predictions, "predict"):
         if X is None:
             raise ValueError(
-                f"X is None: pass the rows that the members of {type(predictions).__name__} shall "
+                f"X is None: pass the rows that the members of {type(predictions).__name__} "
                 "predict."
             )
         predictions = member_predictions(predictions, X)
@@ -199,7 +199,7 @@ def real_target(y: Any, predictions: Any) -> Any:
     Raises
     ------
     ValueError
-        It is no column of finite numbers, one for each row of the predictions.
+        It is not a column of finite numbers, one for each row of the predictions.
     """
     xp = array_namespace(predictions)
     truth = _beside(y, predictions, xp)

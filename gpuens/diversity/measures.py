@@ -35,7 +35,7 @@ def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     y : array, shape (n_rows,), default=None
         The true labels.
     X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble shall predict.
+        The rows that an ensemble predicts.
 
     Returns
     -------
@@ -288,7 +288,7 @@ def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     y : array, shape (n_rows,), default=None
         The true labels.
     X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble shall predict.
+        The rows that an ensemble predicts.
 
     Returns
     -------

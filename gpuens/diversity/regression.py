@@ -51,7 +51,7 @@ def ambiguity_decomposition(
     weights : array, shape (n_models,), default=None
         Of the models in the ensemble; not negative, divided by their sum. None: equal.
     X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble shall predict.
+        The rows that an ensemble predicts.
 
     Returns
     -------
@@ -61,8 +61,8 @@ def ambiguity_decomposition(
     Raises
     ------
     ValueError
-        The predictions are no matrix of finite numbers, of fewer than two models, or do not fit
-        y; weights are negative, all zero, or not one for each model.
+        The predictions are not a matrix of finite numbers, are of fewer than two models, or do not
+        fit y; weights are negative, all zero, or not one for each model.
 
     References
     ----------
@@ -184,7 +184,7 @@ def correlation_of_models(predictions: Any, y: Any = None, *, X: Any = None) -> 
     y : array, shape (n_rows,), default=None
         With the target, errors are looked at instead of predictions.
     X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble of regressors shall predict.
+        The rows that an ensemble of regressors predicts.
 
     Returns
     -------

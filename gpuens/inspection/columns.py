@@ -249,7 +249,7 @@ def columns_of(X: Any, model: Any, name: str = "X") -> Columns:
     Raises
     ------
     ValueError, TypeError
-        X is no table, is empty, or has columns of the same name.
+        X is not a table, is empty, or has columns of the same name.
     """
     if is_frame(X):
         require_unique_columns(X, name)

@@ -45,7 +45,7 @@ def axes_for(ax: Any) -> Any:
     Raises
     ------
     ImportError, TypeError
-        Without matplotlib; ``ax`` is no axes.
+        matplotlib is not installed, or ``ax`` is not an axes.
     """
     plt = pyplot()
     if ax is None:
@@ -109,7 +109,7 @@ def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) 
     Raises
     ------
     ValueError
-        It is no column, is empty or of another length, or holds anything but finite numbers.
+        It is not a column, is empty or of another length, or holds anything but finite numbers.
     """
     column = to_numpy(values)
     if column.ndim != 1 or column.size == 0:
