@@ -67,8 +67,8 @@ def alive(monkeypatch):
 @pytest.mark.parametrize(
     "table", [X, X.tolist(), pd.DataFrame(X)], ids=["integers", "list", "frame"]
 )
-def test_converted_tables_are_released(alive, kind, settings, arguments):
-    GradientBoostingRegressor(**SMALL, **settings, callbacks=[alive]).fit(kind(X), Y, **arguments)
+def test_converted_tables_are_released(alive, table, settings, arguments):
+    GradientBoostingRegressor(**SMALL, **settings, callbacks=[alive]).fit(table, Y, **arguments)
     assert alive.references
     assert alive.found == [0] * 3
 
