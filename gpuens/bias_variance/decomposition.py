@@ -18,6 +18,7 @@ from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels, read_target
 from ..inspection.columns import Columns, columns_of, require_same_features
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import jobs_for
@@ -76,11 +77,11 @@ class BiasVariance:
     net_variance: float
     unbiased_variance: float
     biased_variance: float
-    error_of_rows: Any
-    bias_of_rows: Any
-    variance_of_rows: Any
-    net_variance_of_rows: Any
-    main_prediction: Any
+    error_of_rows: Array
+    bias_of_rows: Array
+    variance_of_rows: Array
+    net_variance_of_rows: Array
+    main_prediction: Array
     test_rows: np.ndarray | None
     n_predictions: Any
 
@@ -295,7 +296,7 @@ def read_truth(y: Any, n_rows: int, loss: str, estimator: Any, name: str) -> np.
     if loss == "squared":
         return read_target(y, n_rows, CPU, estimator=estimator, name=name)
     labels = read_labels(y, n_rows, CPU, estimator=estimator, name=name)
-    return labels.classes[labels.codes]
+    return labels.classes[to_numpy(labels.codes)]
 
 
 def split_rows(

@@ -13,6 +13,7 @@ from sklearn.model_selection import check_cv
 from ..devices.placement import to_numpy
 from ..estimators.parameters import is_count, is_share
 from ..estimators.validation import holdout_rows
+from ..kernels.runtime.arrays import Array
 
 PREFIT, HOLDOUT = "prefit", "holdout"
 HOLDOUT_SHARE = 0.2
@@ -49,7 +50,7 @@ def is_holdout(cv: Any) -> bool:
     return is_share(cv) or (isinstance(cv, str) and cv == HOLDOUT)
 
 
-def holdout_fold(cv: Any, target: Any, classifies: bool, seed: int) -> Fold:
+def holdout_fold(cv: Any, target: Array, classifies: bool, seed: int) -> Fold:
     """Split the rows into two parts."""
     share = HOLDOUT_SHARE if isinstance(cv, str) else float(cv)
     codes = to_numpy(target) if classifies and target.ndim == 1 else None

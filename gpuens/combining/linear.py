@@ -19,6 +19,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import NOT_NEGATIVE
 from ..inputs.arrays import read_table, resolve_device, to_input_library
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import read_outputs
@@ -49,7 +50,7 @@ class Features(NamedTuple):
         Sum of the weights.
     """
 
-    columns: Any
+    columns: Array
     gram: np.ndarray
     mean: np.ndarray
     scale: np.ndarray
@@ -62,7 +63,7 @@ class Features(NamedTuple):
         return coef, intercept - np.array(shift)
 
 
-def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Any:
+def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Array:
     """Read the features as finite float64 columns, shape (n_features, n_rows), on the device.
 
     Raises
@@ -82,7 +83,7 @@ def read_columns(X: Any, device: Device, *, estimator: Any, reset: bool) -> Any:
     return columns
 
 
-def log_odds_of(probabilities: Any, device: Device) -> Any:
+def log_odds_of(probabilities: Array, device: Device) -> Array:
     """``log(p / (1 - p))`` of clipped probabilities: float64, of the same shape."""
     xp = device.xp
     clipped = xp.clip(probabilities, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)
@@ -91,7 +92,7 @@ def log_odds_of(probabilities: Any, device: Device) -> Any:
     return xp.concatenate(parts).reshape(probabilities.shape)
 
 
-def standardise(columns: Any, weight: Any, device: Device) -> Features:
+def standardise(columns: Array, weight: Array, device: Device) -> Features:
     """Standardise columns.
 
     Parameters
@@ -112,12 +113,12 @@ def standardise(columns: Any, weight: Any, device: Device) -> Features:
     return Features(standard, gram / scale[:, None] / scale[None, :], mean, scale, total)
 
 
-def weight_sum(weight: Any, device: Device) -> float:
+def weight_sum(weight: Array, device: Device) -> float:
     """Return the sum of the weights."""
     return float(inner(weight[None, :], device.xp.ones((1, weight.size)))[0, 0])
 
 
-def forward(columns: Any, coef: np.ndarray, intercept: np.ndarray, device: Device) -> Any:
+def forward(columns: Array, coef: np.ndarray, intercept: np.ndarray, device: Device) -> Array:
     """``coef @ columns + intercept[:, None]``.
 
     Parameters
@@ -208,7 +209,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
         self.intercept_: Any = float(intercept[0]) if single else intercept
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> Array:
         """Predict the target.
 
         Parameters

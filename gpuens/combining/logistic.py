@@ -17,6 +17,7 @@ from ..estimators.parameters import COUNT, POSITIVE, check_rules
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
+from ..kernels.runtime.arrays import Array
 from ..numerics.fixed_point import Slices, inner, slices, weighted_sum
 from ..numerics.minimise import Minimum, Operator, dot, newton
 from .linear import Features, forward, log_odds_of, read_columns, standardise
@@ -130,7 +131,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self.n_iter_ = found.n_iter
         return self
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any) -> Array:
         """The log-odds of the second class, or of each class up to a constant.
 
         Parameters
@@ -144,11 +145,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         """
         return self._predict(X, lambda raw, device: raw[0] if len(raw) == 1 else raw.T)
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes: float64, shape (n_rows, n_classes)."""
         return self._predict(X, lambda raw, device: probabilities(raw))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> Array:
         """Predict the class of each row: labels, shape (n_rows,)."""
         return self._predict(X, self._labels)
 
@@ -157,7 +158,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else to_numpy(sample_weight)
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
-    def _predict(self, X: Any, finish: Any) -> Any:
+    def _predict(self, X: Any, finish: Any) -> Array:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows)."""
         check_is_fitted(self)
         device = resolve_device(self.device, X)
@@ -166,7 +167,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             raw = forward(columns, self.coef_, self.intercept_, device)
             return to_input_library(finish(raw, device), X)
 
-    def _features(self, X: Any, device: Device, reset: bool) -> Any:
+    def _features(self, X: Any, device: Device, reset: bool) -> Array:
         """The columns that have coefficients."""
         columns = read_columns(X, device, estimator=self, reset=reset)
         if self.log_odds is None:
@@ -183,14 +184,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             [columns, log_odds_of(columns[device.asarray(chosen)], device)]
         )
 
-    def _labels(self, raw: Any, device: Device) -> Any:
+    def _labels(self, raw: Array, device: Device) -> Array:
         codes = (raw[0] > 0).astype(np.int64) if len(raw) == 1 else raw.argmax(axis=0)
         if self.classes_.dtype.kind in "biuf":
             return device.asarray(self.classes_)[codes]
         return self.classes_[to_numpy(codes)]
 
 
-def _require_weight(labels: Labels, weight: Any) -> None:
+def _require_weight(labels: Labels, weight: Array) -> None:
     """Raise a ValueError if a class has no weight: its intercept would have no minimum."""
     sums = np.bincount(to_numpy(labels.codes), to_numpy(weight), minlength=len(labels.classes))
     if not sums.all():
@@ -207,9 +208,9 @@ class _Loss:
     def __init__(
         self,
         features: Features,
-        codes: Any,
+        codes: Array,
         n_classes: int,
-        weight: Any,
+        weight: Array,
         C: float,
         device: Device,
     ) -> None:
@@ -272,10 +273,11 @@ class _Loss:
         share = self._shares_at(theta)
         if self.rows is None:
             self.rows = slices(self.columns.T, n_slices=1)
+        rows = self.rows
 
         def times(vector: np.ndarray) -> np.ndarray:
             vector = vector.reshape(shape)
-            change = inner(slices(self.device.asarray(vector), n_slices=1), self.rows)
+            change = inner(slices(self.device.asarray(vector), n_slices=1), rows)
             mean = xp.zeros(self.weight.size)
             for k in range(len(share)):
                 mean = mean + share[k] * change[k]
@@ -292,13 +294,13 @@ class _Loss:
             diagonal[:, -1] += total / len(share)
         return Operator(times, diagonal.ravel())
 
-    def _shares_at(self, theta: np.ndarray) -> Any:
+    def _shares_at(self, theta: np.ndarray) -> Array:
         theta = theta.reshape(self.n_outputs, -1)
         return self._shares(
             forward(self.features.columns, theta[:, :-1], theta[:, -1], self.device)
         )
 
-    def _shares(self, raw: Any) -> Any:
+    def _shares(self, raw: Array) -> Array:
         """Return the probabilities of the outputs' classes, shape (n_outputs, n_rows)."""
         share = probabilities(raw).T
         return share[1:] if self.n_outputs == 1 else share

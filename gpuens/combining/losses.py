@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..numerics.fixed_point import inner, slices, weighted_sum
@@ -70,7 +71,7 @@ class SquaredError:
     device : Device
     """
 
-    def __init__(self, predictions: Any, y: Any, weight: Any, device: Device) -> None:
+    def __init__(self, predictions: Array, y: Array, weight: Array, device: Device) -> None:
         self.n_models = predictions.shape[0]
         errors = predictions - y[None]  # of any average too, as its weights sum to one
         self.products = np.zeros((self.n_models, self.n_models))
@@ -118,7 +119,7 @@ class LogLoss:
     device : Device
     """
 
-    def __init__(self, probabilities: Any, weight: Any, device: Device) -> None:
+    def __init__(self, probabilities: Array, weight: Array | None, device: Device) -> None:
         xp = device.xp
         self.probabilities = xp.maximum(probabilities, SMALLEST)
         self.n_models = probabilities.shape[0]
@@ -139,7 +140,7 @@ class LogLoss:
         """Return an empty sum of models."""
         return _LogTally(self)
 
-    def _average(self, weights: np.ndarray) -> Any:
+    def _average(self, weights: np.ndarray) -> Array:
         total: Any = 0.0
         for probability, weight in zip(self.probabilities, weights.tolist(), strict=True):
             total = total + weight * probability
@@ -167,7 +168,7 @@ class _LogTally:
         self.n_added += 1
 
 
-def mean_log(values: Any, weight: Any, device: Device) -> float:
+def mean_log(values: Array, weight: Array | None, device: Device) -> float:
     """The weighted mean of the logarithms of positive numbers up to 1e18, shape (n_rows,).
 
     ``weight`` sums to one, or is None for the plain mean.
@@ -199,7 +200,9 @@ class ZeroOne:
     device : Device
     """
 
-    def __init__(self, votes: Any, y: Any, weight: Any, n_classes: int, device: Device) -> None:
+    def __init__(
+        self, votes: Array, y: Array, weight: Array, n_classes: int, device: Device
+    ) -> None:
         self.votes, self.y, self.weight, self.device = votes, y, weight, device
         self.n_models = votes.shape[0]
         self.classes = device.xp.arange(n_classes)[:, None]
@@ -211,7 +214,7 @@ class ZeroOne:
             total = total + weight * (vote[None, :] == self.classes)
         return self.of_shares(total)
 
-    def of_shares(self, shares: Any) -> float:
+    def of_shares(self, shares: Array) -> float:
         """The loss of weighted numbers of votes, shape (n_classes, n_rows)."""
         wrong = (shares.argmax(axis=0) != self.y).astype(np.float64)
         return weighted_sum(wrong, self.weight)
@@ -239,7 +242,7 @@ class _VoteTally:
     def add(self, model: int) -> None:
         self.shares = self._with(model)
 
-    def _with(self, model: int) -> Any:
+    def _with(self, model: int) -> Array:
         return self.shares + 1.0 * (self.loss.votes[model][None, :] == self.loss.classes)
 
 

@@ -14,6 +14,7 @@ from ..estimators.docstrings import documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
+from ..kernels.runtime.arrays import Array
 from ..members.classes import codes_among, common_classes, labels_of
 from ..members.fitting import read_outputs
 from .linear import RidgeRegression
@@ -95,7 +96,7 @@ class StackingRegressor(ScoresValues, RegressorMixin, Stacking):
     def _classes(self) -> Any:
         return None
 
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         return read_outputs(y, n_rows, home, estimator=self)
 
     def _final_estimator(self, probabilities: Sequence[int] = ()) -> Any:
@@ -175,7 +176,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         self.device = device
 
     @final_has("predict")
-    def predict(self, X: Any, **predict_params: Any) -> Any:
+    def predict(self, X: Any, **predict_params: Any) -> Array:
         """Predict the class of each row.
 
         Parameters
@@ -198,7 +199,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         return to_input_library(labels_of(codes, self.classes_, home), X)
 
     @final_has("predict_proba")
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes.
 
         Parameters
@@ -216,7 +217,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         return to_input_library(home.asarray(shares), X)
 
     @final_has("decision_function")
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any) -> Array:
         """The decision function of the meta-model.
 
         Parameters
@@ -236,7 +237,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
     def _classes(self) -> Any:
         return self.classes_
 
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         if len(getattr(y, "shape", (n_rows,))) > 1 and y.shape[1] > 1:
             return self._read_several(to_numpy(y), n_rows, home)
         known = common_classes(self._kept()) if self._is_prefit() else None

@@ -17,6 +17,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import JOBS, SWITCH, VERBOSE, check_rules, one_of, seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..members.classes import check_classes, check_shares, check_width, codes_of
 from ..members.fitting import input_tags
 from ..members.rows import (
@@ -224,12 +225,12 @@ class Stacking(Combination):
             columns.append(home.xp.concatenate(of_member)[on_device])
         return rows, columns
 
-    def _require_classes(self, rows: np.ndarray, target: Any, where: str) -> None:
+    def _require_classes(self, rows: np.ndarray, target: Array, where: str) -> None:
         classes = self._classes()
         if isinstance(classes, np.ndarray):
             require_classes(rows, to_numpy(target), classes, where)
 
-    def _columns(self, rows: Rows) -> list[Any]:
+    def _columns(self, rows: Rows) -> list[Array]:
         """Return the predictions of each fitted member."""
         members = zip(self._fitted_members(), self.stack_method_, strict=True)
         return [
@@ -237,7 +238,7 @@ class Stacking(Combination):
             for (name, member), method in members
         ]
 
-    def _beside(self, columns: list[Any], rows: Rows) -> Any:
+    def _beside(self, columns: list[Array], rows: Rows) -> Array:
         """The table of the meta-model: predictions, and with ``passthrough`` X."""
         xp = rows.home.xp
         if not self.passthrough:
@@ -247,7 +248,7 @@ class Stacking(Combination):
             return sparse.hstack([to_numpy(part) for part in columns] + [X], format=X.format)
         return xp.concatenate([*columns, X], axis=1)
 
-    def _fit_final(self, table: Any, data: TrainingSet) -> None:
+    def _fit_final(self, table: Array, data: TrainingSet) -> None:
         final = clone(self._final_estimator(self._probabilities()))
         rows = data.rows.like(table)
         given = {}
@@ -266,7 +267,7 @@ class Stacking(Combination):
             first += n_columns
         return found
 
-    def _ask_final(self, X: Any, method: str, **parameters: Any) -> tuple[Any, Device]:
+    def _ask_final(self, X: Any, method: str, **parameters: Any) -> tuple[Array, Device]:
         """Return the answer of the meta-model, and the device of the predictions."""
         with self._asking(X) as rows:
             final = self.final_estimator_
@@ -279,7 +280,7 @@ class Stacking(Combination):
             return parameters
         return dict(process_routing(self, "predict", **parameters)["final_estimator"]["predict"])
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Array:
         """The table of the meta-model: the members' predictions, with ``passthrough`` also X.
 
         Parameters
@@ -346,7 +347,7 @@ class Stacking(Combination):
         """The classes, None for regression."""
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         """Read the target that members are fitted on, on ``home``."""
 
     @abstractmethod
@@ -406,7 +407,9 @@ def method_of(name: str, estimator: Any, wanted: str) -> str:
     )
 
 
-def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, labels: bool) -> Any:
+def columns_of(
+    name: str, member: Any, method: str, rows: Rows, classes: Any, labels: bool
+) -> Array:
     """Return the predictions of a member as columns.
 
     Parameters
@@ -451,7 +454,7 @@ def columns_of(name: str, member: Any, method: str, rows: Rows, classes: Any, la
     return columns
 
 
-def _as_columns(answer: Any, home: Device) -> Any:
+def _as_columns(answer: Array, home: Device) -> Array:
     if isinstance(answer, list) and answer and getattr(answer[0], "ndim", 0) == 2:
         # Probabilities of several labels, one array each: the first columns follow from the others.
         return home.xp.concatenate([home.asarray(p, np.float64)[:, 1:] for p in answer], axis=1)
@@ -467,7 +470,7 @@ def fit_and_ask(
     asked: np.ndarray,
     method: str,
     classes: Any,
-) -> Any:
+) -> Array:
     """Fit a clone of an estimator on some rows, and let it predict others.
 
     Returns

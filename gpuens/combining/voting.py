@@ -15,6 +15,7 @@ from ..estimators.docstrings import documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
+from ..kernels.runtime.arrays import Array
 from ..members.classes import (
     check_classes,
     check_shares,
@@ -78,7 +79,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
         self.random_state = random_state
         self.device = device
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> Array:
         """Predict the target: the weighted mean over the members.
 
         Parameters
@@ -101,12 +102,12 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
         names = [f"{prefix}_{name}{i}" for name in self._member_names for i in outputs]
         return np.asarray(names, dtype=object)
 
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         target = read_outputs(y, n_rows, home, estimator=self)
         self._shape = tuple(target.shape[1:])
         return target
 
-    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Array:
         target = read_outputs(y, n_rows, home, estimator=self)
         if tuple(target.shape[1:]) != self._shape:
             raise ValueError(
@@ -115,13 +116,13 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
             )
         return target
 
-    def _strata(self, target: Any) -> np.ndarray | None:
+    def _strata(self, target: Array) -> np.ndarray | None:
         return None
 
     def _check_member(self, name: str, member: Any) -> None:
         check_width(self, name, member)
 
-    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
         values = rows.home.asarray(member.predict(rows.table(member)), np.float64)
         shape = (rows.n, *self._shape)
         if tuple(values.shape) not in (shape, (*shape, 1)):
@@ -131,7 +132,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
             )
         return values.reshape(shape)
 
-    def _numbers(self, answer: Any, home: Device) -> Any:
+    def _numbers(self, answer: Array, home: Device) -> Array:
         return answer
 
     def _loss(self) -> str:
@@ -206,7 +207,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         self.random_state = random_state
         self.device = device
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> Array:
         """Predict the class of each row: the one with the most votes or the highest probability.
 
         Parameters
@@ -224,7 +225,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
             return to_input_library(labels_of(codes, self.classes_, rows.home), X)
 
     @available_if(_votes_soft)
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes: the weighted mean over the members.
 
         Parameters
@@ -259,12 +260,12 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         check_is_fitted(self)
         return LabelEncoder().fit(self.classes_)
 
-    def _arranged(self, tensor: Any) -> Any:
+    def _arranged(self, tensor: Array) -> Array:
         if tensor.ndim == 3 and not self.flatten_transform:
             return tensor.transpose(1, 0, 2)
         return super()._arranged(tensor)
 
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         shape = tuple(getattr(y, "shape", ()))
         if len(shape) > 1 and shape[-1] > 1:
             raise NotImplementedError(
@@ -279,17 +280,17 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         self.classes_ = labels.classes
         return labels.codes
 
-    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Array:
         return codes_among(y, n_rows, self.classes_, home, estimator=self, name="eval_set's y")
 
-    def _strata(self, target: Any) -> np.ndarray | None:
+    def _strata(self, target: Array) -> np.ndarray | None:
         return to_numpy(target)
 
     def _check_member(self, name: str, member: Any) -> None:
         check_width(self, name, member)
         check_classes(name, member, self.classes_)
 
-    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
         home, table = rows.home, rows.table(member)
         if self.voting == "hard":
             return codes_of(member.predict(table), member, self.classes_, home, self.prefit)
@@ -297,7 +298,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
         check_shares(name, shares, rows.n, len(self.classes_))
         return shares
 
-    def _numbers(self, answer: Any, home: Device) -> Any:
+    def _numbers(self, answer: Array, home: Device) -> Array:
         if answer.ndim == 2:
             return answer
         return (answer[:, None] == home.xp.arange(len(self.classes_))).astype(np.float64)

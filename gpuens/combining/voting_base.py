@@ -15,6 +15,7 @@ from ..estimators.parameters import HELD_OUT, JOBS, SWITCH, VERBOSE, check_rules
 from ..estimators.validation import holdout_rows
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..members.rows import Rows, TrainingSet, home_of, readable, require_fitted
 from . import weights as model_weights
 from .base import Combination, check_estimators, is_dropped
@@ -156,7 +157,7 @@ class Voting(Combination):
             weights = self._learned(data)
         self.weights_ = weights
 
-    def _split(self, target: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _split(self, target: Array) -> tuple[np.ndarray, np.ndarray]:
         """Split into rows to fit on and rows to learn the weights from."""
         share, strata = self.validation_fraction, self._strata(target)
         return holdout_rows(target.shape[0], share, strata, self._seed, "validation_fraction")
@@ -199,12 +200,12 @@ class Voting(Combination):
             )
         return weights
 
-    def _answers(self, rows: Rows) -> Iterator[Any]:
+    def _answers(self, rows: Rows) -> Iterator[Array]:
         """Yield the answer of each member about the rows, on their device."""
         for name, member in self._fitted_members():
             yield self._checked_answer(name, member, rows)
 
-    def _checked_answer(self, name: str, member: Any, rows: Rows) -> Any:
+    def _checked_answer(self, name: str, member: Any, rows: Rows) -> Array:
         answer = self._answer(name, member, rows)
         if answer.shape[0] != rows.n:
             raise ValueError(
@@ -213,7 +214,7 @@ class Voting(Combination):
             )
         return answer
 
-    def _average(self, rows: Rows) -> Any:
+    def _average(self, rows: Rows) -> Array:
         """Return the weighted mean of the answers; members of weight zero are skipped."""
         total: Any = 0.0
         weights = self.weights_.tolist()
@@ -223,7 +224,7 @@ class Voting(Combination):
                 total = total + weight * self._numbers(answer, rows.home)
         return total / float(self.weights_.sum())
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> Array:
         """Return the predictions of each member.
 
         Parameters
@@ -242,7 +243,7 @@ class Voting(Combination):
             tensor = rows.home.xp.stack(list(self._answers(rows)), axis=1)
             return to_input_library(self._arranged(tensor), X)
 
-    def _arranged(self, tensor: Any) -> Any:
+    def _arranged(self, tensor: Array) -> Array:
         """Arrange predictions (n_rows, n_members, ...) for ``transform``."""
         return tensor.reshape(tensor.shape[0], -1)
 
@@ -255,7 +256,7 @@ class Voting(Combination):
         """Read the target of further rows."""
 
     @abstractmethod
-    def _strata(self, target: Any) -> np.ndarray | None:
+    def _strata(self, target: Array) -> np.ndarray | None:
         """Return the classes to hold out in proportion, on the host; None for regression."""
 
     @abstractmethod
@@ -263,11 +264,11 @@ class Voting(Combination):
         """Raise a ValueError if a fitted member does not match this ensemble."""
 
     @abstractmethod
-    def _answer(self, name: str, member: Any, rows: Rows) -> Any:
+    def _answer(self, name: str, member: Any, rows: Rows) -> Array:
         """Return the answer of a member about the rows, on their device."""
 
     @abstractmethod
-    def _numbers(self, answer: Any, home: Device) -> Any:
+    def _numbers(self, answer: Array, home: Device) -> Array:
         """Convert an answer to the numbers that are averaged."""
 
     @abstractmethod

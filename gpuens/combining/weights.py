@@ -38,6 +38,7 @@ import numpy as np
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.parameters import COUNT, NONE, SHARE, one_of, seed_of
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..members.rows import home_of
 from ..numerics.fixed_point import inner
 from ..numerics.sampling import subset
@@ -141,13 +142,15 @@ def greedy_weights(
 class _Read:
     """The arguments, checked and on one device."""
 
-    def __init__(self, predictions: Any, y: Any, weight: Any, kind: str, device: Device) -> None:
+    def __init__(
+        self, predictions: Array, y: Array, weight: Array | None, kind: str, device: Device
+    ) -> None:
         self.kind, self.device = kind, device
         self.predictions, self.y, self.weight = predictions, y, weight
         self.n_rows, self.n_models = predictions.shape[:2]
 
     @property
-    def shares(self) -> Any:
+    def shares(self) -> Array:
         """The weights of the rows, which sum to one."""
         xp = self.device.xp
         if self.weight is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..devices.placement import on_host
 from ..estimators.docstrings import documented
+from ..kernels.runtime.arrays import Array
 from .draws import LABELS, Draws, sqrt_float32
 from .tables import ARGUMENTS, labels, make_table, pilot, rule
 
@@ -168,7 +169,7 @@ def _letters(code: int, length: int) -> str:
     return "".join(chr(ord("A") + number // 26**k % 26) for k in range(length))
 
 
-def _block(draws: Draws) -> tuple[Any, Any]:
+def _block(draws: Draws) -> tuple[Array, Array]:
     xp = draws.xp
     flight = _flights(draws)
     X = xp.stack([xp.astype(flight[feature], xp.float32) for feature in CATEGORIES])
@@ -179,7 +180,7 @@ def _block(draws: Draws) -> tuple[Any, Any]:
     return X, y
 
 
-def _flights(draws: Draws) -> dict[str, Any]:
+def _flights(draws: Draws) -> dict[str, Array]:
     """Return the features, int64 (distance float32), and the minute of the day."""
     origin = draws.choice(N_AIRPORTS, ORIGIN, skew=2)
     other = draws.choice(N_AIRPORTS, DESTINATION, skew=2)
@@ -199,7 +200,7 @@ def _flights(draws: Draws) -> dict[str, Any]:
     }
 
 
-def _distance(origin: Any, destination: Any, draws: Draws) -> Any:
+def _distance(origin: Array, destination: Array, draws: Draws) -> Array:
     """Return whole miles between places that are normally distributed around the middle."""
     of_rule = rule(draws)
     east = of_rule.effect(origin, EAST) - of_rule.effect(destination, EAST)
@@ -208,7 +209,7 @@ def _distance(origin: Any, destination: Any, draws: Draws) -> Any:
     return draws.xp.floor(distance * 500.0 + 100.0)
 
 
-def _lateness(flight: dict[str, Any], draws: Draws) -> Any:
+def _lateness(flight: dict[str, Array], draws: Draws) -> Any:
     of_rule, xp = rule(draws), draws.xp
     day = xp.astype(flight["minute"] - FIRST_MINUTE, xp.float32) * (
         1 / (LAST_MINUTE - FIRST_MINUTE)
@@ -222,7 +223,7 @@ def _lateness(flight: dict[str, Any], draws: Draws) -> Any:
     return late + of_rule.effect(carrier_there, OF_CARRIER_THERE) * 0.5
 
 
-def _remove(X: Any, feature: str, missing: Any, xp: Any) -> None:
+def _remove(X: Array, feature: str, missing: Array, xp: Any) -> None:
     line = list(CATEGORIES).index(feature)
     X[line, :] = xp.where(missing, xp.full_like(X[line, :], float("nan")), X[line, :])
 

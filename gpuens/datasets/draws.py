@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 
@@ -50,7 +51,7 @@ class Draws:
     begin: int
     end: int
 
-    def bits(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
+    def bits(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Array:
         """Draw 32 random bits for each cell of the columns ``first`` … ``first + n - 1`` of a
         stream.
 
@@ -62,16 +63,18 @@ class Draws:
         row = self.xp.arange(self.begin, self.end, dtype=self.xp.int64, device=self.device)
         return _draw(self._keys(n, first, stream)[:, None], row[None, :])
 
-    def uniform(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
+    def uniform(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Array:
         """Draw odd multiples of 2**-24 between 0 and 1 (float32), equally likely."""
         high = self.xp.astype(self.bits(n, first=first, stream=stream) >> 9, self.xp.float32)
         return high * 2.0**-23 + 2.0**-24
 
-    def normal(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Any:
+    def normal(self, n: int = 1, *, first: int = 0, stream: int = FEATURES) -> Array:
         """Draw standard normal deviates (float32, up to ± 5.42)."""
         return normal_quantile(self.bits(n, first=first, stream=stream), self.xp)
 
-    def choice(self, n_choices: int, column: int, *, skew: int = 0, stream: int = FEATURES) -> Any:
+    def choice(
+        self, n_choices: int, column: int, *, skew: int = 0, stream: int = FEATURES
+    ) -> Array:
         """Draw whole numbers from 0 to ``n_choices - 1`` (int64, shape (n_rows,)).
 
         With u uniform they are ``floor(n_choices * u ** (1 + skew))``: the larger ``skew``, the
@@ -83,20 +86,20 @@ class Draws:
             share = share * u >> 24
         return share * n_choices >> 24
 
-    def effect(self, codes: Any, column: int) -> Any:
+    def effect(self, codes: Array, column: int) -> Array:
         """Return a standard normal number for each code (int64 below 2**32, any shape), as float32.
 
         It depends on the seed, ``column`` and the code alone, not on the row.
         """
         return normal_quantile(_draw(self._keys(1, column, RULE)[0], codes), self.xp)
 
-    def _keys(self, n: int, first: int, stream: int) -> Any:
+    def _keys(self, n: int, first: int, stream: int) -> Array:
         columns = np.arange(first, first + n, dtype=np.int64)
         keys = _subkey(np.array([self.seed], np.int64), stream, columns)
         return self.xp.asarray(keys, device=self.device)
 
 
-def normal_quantile(bits: Any, xp: Any) -> Any:
+def normal_quantile(bits: Array, xp: Any) -> Array:
     """The normal deviate below which a share ``(bits + ½) / 2**32`` lies, of the 24 high bits.
 
     With q = p - ½ and t = (4 p (1 - p))^⅛ the quantile over q is smooth in t, and a quotient of
@@ -121,7 +124,7 @@ def normal_quantile(bits: Any, xp: Any) -> Any:
     return q * (polynomial(QUANTILE_NUMERATOR, t) / polynomial(QUANTILE_DENOMINATOR, t))
 
 
-def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
+def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
     """Evaluate a polynomial by Horner's scheme, the highest power first."""
     total = x * coefficients[0] + coefficients[1]
     for coefficient in coefficients[2:]:
@@ -129,7 +132,7 @@ def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:
     return total
 
 
-def sqrt_float32(x: Any, xp: Any) -> Any:
+def sqrt_float32(x: Array, xp: Any) -> Array:
     """Return the correctly rounded square root of float32 numbers.
 
     The root of a float32 is never so close to the middle between two others that an error of the
@@ -138,7 +141,7 @@ def sqrt_float32(x: Any, xp: Any) -> Any:
     return xp.astype(xp.sqrt(xp.astype(x, xp.float64)), xp.float32)
 
 
-def sqrt_float64(x: Any, xp: Any) -> Any:
+def sqrt_float64(x: Array, xp: Any) -> Array:
     """Return the square root of float64 numbers > 0, whatever the last bit of the library's root.
 
     A step of Newton's method, its residual without rounding (Dekker 1971): the root is split
@@ -156,7 +159,7 @@ _SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(9, -1, -1))
 _ARCTAN = tuple((-1.0) ** k / (2 * k + 1) for k in range(10, -1, -1))
 
 
-def sin_pi(x: Any, xp: Any) -> Any:
+def sin_pi(x: Array, xp: Any) -> Array:
     """sin(πx) for float64 x, within 1e-15: the Taylor series between -½ and ½."""
     nearest = xp.floor(x + 0.5)
     sign = 1.0 - (nearest - xp.floor(nearest * 0.5) * 2.0) * 2.0
@@ -164,12 +167,12 @@ def sin_pi(x: Any, xp: Any) -> Any:
     return sign * angle * polynomial(_SINE, angle * angle)
 
 
-def cos_pi(x: Any, xp: Any) -> Any:
+def cos_pi(x: Array, xp: Any) -> Array:
     """cos(πx), as ``sin_pi``."""
     return sin_pi(x + 0.5, xp)
 
 
-def arctan(x: Any, xp: Any) -> Any:
+def arctan(x: Array, xp: Any) -> Array:
     """arctan x for float64 x, within 1e-15: an eighth of the angle by its Taylor series."""
     for _ in range(3):
         x = x / (sqrt_float64(x * x + 1.0, xp) + 1.0)  # the tangent of half the angle

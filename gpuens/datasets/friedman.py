@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..estimators.docstrings import documented
+from ..kernels.runtime.arrays import Array
 from .draws import LABELS, Draws, arctan, sin_pi, sqrt_float64
 from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
@@ -76,7 +77,7 @@ def make_friedman1(
     check_counts(5, n_features=n_features)
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def block(draws: Draws) -> tuple[Array, Array]:
         X = draws.uniform(int(n_features))
         x1, x2, x3, x4, x5 = _in_float64(X, 5, draws)
         centred = x3 - 0.5
@@ -122,7 +123,7 @@ def make_friedman2(
     ((1000, 4), True)
     """
 
-    def impedance(x1: Any, reactance: Any, xp: Any) -> Any:
+    def impedance(x1: Array, reactance: Array, xp: Any) -> Array:
         return sqrt_float64(x1 * x1 + reactance * reactance, xp)
 
     return _circuit(impedance, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
@@ -155,7 +156,7 @@ def make_friedman3(
     ((1000, 4), True)
     """
 
-    def phase(x1: Any, reactance: Any, xp: Any) -> Any:
+    def phase(x1: Array, reactance: Array, xp: Any) -> Array:
         return arctan(reactance / x1, xp)
 
     return _circuit(phase, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
@@ -167,10 +168,10 @@ def _circuit(
     n_rows: int,
     random_state: Any,
     **where: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def block(draws: Draws) -> tuple[Array, Array]:
         xp = draws.xp
         low, width = (
             xp.asarray(numbers, dtype=xp.float64, device=draws.device)[:, None]
@@ -184,10 +185,10 @@ def _circuit(
     return make_table(block, 4, n_rows, random_state, target="float64", **where)
 
 
-def _in_float64(X: Any, n: int, draws: Draws) -> list[Any]:
+def _in_float64(X: Array, n: int, draws: Draws) -> list[Array]:
     return [draws.xp.astype(X[k, :], draws.xp.float64) for k in range(n)]
 
 
-def _noise(draws: Draws, scale: float) -> Any:
+def _noise(draws: Draws, scale: float) -> Array:
     xp = draws.xp
     return xp.astype(draws.normal(stream=LABELS)[0, :], xp.float64) * float(scale)

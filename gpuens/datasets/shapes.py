@@ -7,6 +7,7 @@ from typing import Any
 from scipy.special import chdtri
 
 from ..estimators.docstrings import documented
+from ..kernels.runtime.arrays import Array
 from .draws import LABELS, Draws, cos_pi, sin_pi, sqrt_float64
 from .tables import ARGUMENTS, check_counts, check_not_negative, make_table
 
@@ -47,7 +48,7 @@ def make_moons(
     True
     """
 
-    def curve(lower: Any, sign: Any, u: Any, xp: Any) -> tuple[Any, Any]:
+    def curve(lower: Array, sign: Array, u: Array, xp: Any) -> tuple[Array, Array]:
         return lower + sign * cos_pi(u, xp), lower * 0.5 + sign * sin_pi(u, xp)
 
     return _plane(curve, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
@@ -94,7 +95,7 @@ def make_spirals(
     ((200, 2), True)
     """
 
-    def curve(lower: Any, sign: Any, u: Any, xp: Any) -> tuple[Any, Any]:
+    def curve(lower: Array, sign: Array, u: Array, xp: Any) -> tuple[Array, Array]:
         radius = sqrt_float64(u, xp)
         signed = sign * radius
         return signed * cos_pi(radius * 6.0, xp), signed * sin_pi(radius * 6.0, xp)
@@ -104,12 +105,12 @@ def make_spirals(
 
 def _plane(
     curve: Any, noise: float, n_rows: int, random_state: Any, **where: Any
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Return points on a curve for each class: ``curve(0.0 or 1.0, 1.0 or -1.0, u, xp)`` in
     float64."""
     check_not_negative(noise=noise)
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def block(draws: Draws) -> tuple[Array, Array]:
         xp = draws.xp
         y = draws.bits(stream=LABELS)[0, :] >> 31
         lower = xp.astype(y, xp.float64)
@@ -164,7 +165,7 @@ def make_hastie_10_2(
     True
     """
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def block(draws: Draws) -> tuple[Array, Array]:
         X = draws.normal(10)
         return X, _shell(X, [MEDIAN_OF_CHI_SQUARED_10], draws) * 2 - 1
 
@@ -219,14 +220,14 @@ def make_nested_spheres(
     shares = [k / int(n_classes) for k in range(1, int(n_classes))]
     limits = [round(float(chdtri(n_features, 1.0 - share)), 6) for share in shares]
 
-    def block(draws: Draws) -> tuple[Any, Any]:
+    def block(draws: Draws) -> tuple[Array, Array]:
         X = draws.normal(int(n_features))
         return X, _shell(X, limits, draws)
 
     return make_table(block, int(n_features), n_rows, random_state, rows=rows, xp=xp, device=device)
 
 
-def _shell(X: Any, limits: list[float], draws: Draws) -> Any:
+def _shell(X: Array, limits: list[float], draws: Draws) -> Array:
     """How many of the squared radii a point is beyond (int64). Squares of float32 are exact in
     float64; they are added one after the other, because libraries sum in different orders."""
     xp = draws.xp

@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 
 from ..devices.placement import resolve_device
 from ..estimators.parameters import is_count, is_number, seed_of
+from ..kernels.runtime.arrays import Array
 from .draws import Draws
 
 RULE_SEED = 2014
@@ -54,7 +55,7 @@ def make_table(
     xp: Any = None,
     device: Any = None,
     target: str = "int64",
-) -> tuple[Any, Any]:
+) -> tuple[Array, Array]:
     """Make a table from the function that makes a block of its rows.
 
     Parameters
@@ -101,12 +102,12 @@ def rule(draws: Draws) -> Draws:
     return Draws(draws.xp, draws.device, RULE_SEED, 0, 1)
 
 
-def column(values: Any, draws: Draws) -> Any:
+def column(values: Any, draws: Draws) -> Array:
     """Return numbers of a rule as a float32 array of shape (n, 1)."""
     return draws.xp.asarray(np.asarray(values, np.float32)[:, None], device=draws.device)
 
 
-def labels(condition: Any, draws: Draws) -> Any:
+def labels(condition: Array, draws: Draws) -> Array:
     """Return classes 1 and 0 (int64) by whether a condition holds."""
     return draws.xp.astype(condition, draws.xp.int64)
 

@@ -15,6 +15,7 @@ from ..devices.placement import Device, gpu_of, to_numpy
 from ..inputs.arrays import require_readable, resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.frames import is_frame
+from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for, input_tags
 from ..members.fitting import read_features as read_for_members
 from ..trees.cart import CartEstimator
@@ -33,14 +34,14 @@ class Counts(NamedTuple):
     n_rows : int
     """
 
-    both: Any
-    first: Any
-    second: Any
-    neither: Any
+    both: Array
+    first: Array
+    second: Array
+    neither: Array
     n_rows: int
 
 
-def read_correct(predictions: Any, y: Any, X: Any) -> Any:
+def read_correct(predictions: Any, y: Any, X: Any) -> Array:
     """Return where models are right.
 
     Parameters
@@ -86,7 +87,7 @@ def read_correct(predictions: Any, y: Any, X: Any) -> Any:
     return labels == truth[:, None]
 
 
-def read_predictions(predictions: Any, X: Any = None) -> Any:
+def read_predictions(predictions: Any, X: Any = None) -> Array:
     """Return the predictions of at least two models.
 
     Parameters
@@ -135,7 +136,7 @@ def read_predictions(predictions: Any, X: Any = None) -> Any:
     return values
 
 
-def pair_counts(correct: Any) -> Counts:
+def pair_counts(correct: Array) -> Counts:
     """Count the four outcomes of every pair of models, by one matrix product.
 
     Parameters
@@ -150,7 +151,7 @@ def pair_counts(correct: Any) -> Counts:
     return Counts(both, first, second, n_rows - both - first - second, n_rows)
 
 
-def joint_counts(marked: Any) -> Any:
+def joint_counts(marked: Array) -> Array:
     """Count the rows in which two columns are both marked, float64 (n_columns, n_columns).
 
     Products of zeros and ones are exact in float32, and so are their sums over up to 2**24 rows.
@@ -164,7 +165,7 @@ def joint_counts(marked: Any) -> Any:
     return total
 
 
-def label_numbers(predictions: Any) -> tuple[Any, int]:
+def label_numbers(predictions: Array) -> tuple[Array, int]:
     """Number the labels from 0 (int64, same shape), and return how many there are."""
     xp = array_namespace(predictions)
     if _is_text(predictions):
@@ -174,7 +175,7 @@ def label_numbers(predictions: Any) -> tuple[Any, int]:
     return xp.reshape(found.inverse_indices, predictions.shape), found.values.shape[0]
 
 
-def real_numbers(predictions: Any) -> Any:
+def real_numbers(predictions: Array) -> Array:
     """Return predictions of a regression as float64.
 
     Raises
@@ -193,7 +194,7 @@ def real_numbers(predictions: Any) -> Any:
     return values
 
 
-def real_target(y: Any, predictions: Any) -> Any:
+def real_target(y: Any, predictions: Array) -> Array:
     """Return the target of a regression as float64, in the library of its predictions.
 
     Raises
@@ -216,7 +217,7 @@ def real_target(y: Any, predictions: Any) -> Any:
     return truth
 
 
-def _read_oracle(labels: Any, xp: Any) -> Any:
+def _read_oracle(labels: Array, xp: Any) -> Array:
     if not _is_text(labels) and xp.isdtype(labels.dtype, "bool"):
         return labels
     if _is_text(labels) or not bool(xp.all((labels == 0) | (labels == 1))):
@@ -227,7 +228,7 @@ def _read_oracle(labels: Any, xp: Any) -> Any:
     return labels == 1
 
 
-def _as_array(values: Any, name: str) -> Any:
+def _as_array(values: Any, name: str) -> Array:
     if is_frame(values):
         values = nw.from_native(values, eager_only=True).to_numpy()
     require_readable(values, name)
@@ -235,7 +236,7 @@ def _as_array(values: Any, name: str) -> Any:
     return array.astype(object) if getattr(array.dtype, "kind", "") in ("U", "T") else array
 
 
-def _beside(y: Any, predictions: Any, xp: Any) -> Any:
+def _beside(y: Any, predictions: Array, xp: Any) -> Array:
     """Return labels in the library and on the device of the predictions."""
     y = _as_array(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")
     homes = gpu_of(y), gpu_of(predictions)
@@ -252,11 +253,11 @@ def _beside(y: Any, predictions: Any, xp: Any) -> Any:
     return xp.asarray(host, device=device(predictions))
 
 
-def _is_text(values: Any) -> bool:
+def _is_text(values: Array) -> bool:
     return getattr(values.dtype, "kind", "") == "O"
 
 
-def _require_no_missing(values: Any, name: str, xp: Any) -> None:
+def _require_no_missing(values: Array, name: str, xp: Any) -> None:
     if _is_text(values):
         missing = any(v is None or v != v for v in values.ravel().tolist())
     else:
@@ -265,7 +266,7 @@ def _require_no_missing(values: Any, name: str, xp: Any) -> None:
         raise ValueError(f"There is NaN or None in {name}: leave those rows out.")
 
 
-def member_predictions(ensemble: Any, X: Any) -> Any:
+def member_predictions(ensemble: Any, X: Any) -> Array:
     """Return what each member of an ensemble predicts for each row.
 
     Parameters
@@ -319,7 +320,7 @@ def member_predictions(ensemble: Any, X: Any) -> Any:
     return _of_members(ensemble, members, X)
 
 
-def _of_trees(forest: Any, X: Any) -> Any:
+def _of_trees(forest: Any, X: Any) -> Array:
     """Look up the predictions of all trees by their leaves, one label a leaf."""
     device = resolve_device(forest.device, X)
     with forest._working_on(device):
@@ -332,7 +333,7 @@ def _of_trees(forest: Any, X: Any) -> Any:
         return _labels(forest.classes_, device.asarray(best)[node], device, X)
 
 
-def _of_members(ensemble: Any, members: list[Any], X: Any) -> Any:
+def _of_members(ensemble: Any, members: list[Any], X: Any) -> Array:
     every = np.arange(ensemble.n_features_in_)
     features = getattr(ensemble, "estimators_features_", [every] * len(members))
     device = device_for(members[0], getattr(ensemble, "device", "auto"), X)
@@ -365,7 +366,7 @@ def _predict_numbers(ensemble: Any, members: list[Any]) -> bool:
     return not found <= set(known)
 
 
-def _labels(classes: np.ndarray, codes: Any, device: Device, X: Any) -> Any:
+def _labels(classes: np.ndarray, codes: Array, device: Device, X: Any) -> Array:
     if classes.dtype.kind in "biuf":
         return to_input_library(device.asarray(classes)[codes], X)
     return classes[to_numpy(codes)]

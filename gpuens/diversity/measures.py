@@ -10,6 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
+from ..kernels.runtime.arrays import Array
 from .inputs import (
     Counts,
     joint_counts,
@@ -186,7 +187,7 @@ def pairwise(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, Any
     return {name: measure(counts) for name, measure in _MEASURES.items()}
 
 
-def pair_mean(matrix: Any) -> float:
+def pair_mean(matrix: Array) -> float:
     """Return the mean of a pairwise measure over all pairs of different models.
 
     Parameters
@@ -200,12 +201,12 @@ def pair_mean(matrix: Any) -> float:
     return float(others) / (n * (n - 1))
 
 
-def _q_statistic(n: Counts) -> Any:
+def _q_statistic(n: Counts) -> Array:
     together, apart = n.both * n.neither, n.first * n.second
     return _divided(together - apart, together + apart, 0.0)
 
 
-def _correlation(n: Counts) -> Any:
+def _correlation(n: Counts) -> Array:
     xp = array_namespace(n.both)
     of_first = (n.both + n.first) * (n.second + n.neither)
     of_second = (n.both + n.second) * (n.first + n.neither)
@@ -213,19 +214,19 @@ def _correlation(n: Counts) -> Any:
     return _divided(covered, xp.sqrt(of_first * of_second), 0.0)
 
 
-def _disagreement(n: Counts) -> Any:
+def _disagreement(n: Counts) -> Array:
     return (n.first + n.second) / n.n_rows
 
 
-def _agreement(n: Counts) -> Any:
+def _agreement(n: Counts) -> Array:
     return (n.both + n.neither) / n.n_rows
 
 
-def _double_fault(n: Counts) -> Any:
+def _double_fault(n: Counts) -> Array:
     return n.neither / n.n_rows
 
 
-def _cohen_kappa(n: Counts) -> Any:
+def _cohen_kappa(n: Counts) -> Array:
     covered = n.both * n.neither - n.first * n.second
     apart = (n.both + n.first) * (n.first + n.neither)
     apart = apart + (n.both + n.second) * (n.second + n.neither)
@@ -251,7 +252,7 @@ def of_labels(of: str, y: Any) -> bool:
     return of == "labels"
 
 
-def _label_counts(predictions: Any, X: Any) -> tuple[Any, Any]:
+def _label_counts(predictions: Any, X: Any) -> tuple[Array, Array]:
     """Count the rows in which two models give the same label (n_models, n_models), and how often
     each gives each label (n_models, n_labels); float64."""
     numbers, n_labels = label_numbers(read_predictions(predictions, X))
@@ -265,7 +266,7 @@ def _label_counts(predictions: Any, X: Any) -> tuple[Any, Any]:
     return same, xp.stack(counts, axis=1)
 
 
-def _divided(numerator: Any, denominator: Any, otherwise: float) -> Any:
+def _divided(numerator: Array, denominator: Array, otherwise: float) -> Array:
     """Divide, with a fixed value where the denominator is zero."""
     xp = array_namespace(numerator)
     zero = denominator == 0
@@ -450,7 +451,7 @@ def coincident_failure_diversity(predictions: Any, y: Any = None, *, X: Any = No
     return float(xp.sum(alone)) / (n_models - 1) / failing
 
 
-def _right(predictions: Any, y: Any, X: Any) -> tuple[Any, int]:
+def _right(predictions: Any, y: Any, X: Any) -> tuple[Array, int]:
     """Count the models that are right in each row, float64 (n_rows,), and all models."""
     correct = read_correct(predictions, y, X)
     xp = array_namespace(correct)

@@ -9,6 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 
 from ..devices.placement import to_numpy
+from ..kernels.runtime.arrays import Array
 from .inputs import read_predictions, real_numbers, real_target
 
 
@@ -33,8 +34,8 @@ class Ambiguity:
     error: float
     mean_error: float
     ambiguity: float
-    of_models: Any
-    of_rows: Any
+    of_models: Array
+    of_rows: Array
 
 
 def ambiguity_decomposition(

@@ -14,6 +14,7 @@ from ..devices.placement import Device
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
 from .parameters import threads_of
 
@@ -51,7 +52,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
 
     forest_: Forest
 
-    def _predict(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
+    def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Any:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
         library of X."""
         check_is_fitted(self)
@@ -74,7 +75,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
                 result = to_input_library(finish(raw, device), X)
             yield result
 
-    def apply(self, X: Any) -> Any:
+    def apply(self, X: Any) -> Array:
         """The leaf that each row ends in.
 
         Parameters

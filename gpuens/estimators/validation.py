@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
+from ..kernels.runtime.arrays import Array
 
 
 @dataclass
@@ -161,7 +162,7 @@ def validation_set(
 
 
 def split_rows(
-    n: int, target: Any, weight: Any, fraction: float | int, n_classes: int, seed: int
+    n: int, target: Array, weight: Array, fraction: float | int, n_classes: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the rows to train on and those to hold out, in the order of ``train_test_split``.
 

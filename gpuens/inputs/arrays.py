@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import Device, is_of_the_standard, on_host, resolve_device, to_numpy
+from ..kernels.runtime.arrays import Array
 from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
@@ -39,7 +40,7 @@ class Table(NamedTuple):
         The columns of a data frame.
     """
 
-    values: Any
+    values: Array
     feature_names: list[str] | None = None
 
 
@@ -78,7 +79,7 @@ def read_table(
         return Table(X)
     if is_frame(X):
         check_frame(X, estimator, reset, name)
-        values = frame_to_numpy(X, name)
+        values: Array = frame_to_numpy(X, name)
     elif device.holds(X):
         values = _read_on_device(X, device, estimator, name)
     else:
@@ -95,7 +96,7 @@ def check_frame(frame: Any, estimator: Any, reset: bool, name: str) -> None:
     require_shape(tuple(frame.shape), estimator)
 
 
-def table_of(values: Any, device: Device, estimator: Any) -> Table:
+def table_of(values: Array, device: Device, estimator: Any) -> Table:
     """Values that were read, on the device, with the names of the estimator's features.
 
     Raises
@@ -131,7 +132,7 @@ def dense_table(X: Any, name: str = "X") -> np.ndarray:
     return np.asarray(X.toarray())
 
 
-def to_input_library(result: Any, like: Any) -> Any:
+def to_input_library(result: Array, like: Any) -> Any:
     """Return a result in the array library and on the device of the input.
 
     Parameters
@@ -204,7 +205,7 @@ def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
     return _narrowed(values)
 
 
-def _read_on_device(X: Any, device: Device, estimator: Any, name: str) -> Any:
+def _read_on_device(X: Any, device: Device, estimator: Any, name: str) -> Array:
     require_readable(X, name)
     values = device.asarray(X)
     if values.dtype.kind == "c":
@@ -245,7 +246,7 @@ def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) ->
             )
 
 
-def _narrowed(values: Any) -> Any:
+def _narrowed(values: Array) -> Any:
     """Real numbers as float32 if it holds them exactly, else as float64."""
     if values.dtype in _FLOATS:
         return values

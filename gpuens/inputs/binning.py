@@ -13,6 +13,7 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..kernels.binning.bin_values import bin_values
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, Codes
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
@@ -39,8 +40,8 @@ class Binner:
     @classmethod
     def fit(
         cls,
-        X: Any,
-        weight: Any,
+        X: Array,
+        weight: Array | None,
         max_bins: int,
         seed: int,
         device: Device,
@@ -92,7 +93,7 @@ class Binner:
         """See ``CategoryBinner``; here every feature is numeric, so there are no categories."""
         return np.empty(0, np.uint32)
 
-    def transform(self, X: Any, device: Device) -> Codes:
+    def transform(self, X: Array, device: Device) -> Codes:
         """The bins of a table (float32 or float64, on ``device``)."""
         return bin_values(X, device.asarray(round_down(self.table, X.dtype)))
 

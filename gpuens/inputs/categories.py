@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from ..devices.placement import Device, gpu_of, on_host
+from ..kernels.runtime.arrays import Array
 from .arrays import (
     Table,
     check_frame,
@@ -134,7 +135,7 @@ def _read_training(
     return table_of(values, device, estimator)
 
 
-def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> Any:
+def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> Array:
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)
     values = column.distinct()
@@ -150,7 +151,7 @@ def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> A
     return column.encode(values)
 
 
-def _encode(source: Source, feature: int, known: np.ndarray) -> Any:
+def _encode(source: Source, feature: int, known: np.ndarray) -> Array:
     column = source.column(feature)
     kinds = column.kind(), kind_of(known)
     if None not in kinds and kinds[0] != kinds[1]:
@@ -262,7 +263,7 @@ class Source(ABC):
         """The values of a categorical feature."""
 
     @abstractmethod
-    def table(self, codes: Codes) -> Any:
+    def table(self, codes: Codes) -> Array:
         """All values, as numbers."""
 
 
@@ -315,7 +316,7 @@ class _NumberSource(Source):
             return NumberColumn(self.device.asarray(self.X[:, feature], order="C"))
         return NumberColumn(self.device.asarray(self.values[:, feature], order="C"))
 
-    def table(self, codes: Codes) -> Any:
+    def table(self, codes: Codes) -> Array:
         values, may_write = self.values, not self.may_be_users
         for feature, code in codes.items():
             column, numbers = values[:, feature], code()
@@ -327,7 +328,7 @@ class _NumberSource(Source):
         return values
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Array, b: Array) -> bool:
     return bool(((a == b) | (a != a) & (b != b)).all())
 
 

@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from ..devices.placement import module_of, to_numpy
+from ..kernels.runtime.arrays import Array
 
 EXACT_IN_FLOAT32 = 2**24
 """Every integer up to this size is a float32."""
@@ -191,7 +192,7 @@ def _copy_column(column: nw.Series[Any], out: np.ndarray) -> None:
     numbers = _number_column(column)
     out[:] = numbers.values
     if numbers.missing is not None:
-        out[numbers.missing] = np.nan
+        out[to_numpy(numbers.missing)] = np.nan
 
 
 def _number_column(column: nw.Series[Any]) -> NumberColumn:
@@ -250,8 +251,8 @@ class NumberColumn:
         Which other values are missing.
     """
 
-    values: Any
-    missing: Any = None
+    values: Array
+    missing: Array | None = None
 
     def distinct(self) -> np.ndarray:
         """The values that occur, ascending, without the missing ones."""
@@ -264,7 +265,7 @@ class NumberColumn:
         """As ``kind_of`` the distinct values; numbers also where all are missing."""
         return "numbers"
 
-    def encode(self, known: np.ndarray) -> Any:
+    def encode(self, known: np.ndarray) -> Array:
         """The position of each value in ``known`` (ascending) as float32, NaN if it has none."""
         xp = module_of(self.values)
         if kind_of(known) != "numbers":
@@ -379,7 +380,7 @@ def kind_of(distinct: np.ndarray) -> str | None:
     return "strings" if distinct.dtype.kind == "O" else "numbers"
 
 
-def _distinct(values: Any) -> Any:
+def _distinct(values: Array) -> Any:
     """Distinct numbers, ascending; no value is NaN."""
     xp = module_of(values)
     whole = values.dtype.kind != "f" or bool((xp.floor(values) == values).all())
@@ -392,7 +393,7 @@ def _distinct(values: Any) -> Any:
     return (xp.flatnonzero(occurs) + int(low)).astype(values.dtype)
 
 
-def _positions(values: Any, known: np.ndarray) -> Any:
+def _positions(values: Array, known: np.ndarray) -> Array:
     """The only positions in ``known`` (ascending) where the values can be found."""
     xp = module_of(values)
     low, high = known[0].item(), known[-1].item()

@@ -15,6 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_class_weight
 
 from ..devices.placement import Device, gpu_of, module_of, on_host, to_numpy
+from ..kernels.runtime.arrays import Array
 
 _WIDEST_LOOKUP = 2**16
 """Range of integer labels below which a table is cheaper than sorting, however few the rows."""
@@ -32,7 +33,7 @@ class Labels(NamedTuple):
     """
 
     classes: np.ndarray
-    codes: Any
+    codes: Array
 
 
 def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: str = "y") -> Any:
@@ -194,7 +195,7 @@ def _weights_on_host(weights: Any, name: str) -> np.ndarray:
         raise ValueError(f"{name} must hold numbers, one for each row; got {error}") from error
 
 
-def _column_on_device(y: Any, name: str) -> Any:
+def _column_on_device(y: Array, name: str) -> Array:
     """Check the shape as scikit-learn's ``column_or_1d`` does, with its messages."""
     if y.ndim == 1:
         return y
@@ -209,14 +210,14 @@ def _column_on_device(y: Any, name: str) -> Any:
     return y[:, 0]
 
 
-def _require_finite(values: Any, name: str, estimator: Any) -> None:
+def _require_finite(values: Array, name: str, estimator: Any) -> None:
     if gpu_of(values) is None:
         assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
     elif not bool(abs(values).max() < np.inf):
         raise ValueError(f"Input {name} contains NaN or infinity.")
 
 
-def _encode(y: Any, name: str) -> tuple[np.ndarray, Any]:
+def _encode(y: Array, name: str) -> tuple[np.ndarray, Array]:
     """Distinct labels, ascending, and the position of every label among them."""
     if y.dtype.kind in "OUST":
         return _encode_objects(y, name)
@@ -232,7 +233,7 @@ def _encode(y: Any, name: str) -> tuple[np.ndarray, Any]:
     return to_numpy(classes), codes
 
 
-def _encode_by_table(y: Any, low: int, dtype: Any) -> tuple[np.ndarray, Any]:
+def _encode_by_table(y: Array, low: int, dtype: Any) -> tuple[np.ndarray, Array]:
     """Count every integer of the range (from 0, which represents ``low``); no sorting."""
     xp = module_of(y)
     present = xp.bincount(y) > 0
@@ -240,7 +241,7 @@ def _encode_by_table(y: Any, low: int, dtype: Any) -> tuple[np.ndarray, Any]:
     return classes, (xp.cumsum(present, dtype=np.int64) - 1)[y]
 
 
-def _encode_objects(y: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _encode_objects(y: Array, name: str) -> tuple[np.ndarray, Array]:
     """Hash every label; only the distinct ones are sorted."""
     labels = y.tolist()
     try:
@@ -389,7 +390,7 @@ def targets_of(
     return np.stack([to_numpy(target) for target in targets], axis=1)
 
 
-def side_by_side(labels: list[Any], xp: Any) -> Any:
+def side_by_side(labels: list[Array], xp: Any) -> Array:
     """The labels of several outputs as the columns of a table, those of one as they are."""
     if len(labels) == 1:
         return labels[0]

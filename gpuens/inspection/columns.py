@@ -22,6 +22,7 @@ from ..inputs.frames import (
     is_frame,
     require_unique_columns,
 )
+from ..kernels.runtime.arrays import Array
 from ..members.fitting import TAKE_GPU_ARRAYS
 
 
@@ -39,7 +40,7 @@ class Columns(ABC):
     """
 
     device: Device
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     names: list[Any] | None = None
 
     def label(self, feature: int) -> str:
@@ -55,7 +56,7 @@ class Columns(ABC):
         """Return a column whose values are categories."""
 
     @abstractmethod
-    def numbers(self, feature: int) -> Any:
+    def numbers(self, feature: int) -> Array:
         """Return a column as floats (n_rows,), on the device; NaN is missing."""
 
     @abstractmethod
@@ -72,7 +73,7 @@ class Columns(ABC):
         """Return whether a column holds anything but numbers."""
 
     @abstractmethod
-    def take(self, rows: Any) -> Columns:
+    def take(self, rows: Array) -> Columns:
         """Return some rows, given as integers on the device."""
 
     @abstractmethod
@@ -81,7 +82,7 @@ class Columns(ABC):
         values in all rows."""
 
     @abstractmethod
-    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+    def shuffled(self, feature: int, orders: Sequence[Array]) -> Any:
         """Stack a copy of the table for each order of the rows (integers on the device), in which a
         column is permuted."""
 
@@ -101,7 +102,7 @@ class ArrayColumns(Columns):
     COPY_BYTES = 2**25
     """Memory that copies of a table may take which are predicted together."""
 
-    def __init__(self, values: Any, device: Device) -> None:
+    def __init__(self, values: Array, device: Device) -> None:
         self.array, self.device = values, device
         self.shape = values.shape
 
@@ -114,7 +115,7 @@ class ArrayColumns(Columns):
             return DictionaryColumn.of_objects(values.tolist(), f"X's feature {feature}")
         return NumberColumn(values)
 
-    def numbers(self, feature: int) -> Any:
+    def numbers(self, feature: int) -> Array:
         values = self.array[:, feature]
         return values if values.dtype.kind == "f" else values.astype(np.float64)
 
@@ -127,7 +128,7 @@ class ArrayColumns(Columns):
     def is_text(self, feature: int) -> bool:
         return self.array.dtype.kind == "O" and self.column(feature).kind() == "strings"
 
-    def take(self, rows: Any) -> Columns:
+    def take(self, rows: Array) -> Columns:
         return ArrayColumns(self.array[rows], self.device)
 
     def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
@@ -138,13 +139,13 @@ class ArrayColumns(Columns):
                 copy[:, feature] = value
         return copies.reshape(-1, self.shape[1])
 
-    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+    def shuffled(self, feature: int, orders: Sequence[Array]) -> Any:
         copies = self._copies(len(orders), [])
         for copy, order in zip(copies, orders, strict=True):
             copy[:, feature] = self.array[order, feature]
         return copies.reshape(-1, self.shape[1])
 
-    def _copies(self, n: int, kinds: Sequence[np.dtype]) -> Any:
+    def _copies(self, n: int, kinds: Sequence[np.dtype]) -> Array:
         """(n, n_rows, n_features), of a type that also holds values of some other types."""
         dtype = self.array.dtype
         if dtype.kind in "biu" and any(kind != dtype for kind in kinds):
@@ -183,7 +184,7 @@ class FrameColumns(Columns):
     def column(self, feature: int) -> Column:
         return category_column(self.table(), feature, self._label(feature))
 
-    def numbers(self, feature: int) -> Any:
+    def numbers(self, feature: int) -> np.ndarray:
         alone = self.frame.select(self.frame.columns[feature])
         return frame_to_numpy(alone.to_native(), "X")[:, 0]
 
@@ -201,8 +202,8 @@ class FrameColumns(Columns):
         dtype = self._series(feature).dtype
         return not (dtype.is_numeric() or dtype == nw.Boolean)
 
-    def take(self, rows: Any) -> Columns:
-        return FrameColumns(self.frame[rows])
+    def take(self, rows: Array) -> Columns:
+        return FrameColumns(self.frame[to_numpy(rows)])
 
     def filled(self, points: Sequence[Mapping[int, Any]]) -> Any:
         (point,) = points
@@ -224,9 +225,9 @@ class FrameColumns(Columns):
         backend = self.frame.implementation
         return nw.new_series(self.frame.columns[feature], values, backend=backend)
 
-    def shuffled(self, feature: int, orders: Sequence[Any]) -> Any:
+    def shuffled(self, feature: int, orders: Sequence[Array]) -> Any:
         (order,) = orders
-        column = self._series(feature)[order].alias(self.frame.columns[feature])
+        column = self._series(feature)[to_numpy(order)].alias(self.frame.columns[feature])
         return self.frame.with_columns(column).to_native()
 
     def without(self, feature: int) -> Any:

@@ -18,6 +18,7 @@ from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import Device
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from .columns import Columns, categorical_positions, columns_of, feature_names_of, positions_of
 from .dependence_grid import Axis, axis_of, grid_settings
 from .dependence_recursion import AdditiveTrees, additive_trees
@@ -136,6 +137,7 @@ def partial_dependence(
             require_features_of_fit(estimator, columns)
         axes = [axis_of(columns, f, f in categorical, settings, estimator) for f in positions]
         shape = tuple(axis.values.size for axis in axes)
+        average: Array
         if trees is not None:
             average, individual = _recursion(estimator, trees, axes), None
         else:
@@ -266,7 +268,7 @@ def _recursion(estimator: Any, trees: AdditiveTrees | str, axes: Sequence[Axis])
     return np.asarray(getattr(estimator, trees)(grid, features))
 
 
-def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Any:
+def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Array | None:
     n_rows, shape = columns.shape[0], np.shape(sample_weight)
     if sample_weight is not None and shape not in ((), (n_rows,)):
         raise ValueError(
@@ -276,7 +278,7 @@ def _weights(sample_weight: Any, columns: Columns, estimator: Any) -> Any:
     return read_sample_weight(sample_weight, n_rows, columns.device, estimator=estimator)
 
 
-def _centred(curves: Any, first_axis: int, centered: bool) -> Any:
+def _centred(curves: Array, first_axis: int, centered: bool) -> Array:
     """Subtract the value at the first point of the grid from each curve."""
     if not centered:
         return curves
@@ -308,7 +310,7 @@ def response_of(estimator: Any, response_method: str) -> str:
     )
 
 
-def responses(estimator: Any, table: Any, method: str, device: Device) -> Any:
+def responses(estimator: Any, table: Any, method: str, device: Device) -> Array:
     """Return the predictions of the rows of a table: float64, shape (n_rows, n_outputs), on the
     device; for two classes only the second."""
     answer = device.asarray(getattr(estimator, method)(table), np.float64)
@@ -323,9 +325,9 @@ def brute_force(
     columns: Columns,
     points: Sequence[Mapping[int, Any]],
     method: str,
-    weight: Any = None,
+    weight: Array | None = None,
     keep_rows: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[Array, Any]:
     """Replace features of all rows by the values of each point, predict, and average.
 
     Parameters
@@ -365,14 +367,14 @@ def brute_force(
     return device.xp.concatenate(averages).T, individual
 
 
-def _mean(answer: Any, weight: Any, device: Device) -> Any:
+def _mean(answer: Array, weight: Array | None, device: Device) -> Array:
     """Average (n_points, n_rows, n_outputs) over the rows."""
     if weight is None:
         return answer.mean(axis=1)
     return device.xp.einsum("prk,r->pk", answer, weight) / weight.sum()
 
 
-def _room(shape: tuple[int, ...], device: Device) -> Any:
+def _room(shape: tuple[int, ...], device: Device) -> Array:
     size, available = 8 * prod(shape), available_memory()
     if available is not None and size > available:
         raise MemoryError(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import module_of, on_host, to_numpy
+from ..kernels.runtime.arrays import Array
 from .columns import Columns
 
 PLOTTING_POSITION = 0.4
@@ -176,7 +177,7 @@ def _require_categories(custom: np.ndarray, known: np.ndarray | None, label: str
         )
 
 
-def _percentile_grid(values: Any, settings: GridSettings, label: str) -> np.ndarray:
+def _percentile_grid(values: Array, settings: GridSettings, label: str) -> np.ndarray:
     """Return equal steps between two percentiles of the finite values, or all distinct values where
     these are fewer."""
     xp = module_of(values)
@@ -198,7 +199,7 @@ def _percentile_grid(values: Any, settings: GridSettings, label: str) -> np.ndar
     return np.linspace(low, high, num=settings.resolution).astype(ordered.dtype)
 
 
-def _quantile(ordered: Any, share: float) -> float:
+def _quantile(ordered: Array, share: float) -> float:
     """Interpolate between two of the ordered values."""
     n = ordered.size
     at = n * share + PLOTTING_POSITION + share * (1.0 - 2.0 * PLOTTING_POSITION)

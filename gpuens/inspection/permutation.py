@@ -17,6 +17,7 @@ from ..devices.placement import CPU, Device, on_host, to_numpy
 from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import jobs_for
@@ -153,13 +154,13 @@ class _Task:
             scores += self.scorer.of(table, len(orders), y, weight)
         return baseline, scores
 
-    def _order(self, feature: int, repeat: int, columns: Columns) -> Any:
+    def _order(self, feature: int, repeat: int, columns: Columns) -> Array:
         index = np.uint64(feature * self.n_repeats + repeat)
         key = int(_subkey(np.uint64(self.seed), PURPOSE_PERMUTATION, index))
         return random_order(columns.shape[0], key, columns.device)
 
 
-def random_order(n: int, key: int, device: Device) -> Any:
+def random_order(n: int, key: int, device: Device) -> Array:
     """Return a random order of n rows, by the draws of a key; equal draws keep their order.
 
     Returns

@@ -20,6 +20,7 @@ from array_api_compat import array_namespace, device
 from threadpoolctl import ThreadpoolController
 
 from ..devices.placement import to_numpy
+from ..kernels.runtime.arrays import Array
 
 MANTISSA = 53
 """Bits of a float64."""
@@ -41,12 +42,12 @@ class Slices(NamedTuple):
     bits : int
     """
 
-    parts: Any
-    unit: Any
+    parts: Array
+    unit: Array
     bits: int
 
 
-def slices(matrix: Any, n_slices: int = SLICES) -> Slices:
+def slices(matrix: Array, n_slices: int = SLICES) -> Slices:
     """Cut a matrix into slices for sums over its last axis.
 
     Parameters
@@ -69,7 +70,7 @@ def slices(matrix: Any, n_slices: int = SLICES) -> Slices:
     return Slices(parts, unit, bits)
 
 
-def inner(a: Any, b: Any) -> Any:
+def inner(a: Array | Slices, b: Array | Slices) -> Array:
     """Return ``a @ b.T``, the same for any order of the terms.
 
     Parameters
@@ -94,7 +95,7 @@ def inner(a: Any, b: Any) -> Any:
     return total * a.unit[:, None] * b.unit[None, :]
 
 
-def _products(a: Any, b: Any) -> Any:
+def _products(a: Array, b: Array) -> Array:
     """Multiply every slice of a by every slice of b, in one matrix product.
 
     Returns
@@ -115,6 +116,6 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def weighted_sum(values: Any, weight: Any) -> float:
+def weighted_sum(values: Array, weight: Array) -> float:
     """Return ``sum(weight * values)`` of two arrays of shape (n_terms,)."""
     return float(inner(values[None, :], weight[None, :])[0, 0])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import CPU, Device
+from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
@@ -29,7 +30,7 @@ SPARSE = 16
 _draw, _subkey, _log = vectorise(rng.draw), vectorise(rng.subkey), vectorise(log)
 
 
-def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Any:
+def draw_counts(n: int, n_draws: int, seed: int, tree: int, device: Device) -> Array:
     """Count how often each row is in a sample with replacement.
 
     Draw i hits row ``draw(key, i) * n >> 32``, with key
@@ -144,12 +145,12 @@ def _key(seed: int, purpose: np.uint64, tree: int) -> int:
     return int(_subkey(np.uint64(seed), purpose, np.uint64(tree)))
 
 
-def _bits(n_draws: int, key: int, xp: Any) -> Any:
+def _bits(n_draws: int, key: int, xp: Any) -> Array:
     """The draws as uint32, which wraps as the hash wants it and halves the memory."""
     return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
 
 
-def _hits(n: int, n_draws: int, key: int, xp: Any) -> Any:
+def _hits(n: int, n_draws: int, key: int, xp: Any) -> Array:
     return _bits(n_draws, key, xp).astype(np.uint64) * np.uint64(n) >> S32
 
 
@@ -163,7 +164,7 @@ def _subset(n: int, n_draws: int, key: int, device: Device) -> Any:
     return xp.flatnonzero(kept)
 
 
-def _first_different(n: int, k: int, key: int, xp: Any) -> Any:
+def _first_different(n: int, k: int, key: int, xp: Any) -> Array:
     """The first k different rows that the draws hit, ascending; k is at most n / 2."""
     n_draws = int(-n * math.log1p(-k / n) + 6 * math.sqrt(k)) + 8  # nearly always enough
     find = _first_hits_few if k * SPARSE < n else _first_hits_many
@@ -174,7 +175,7 @@ def _first_different(n: int, k: int, key: int, xp: Any) -> Any:
         n_draws *= 2
 
 
-def _first_hits_few(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
+def _first_hits_few(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
     """The rows that are hit, ascending, and the number of the first draw that hits each."""
     draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64))
     rows = (draws >> S32).astype(np.int64)
@@ -183,7 +184,7 @@ def _first_hits_few(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
     return rows[first], (draws[first] & LOW_32).astype(np.uint32)
 
 
-def _first_hits_many(n: int, hits: Any, xp: Any) -> tuple[Any, Any]:
+def _first_hits_many(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
     """Do the same with a table of all rows instead of sorting."""
     first = xp.full(n, NEVER, dtype=xp.uint32)
     xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
@@ -198,7 +199,9 @@ def _integers(weight: np.ndarray) -> np.ndarray:
     return np.rint(weight / weight.max() * scale).astype(np.uint64)
 
 
-def draw_rows(n: int, fraction: float, weight: Any, seed: int, index: int, device: Device) -> Any:
+def draw_rows(
+    n: int, fraction: float, weight: Array, seed: int, index: int, device: Device
+) -> Array:
     """Draw the rows of a random sample without replacement.
 
     A row belongs to the sample if its hash, which depends on nothing but (seed, index, row),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from ..kernels.runtime.fetch import fetch
 
@@ -19,12 +19,12 @@ WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
 
-def ordered_sum(values: Any, device: Device) -> float:
+def ordered_sum(values: Array, device: Device) -> float:
     """Sum a float64 vector in the order of ``kernels.statistics.gradients``, on any device."""
     return sum_later(values, device)()
 
 
-def sum_later(values: Any, device: Device) -> Later:
+def sum_later(values: Array, device: Device) -> Later:
     """Asynchronous ``ordered_sum``: return a callable that waits for the value."""
     xp = device.xp
     size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
@@ -37,12 +37,12 @@ def sum_later(values: Any, device: Device) -> Later:
     return lambda: float(fetched()[0])
 
 
-def weighted_mean(values: Any, weight: Any, device: Device) -> float:
+def weighted_mean(values: Array, weight: Array, device: Device) -> float:
     """Return the mean of float64 values; ``weight`` is empty if all weights are 1."""
     return mean_later(values, weight, device)()
 
 
-def mean_later(values: Any, weight: Any, device: Device, n_terms: int = 1) -> Later:
+def mean_later(values: Array, weight: Array, device: Device, n_terms: int = 1) -> Later:
     """Asynchronous ``weighted_mean``: return a callable that waits for the value.
 
     Each value is a sum of ``n_terms``, over which the mean is taken too.
@@ -54,7 +54,7 @@ def mean_later(values: Any, weight: Any, device: Device, n_terms: int = 1) -> La
     return lambda: total() / of_weights() / n_terms
 
 
-def whole_weights(weight: Any, device: Device) -> Any:
+def whole_weights(weight: Array, device: Device) -> Array:
     """Weights as whole numbers, whose sums do not depend on the order of addition.
 
     They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
@@ -77,7 +77,7 @@ def whole_weights(weight: Any, device: Device) -> Any:
     return xp.where(weight > 0, xp.maximum(whole, 1), 0)
 
 
-def weighted_quantile(values: Any, weight: Any, quantile: float, device: Device) -> float:
+def weighted_quantile(values: Array, weight: Array, quantile: float, device: Device) -> float:
     """Return a quantile of float64 values, as ``kernels.leaves.quantiles`` defines it.
 
     ``weight`` (int64) is that of ``whole_weights``; rows of weight 0 take no part.

@@ -13,6 +13,7 @@ from ..adaboost.learners import are_trees
 from ..adaboost.rounds import RowWeights
 from ..devices.placement import Device, to_numpy
 from ..inputs.targets import read_labels, read_sample_weight, read_target
+from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for
 from .axes import (
     COLORS,
@@ -85,7 +86,7 @@ def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = N
     return np.stack(staged)
 
 
-def _target(model: Any, y: Any, n_rows: int, device: Device) -> Any:
+def _target(model: Any, y: Any, n_rows: int, device: Device) -> Array:
     if not is_classifier(model):
         return read_target(y, n_rows, device, estimator=model)
     labels = read_labels(y, n_rows, device, estimator=model)
