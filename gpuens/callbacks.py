@@ -139,7 +139,7 @@ class ProgressBar(_Printer):
 
 
 def _in_notebook() -> bool:
-    """Whether this process is the kernel of a notebook."""
+    """Return whether this process is the kernel of a notebook."""
     ipython: Any = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     return bool(shell) and "IPKernelApp" in shell.config

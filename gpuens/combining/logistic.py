@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -158,7 +159,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else to_numpy(sample_weight)
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
-    def _predict(self, X: Any, finish: Any) -> Array:
+    def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Array:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows)."""
         check_is_fitted(self)
         device = resolve_device(self.device, X)

@@ -248,11 +248,11 @@ class Voting(Combination):
         return tensor.reshape(tensor.shape[0], -1)
 
     @abstractmethod
-    def _read_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:
         """Read the target that members are fitted on, on ``home``."""
 
     @abstractmethod
-    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Any:
+    def _read_more_y(self, y: Any, n_rows: int, home: Device) -> Array:
         """Read the target of further rows."""
 
     @abstractmethod

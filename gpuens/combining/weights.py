@@ -231,7 +231,7 @@ def _check_shapes(shape: tuple[int, ...], of_y: tuple[int, ...], loss: str) -> N
         )
 
 
-def _check_numbers(predictions: Any, y: Any, loss: str) -> None:
+def _check_numbers(predictions: Array, y: Array, loss: str) -> None:
     for name, values in (("predictions", predictions), ("y", y)):
         if values.dtype.kind not in "fiub":
             raise ValueError(f"{name} must hold numbers, got dtype {values.dtype}.")

@@ -29,7 +29,8 @@ def fetch_higgs(*, full: bool = False, data_home: Any = None) -> tuple[np.ndarra
     Raises
     ------
     OSError
-        It is not in the cache and cannot be downloaded; says which data set, and why.
+        It is not in the cache and cannot be downloaded; the message names the data set and the
+        reason.
     ImportError
         pandas is not installed.
 

@@ -123,7 +123,7 @@ def _plane(
 
 
 MEDIAN_OF_CHI_SQUARED_10 = 9.34
-"""As it is printed in the book."""
+"""The value printed in the book."""
 
 
 @documented(ARGUMENTS)
@@ -228,7 +228,7 @@ def make_nested_spheres(
 
 
 def _shell(X: Array, limits: list[float], draws: Draws) -> Array:
-    """How many of the squared radii a point is beyond (int64). Squares of float32 are exact in
+    """Count the squared radii that a point is beyond (int64). Squares of float32 are exact in
     float64; they are added one after the other, because libraries sum in different orders."""
     xp = draws.xp
     X = xp.astype(X, xp.float64)

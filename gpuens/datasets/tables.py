@@ -1,4 +1,4 @@
-"""What all generated tables share: their arguments, and rows made block by block."""
+"""Pieces that all generated tables share: their arguments, and rows made block by block."""
 
 from __future__ import annotations
 

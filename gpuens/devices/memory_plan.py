@@ -23,7 +23,7 @@ ADVICE = {
     "trees": "a smaller n_estimators, max_leaf_nodes or max_depth",
     "evaluation sets": "fewer rows in eval_set",
 }
-"""How to make a part smaller, if not by fewer rows or features."""
+"""Advice on making a part smaller, other than by fewer rows or features."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class MemoryPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether enough memory is free, or free memory is unknown."""
+        """Return whether enough memory is free, or free memory is unknown."""
         return self.free is None or self.total <= self.free
 
     def __str__(self) -> str:

@@ -25,7 +25,7 @@ EXACT_ROWS = 2**22
 
 
 class Counts(NamedTuple):
-    """How often two models are right or wrong on the same row (Kuncheva and Whitaker 2003,
+    """Counts of rows on which two models are right or wrong (Kuncheva and Whitaker 2003,
     table 1).
 
     both, first, second, neither : float64, shape (n_models, n_models)
@@ -59,8 +59,8 @@ def read_correct(predictions: Any, y: Any, X: Any) -> Array:
     Raises
     ------
     ValueError
-        See ``read_predictions``. y does not fit the predictions; there is no y, and the
-        predictions hold anything but zeros and ones.
+        See ``read_predictions``. y does not fit the predictions, or is None although the
+        predictions hold other values than zeros and ones.
     """
     if y is None and X is not None:
         raise ValueError(
@@ -181,7 +181,7 @@ def real_numbers(predictions: Array) -> Array:
     Raises
     ------
     ValueError
-        They are no numbers, or infinite.
+        They are not numbers, or infinite.
     """
     xp = array_namespace(predictions)
     if _is_text(predictions):

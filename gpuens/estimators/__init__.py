@@ -1,1 +1,1 @@
-"""What all estimators share: parameters, docstrings, validation rows, saving."""
+"""Pieces that all estimators share: parameters, docstrings, validation rows, saving."""

@@ -16,22 +16,22 @@ _SEEDS = 2**32
 
 
 def is_bool(value: Any) -> bool:
-    """Whether a value is True or False, of Python or NumPy."""
+    """Return whether a value is True or False, of Python or NumPy."""
     return isinstance(value, (bool, np.bool_))
 
 
 def is_count(value: Any, least: int = 1) -> bool:
-    """Whether a value is an integer >= ``least``."""
+    """Return whether a value is an integer >= ``least``."""
     return isinstance(value, Integral) and not is_bool(value) and int(value) >= least
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number, not True or False."""
+    """Return whether a value is a real number, not True or False."""
     return isinstance(value, Real) and not is_bool(value)
 
 
 def is_share(value: Any) -> bool:
-    """Whether a value is a share of the rows: a number in (0, 1) that is not an integer."""
+    """Return whether a value is a share of the rows: a number in (0, 1) that is not an integer."""
     return is_number(value) and not isinstance(value, Integral) and 0 < float(value) < 1
 
 

@@ -21,7 +21,7 @@ class _Scores:
     def predict(self, X: Any) -> Any:
         """Predict the target of rows."""
 
-    def _score_of(self, y: Array, predicted: Array, sample_weight: Any) -> float:
+    def _score_of(self, y: Array, predicted: Array, sample_weight: Array | None) -> float:
         weight = None if sample_weight is None else to_numpy(sample_weight)
         return float(type(self)._metric(to_numpy(y), to_numpy(predicted), sample_weight=weight))
 

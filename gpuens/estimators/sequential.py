@@ -52,7 +52,7 @@ class SequentialEnsemble(Savable, OnDevice, MetaEstimatorMixin, BaseEstimator):
         return model._finish(*result)
 
     def _goes_on_from(self, n_rounds: int) -> bool:
-        """Whether a warm start goes on, from so many rounds.
+        """Return whether a warm start continues from the given number of rounds.
 
         Raises
         ------

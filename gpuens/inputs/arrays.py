@@ -57,7 +57,7 @@ def read_table(
     ----------
     X : array or data frame, shape (n_rows, n_features)
     device : Device
-        Where the values shall be.
+        Where to put the values.
     estimator : object
         Gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
     reset : bool

@@ -78,7 +78,7 @@ def read_features(
     ----------
     X : array or data frame, shape (n_rows, n_features)
     device : Device
-        Where the values shall be.
+        Where to put the values.
     estimator : object
         Gets ``n_features_in_``, ``feature_names_in_``, ``is_categorical_`` (bool, shape
         (n_features,), or None without any) and ``_categories`` (``Categories`` or None), or is
@@ -304,7 +304,7 @@ class _ObjectSource(Source):
 class _NumberSource(Source):
     """Numbers of any array library, or lists; ``values`` are what ``read_table`` made of X."""
 
-    def __init__(self, X: Any, values: Any, device: Device, name: str) -> None:
+    def __init__(self, X: Any, values: Array, device: Device, name: str) -> None:
         super().__init__(X, values.shape[1], name)
         self.values, self.device = values, device
         dtype = str(getattr(X, "dtype", "")).rpartition(".")[2]  # "torch.int64" is one, too

@@ -363,7 +363,7 @@ class DictionaryColumn:
 
     @cached_property
     def _used(self) -> list[Any]:
-        """Those that occur and are not missing."""
+        """The categories that occur and are not missing."""
         occurs = np.zeros(len(self._listed) + 1, np.bool_)
         occurs[self.codes] = True
         pairs = zip(self._listed, occurs[:-1].tolist(), strict=True)

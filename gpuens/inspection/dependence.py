@@ -97,7 +97,7 @@ def partial_dependence(
     ------
     ValueError
         A feature that is not there, a column that cannot have the grid that is asked for, or a
-        bad parameter: names it, and says what it wants.
+        bad parameter: the message names it and its allowed values.
 
     Notes
     -----
@@ -327,7 +327,7 @@ def brute_force(
     method: str,
     weight: Array | None = None,
     keep_rows: bool = False,
-) -> tuple[Array, Any]:
+) -> tuple[Array, Array | None]:
     """Replace features of all rows by the values of each point, predict, and average.
 
     Parameters

@@ -34,7 +34,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class GridSettings:
-    """How grid values are chosen.
+    """Settings by which grid values are chosen.
 
     percentiles : (float, float)
         Of the feature, as shares: the ends of the grid.
@@ -60,8 +60,8 @@ def grid_settings(
     Raises
     ------
     ValueError
-        Percentiles are no two shares in ascending order, there are fewer than two points, custom
-        values are no one-dimensional array or empty.
+        The percentiles are not two shares in ascending order, there are fewer than two points,
+        or custom values are empty or not a one-dimensional array.
     """
     ends = tuple(percentiles) if isinstance(percentiles, (tuple, list, np.ndarray)) else ()
     numbers = all(isinstance(p, Real) and not isinstance(p, bool) for p in ends)

@@ -17,7 +17,7 @@ def feature_importances(model: Any, kind: str = "gain", *, normalize: bool = Tru
     """Sum up the splits of each feature over all trees.
 
     All of these say how the trees were grown, and favour features of many values:
-    ``permutation_importance`` says what predictions owe to a feature.
+    ``permutation_importance`` measures how much the predictions depend on a feature.
 
     Parameters
     ----------

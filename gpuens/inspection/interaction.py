@@ -145,7 +145,7 @@ class _Effects:
     """Partial dependences at the rows themselves, minus their means.
 
     square : float
-        Of the response, its mean, which tells what is rounding error.
+        Of the response, its mean, which is the scale of rounding errors.
     """
 
     def __init__(

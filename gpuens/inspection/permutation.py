@@ -64,7 +64,7 @@ def permutation_importance(
     n_jobs : int or None, default=None
         Features that are worked on at a time, for estimators of other libraries on the host.
     random_state : int, RandomState instance or None, default=None
-        Seed; None is a fixed one. An order depends on nothing but the seed, the feature and the
+        Seed; None is a fixed one. An order depends only on the seed, the feature and the
         number of the repeat, so it is the same on every device.
     sample_weight : array, shape (n_rows,), default=None
         Weights of the rows in the score.

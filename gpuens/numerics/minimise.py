@@ -189,7 +189,7 @@ def _conjugate_gradients(matrix: Operator, right: np.ndarray) -> np.ndarray:
     for _ in range(MOST_PRODUCTS):
         product = matrix.times(direction)
         curvature = dot(direction, product)
-        if not curvature > 0:  # nothing but rounding is left
+        if not curvature > 0:  # only rounding error is left
             break
         step = size / curvature
         x = x + step * direction

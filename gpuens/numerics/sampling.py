@@ -146,7 +146,7 @@ def _key(seed: int, purpose: np.uint64, tree: int) -> int:
 
 
 def _bits(n_draws: int, key: int, xp: Any) -> Array:
-    """The draws as uint32, which wraps as the hash wants it and halves the memory."""
+    """The draws as uint32, which wraps around as the hash requires and halves the memory."""
     return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
 
 
@@ -204,7 +204,7 @@ def draw_rows(
 ) -> Array:
     """Draw the rows of a random sample without replacement.
 
-    A row belongs to the sample if its hash, which depends on nothing but (seed, index, row),
+    A row belongs to the sample if its hash, which depends only on (seed, index, row),
     is small: the same rows on every device and however the rows are distributed. The sample's
     size varies around ``fraction * n``; it is never empty.
 

@@ -1,4 +1,4 @@
-"""What all displays share: axes, colours, and reading of small inputs."""
+"""Pieces that all displays share: axes, colours, and reading of small inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pyplot() -> Any:
     Raises
     ------
     ImportError
-        Without matplotlib; says how to install it.
+        matplotlib is not installed; the message says how to install it.
     """
     try:
         from matplotlib import pyplot
@@ -85,7 +85,7 @@ def attribute_of(estimator: Any, attribute: str, remedy: str) -> Any:
     Raises
     ------
     AttributeError
-        The estimator does not have it; says what to do.
+        The estimator does not have it; the message says what to do.
     """
     require_fitted(estimator)
     if not hasattr(estimator, attribute):

@@ -173,7 +173,7 @@ class LearningCurveDisplay:
 class OOBCurveDisplay:
     """The out-of-bag error of a forest by the number of its trees.
 
-    It says how many trees are enough. With few of them it is too pessimistic: a row is judged by
+    It shows how many trees are enough. With few of them it is too pessimistic: a row is judged by
     about 0.37 of the trees.
 
     Parameters

@@ -183,7 +183,7 @@ class FeatureImportancesDisplay:
         if mean[order].min() < 0:
             ax.axvline(0, color="black", linewidth=0.8)
         elif spread is not None:
-            ax.set_xlim(left=0)  # the spread is no hint at negative importances
+            ax.set_xlim(left=0)  # the spread does not imply negative importances
         return self
 
 

@@ -29,7 +29,7 @@ RESPONSES = ("predict", "predict_proba")
 MARGIN = 0.06
 """Around the rows, as a share of their range."""
 FAINT, STRONG = 0.08, 0.5
-"""How much of its colour a region gets where all classes are as probable, and where one is sure."""
+"""Strength of a region's colour where all classes are equally probable and where one is certain."""
 LEVELS = 12
 
 
@@ -74,7 +74,8 @@ class DecisionRegionsDisplay:
     """
 
     def __init__(
-        self, xx0: Any, xx1: Any, response: Any, *, confidence: Any = None, classes: Any = None,
+        self, xx0: np.ndarray, xx1: np.ndarray, response: np.ndarray, *,
+        confidence: np.ndarray | None = None, classes: Any = None,
         rows: Any = None, y: Any = None, feature_names: Any = None,
         response_name: str = "prediction",
     ) -> None:  # fmt: skip

@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     Raises
     ------
     OSError
-        There is no such file, or it may not be read.
+        The file does not exist or cannot be read.
     ModelFileError (a ValueError)
         The file is not a model, is damaged, or has a newer format; the message names the version.
     UntrustedError (a ValueError)

@@ -65,7 +65,7 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, n
     Raises
     ------
     OSError
-        There is no such file, or it may not be read.
+        The file does not exist or cannot be read.
     ModelFileError
         It is not a model file, is damaged, or has a newer format.
     """
@@ -97,7 +97,7 @@ def checksum(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """As safetensors holds it: contiguous and little-endian."""
+    """Return an array as safetensors stores it: contiguous and little-endian."""
     return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(array.shape)
 
 

@@ -45,7 +45,7 @@ class GrowthParams(NamedTuple):
 
 
 class FeatureRules(NamedTuple):
-    """What a batch of trees needs to know of the features beyond their bins (NumPy).
+    """Properties of the features, beyond their bins, that a batch of trees needs (NumPy).
 
     monotone : int8, shape (n_features,) or (0,)
         1: values must not fall from left to right at its splits, -1: not rise, 0: free.

@@ -1,4 +1,4 @@
-"""How operations are dispatched, compiled and launched.
+"""Dispatch, compilation and launch of operations.
 
 ``dispatch`` finds the implementation of an operation, ``dtypes`` and ``arrays`` describe the data,
 ``compilation`` compiles for the CPU and keeps what was compiled. ``cpu/team`` runs kernels on

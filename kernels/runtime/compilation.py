@@ -1,4 +1,4 @@
-"""How functions are compiled, and how what was compiled is kept on disk.
+"""Compilation of functions, and the cache of compiled code on disk.
 
 Numba's cache falls short in two ways. It notices changes of no file but the one that defines a
 kernel, and a kernel is made of functions from many files. And it counts the files of a function's

@@ -74,7 +74,7 @@ class Totals(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether the numbers are known without waiting."""
+        """Return whether the numbers are known without waiting."""
         return True
 
 
@@ -167,7 +167,7 @@ NO_SETS = np.zeros((0, CODE_WORDS), np.uint32)
 
 
 class CategorySplits(NamedTuple):
-    """How some nodes are split by categories (NumPy).
+    """Splits of some nodes by categories (NumPy).
 
     kind : int32, shape (n_features,)
         ``NUMERIC``, ``ORDERED`` or ``ALONE``.

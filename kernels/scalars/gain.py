@@ -60,7 +60,9 @@ def bounded_score(g, h, l2, low, high):
 
 @formula
 def keeps_order(left, right, direction):
-    """Whether the children's values rise (direction 1) or fall (-1) from left to right; 0: any."""
+    """Return whether the children's values rise (direction 1) or fall (-1) from left to right.
+
+    Direction 0 allows any values."""
     return direction * left <= direction * right
 
 

@@ -1,4 +1,4 @@
-"""How deep rows lie in isolation trees, and how anomalous that makes them (Liu, Ting and Zhou,
+"""Depth of rows in isolation trees, and the anomaly score that follows from it (Liu, Ting and Zhou,
 "Isolation Forest", ICDM 2008)."""
 
 from .elementary import exp, log
@@ -13,7 +13,7 @@ of addition, and rows at the average length of every tree score exactly one half
 
 @formula
 def average_path_length(n):
-    """How many splits part a row from n - 1 others on average, as a multiple of
+    """Return the average number of splits that part a row from n - 1 others, as a multiple of
     ``LENGTH_UNIT``: the length of an unsuccessful search in a binary search tree (equation 1)."""
     harmonic = log(select(n > 2.0, n - 1.0, 1.0)) + EULER_GAMMA
     length = 2.0 * harmonic - 2.0 * (n - 1.0) / n

@@ -322,7 +322,7 @@ def custom(value: Any, gradient: Any) -> type:
 
 
 def is_custom(cls: type) -> bool:
-    """Whether a class is from ``custom``: its formulas need not be branch-free, and what is
+    """Return whether a class is from ``custom``: its formulas need not be branch-free, and what is
     compiled for it cannot be kept on disk."""
     return hasattr(cls, "formulas")
 

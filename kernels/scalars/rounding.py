@@ -38,7 +38,7 @@ MAX_QUANTISED = 2**15 - 1
 MAX_ROWS = 2**31 - 1
 LARGEST_EXPONENT = 1000
 FIXED_POINT_BITS = 62
-"""Of a sum in fixed point."""
+"""Bits of a sum in fixed point."""
 
 
 @formula

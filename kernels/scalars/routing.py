@@ -1,4 +1,4 @@
-"""Which child a row goes to."""
+"""The child that a row goes to."""
 
 import numpy as np
 
@@ -37,12 +37,12 @@ def random_cut(low, high, bits):
 
 @formula
 def names_category(x, n_categories):
-    """Whether a value is a category: one of the numbers 0, 1, ... n_categories - 1. Anything
+    """Return whether a value is a category: one of the numbers 0, 1, ... n_categories - 1. Anything
     else in a feature that is split by categories counts as missing."""
     return (x >= 0.0) & (x < n_categories) & (floor(x) == x)
 
 
 @formula
 def is_left_category(word, category):
-    """Whether a category's bit in its word of the set of a split is set."""
+    """Return whether a category's bit in its word of the set of a split is set."""
     return ((word >> (category & 31)) & 1) != 0

@@ -91,7 +91,7 @@ WRITTEN = ("trees", "rules", "members", "params")
 READ = ("state", "counts", "nodes", "left_codes")
 """By the host. ``nodes`` and ``left_codes`` up to the number of nodes in ``state``."""
 FEW_BYTES = 2**20
-"""As much is read at once, however little of it is filled."""
+"""Size of one read, however little of it is filled."""
 ALIGNMENT = 16
 
 

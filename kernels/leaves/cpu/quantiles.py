@@ -108,7 +108,7 @@ def _quantile(values, weight, begin, end, quantile):
 def _leaf_quantiles_worker(
     thread, n_threads, barrier, leaf, values, weight, quantile, place, kept, kept_weight, queue, out
 ):
-    """``place[t]`` counts the rows of thread t by leaf, then says where the next one goes."""
+    """``place[t]`` counts the rows of thread t by leaf, then holds the place of the next one."""
     n, n_nodes = leaf.size, out.size
     first, last = n * thread // n_threads, n * (thread + 1) // n_threads
     mine = place[thread]
@@ -167,7 +167,7 @@ FEWEST_LOOKS = 2000
 
 @inner
 def _find_leaves(targets, leaf, row, whole):
-    """Where the entries of a row's leaves begin and end; their lowest and highest rank."""
+    """Find where the entries of a row's leaves begin and end, and return the range of ranks."""
     low, high = i64(2**31), i64(0)
     for t in range(leaf.shape[1]):
         node = targets.offset[t] + leaf[row, t]

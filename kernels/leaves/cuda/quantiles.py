@@ -128,7 +128,7 @@ S32 = i64(32)
 
 @device_function
 def share_up_to(entries, first, last, rank):
-    """Of the entries ``first ... last - 1`` with at most some rank; these are ascending."""
+    """Return the summed shares of the ascending entries ``first ... last - 1`` up to a rank."""
     low, high = first, last
     while low < high:
         middle = (low + high) >> i64(1)

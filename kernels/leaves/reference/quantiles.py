@@ -65,7 +65,7 @@ def quantile_of_leaves(targets: LeafTargets, leaf: Array, least: Array) -> Array
 
 
 def _shares_up_to(entries: Array, first: Array, last: Array, rank: Array) -> Any:
-    """Of the entries ``first ... last - 1`` with at most some rank; these are ascending."""
+    """Return the summed shares of the ascending entries ``first ... last - 1`` up to a rank."""
     xp = array_namespace(entries)
 
     def at(place: Any) -> Any:

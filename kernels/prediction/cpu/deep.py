@@ -235,7 +235,7 @@ many rows to a leaf in fewer steps than a balanced one."""
 KEY_BYTES = 2**22
 """Keys of a block of rows: what a thread needs beside the layout of the forest."""
 FEWEST_ROWS = 1024
-"""Of a block, however many columns there are."""
+"""Fewest rows of a block, however many columns there are."""
 BLOCKS_PER_THREAD = 4
 LINE_BYTES = 64
 FIVE = u64(5)

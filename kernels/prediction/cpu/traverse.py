@@ -102,7 +102,7 @@ def _run(worker: Any, trees: Trees, X: Array, results: Any) -> None:
 
 
 def _pays_to_lay_out(trees: Trees, n_rows: int) -> bool:
-    """Whether the walks so far, those of these rows included, outweigh a new layout."""
+    """Return whether the walks so far, including those of these rows, outweigh a new layout."""
     n_trees, n_nodes = trees.output.size, trees.feature.size
     if n_rows <= FEW_ROWS and n_nodes <= SMALL_TREE * n_trees:
         return False

@@ -171,7 +171,7 @@ class Shape(NamedTuple):
     n_largest : int
         Nodes of the largest tree.
     depth : int
-        Of the deepest tree; ``MOST_DEPTH + 1`` stands for anything above ``MOST_DEPTH``.
+        Of the deepest tree; ``MOST_DEPTH + 1`` means anything above ``MOST_DEPTH``.
     """
 
     n_largest: int
@@ -201,8 +201,8 @@ def _measure(trees: Trees) -> Shape:
 
 
 def fits(trees: Trees, X: Array) -> bool:
-    """Whether the trees are shallow, of one value a leaf and without splits by categories, and
-    the rows narrow enough for shared memory."""
+    """Return whether the trees are shallow, of one value a leaf and without splits by categories,
+    and the rows narrow enough for shared memory."""
     simple = trees.value.shape[1] == 1 and trees.categories.shape[0] == 0
     return simple and rows_of_tile(X) > 0 and shape_of(trees).depth <= MOST_DEPTH
 

@@ -37,7 +37,7 @@ FEW_BLOCK = block_size(128)
 
 @device_function
 def category_goes_left(x, begin, categories, n_categories, missing_left):
-    """Whether a value goes left at a split by categories."""
+    """Return whether a value goes left at a split by categories."""
     if names_category(x, n_categories):
         category = u32(x)
         return is_left_category(categories[u32(u32(begin) + (category >> u32(5)))], category)

@@ -184,12 +184,12 @@ def using_threads(n: int) -> Iterator[None]:
 
 
 def get_threads() -> int:
-    """How many threads the operations called from this thread may use."""
+    """Return how many threads the operations called from this thread may use."""
     return getattr(_n_threads, "value", 1)
 
 
 def threads_for(work: int) -> int:
-    """How many threads pay off for a number of array elements."""
+    """Return how many threads pay off for a number of array elements."""
     return max(1, min(get_threads(), work // MIN_WORK_PER_THREAD))
 
 

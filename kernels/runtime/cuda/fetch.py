@@ -32,7 +32,7 @@ class Fetched:
 
     @property
     def is_here(self) -> bool:
-        """Whether the values are known to have arrived; in the simulator they always have."""
+        """Return whether the values have arrived, as far as is known; in the simulator always."""
         return self._done is None
 
     def wait(self) -> np.ndarray:

@@ -19,13 +19,13 @@ from . import target
 
 
 def wanted() -> bool:
-    """Whether graphs are to be used, as the environment says now."""
+    """Return whether the environment currently requests graphs."""
     return os.environ.get("GPUENS_CUDA_GRAPHS", "0") == "1"
 
 
 class Graph:
-    """What ``work()`` launches, which must neither allocate on the device nor wait for it, and
-    whose kernels have been compiled."""
+    """The launches of ``work()``, recorded; it must neither allocate on the device nor wait for it,
+    and its kernels must have been compiled."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._captured = _record(work) if target.is_simulated() else _capture(work)

@@ -94,7 +94,7 @@ NUMBERS = (int, float, np.generic)
 
 @functools.cache
 def is_direct() -> bool:
-    """Whether kernels are started directly; the environment is read at the first launch."""
+    """Return whether kernels are started directly; the environment is read at the first launch."""
     return os.environ.get("GPUENS_CUDA_LAUNCHER", "stock") == "direct"
 
 
@@ -147,7 +147,7 @@ def _order(array: Any) -> str:
 
 
 def _is_packed(lengths: Iterable[int], strides: Iterable[int], array: Any) -> bool:
-    """Whether entries lie without gaps, the first of these axes fastest."""
+    """Return whether entries lie without gaps, the first of these axes fastest."""
     expected = array.dtype.itemsize
     for length, stride in zip(lengths, strides, strict=True):
         if length != 1:

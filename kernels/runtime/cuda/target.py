@@ -59,7 +59,7 @@ ALIGNMENT = 16
 
 
 def is_simulated() -> bool:
-    """Whether kernels run in Numba's simulator on NumPy arrays."""
+    """Return whether kernels run in Numba's simulator on NumPy arrays."""
     return bool(config.ENABLE_CUDASIM)
 
 

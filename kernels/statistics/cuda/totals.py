@@ -36,7 +36,7 @@ class DeviceTotals:
 
     @property
     def is_here(self) -> bool:
-        """Whether the numbers are known without waiting."""
+        """Return whether the numbers are known without waiting."""
         return self._fetched.is_here
 
     def __iter__(self) -> Iterator[float]:
