@@ -48,7 +48,7 @@ class NamedEstimators(Savable, BaseEstimator):
         return Bunch(**dict(self.estimators))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, with ``deep`` also the estimators by name and their parameters."""
+        """Return the parameters, with ``deep`` also the estimators by name and their parameters."""
         parameters = super().get_params(deep=deep)
         for name, estimator in pairs_of(self.estimators) if deep else []:
             parameters[name] = estimator
@@ -107,7 +107,7 @@ def check_estimators(owner: NamedEstimators, kind: str | None) -> None:
     Raises
     ------
     ValueError, TypeError
-        Names the entry, what it is and what is wanted.
+        The message names the entry, its value and the allowed ones.
     """
     entries = owner.estimators
     if not pairs_of(entries):

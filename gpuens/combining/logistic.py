@@ -133,7 +133,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """The log-odds of the second class, or of each class up to a constant.
+        """Return the log-odds of the second class, or of each class up to a constant.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         return self._predict(X, self._labels)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows that are classified correctly."""
+        """Return the share of the rows that are classified correctly."""
         weight = None if sample_weight is None else to_numpy(sample_weight)
         return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
@@ -169,7 +169,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
             return to_input_library(finish(raw, device), X)
 
     def _features(self, X: Any, device: Device, reset: bool) -> Array:
-        """The columns that have coefficients."""
+        """Return the columns that have coefficients."""
         columns = read_columns(X, device, estimator=self, reset=reset)
         if self.log_odds is None:
             return columns

@@ -33,7 +33,7 @@ class Tally(Protocol):
     """A sum of models, to which one more can be added."""
 
     def trial(self, model: int) -> float:
-        """The loss of the average with this model added."""
+        """Return the loss of the average with this model added."""
         ...
 
     def add(self, model: int) -> None:
@@ -169,7 +169,7 @@ class _LogTally:
 
 
 def mean_log(values: Array, weight: Array | None, device: Device) -> float:
-    """The weighted mean of the logarithms of positive numbers up to 1e18, shape (n_rows,).
+    """Return the weighted mean of the logarithms of positive numbers up to 1e18, shape (n_rows,).
 
     ``weight`` sums to one, or is None for the plain mean.
     """
@@ -215,7 +215,7 @@ class ZeroOne:
         return self.of_shares(total)
 
     def of_shares(self, shares: Array) -> float:
-        """The loss of weighted numbers of votes, shape (n_classes, n_rows)."""
+        """Return the loss of weighted numbers of votes, shape (n_classes, n_rows)."""
         wrong = (shares.argmax(axis=0) != self.y).astype(np.float64)
         return weighted_sum(wrong, self.weight)
 
@@ -300,7 +300,7 @@ def quadratic_minimum(hessian: np.ndarray, linear: np.ndarray) -> np.ndarray:
 def _solve_above(
     hessian: np.ndarray, linear: np.ndarray, weights: np.ndarray, above: np.ndarray
 ) -> np.ndarray:
-    """The minimum with some weights above zero, those that would fall below dropped on the way."""
+    """Minimise with some weights above zero, dropping those that would fall below on the way."""
     above = above.copy()
     while True:
         solved = np.zeros_like(weights)

@@ -218,7 +218,7 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
 
     @final_has("decision_function")
     def decision_function(self, X: Any) -> Array:
-        """The decision function of the meta-model.
+        """Return the decision function of the meta-model.
 
         Parameters
         ----------

@@ -239,7 +239,7 @@ class Stacking(Combination):
         ]
 
     def _beside(self, columns: list[Array], rows: Rows) -> Array:
-        """The table of the meta-model: predictions, and with ``passthrough`` X."""
+        """Return the table of the meta-model: predictions, and with ``passthrough`` X."""
         xp = rows.home.xp
         if not self.passthrough:
             return xp.concatenate(columns, axis=1)
@@ -281,7 +281,7 @@ class Stacking(Combination):
         return dict(process_routing(self, "predict", **parameters)["final_estimator"]["predict"])
 
     def transform(self, X: Any) -> Array:
-        """The table of the meta-model: the members' predictions, with ``passthrough`` also X.
+        """Return the table of the meta-model: the members' predictions, with ``passthrough`` and X.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class Stacking(Combination):
             return table if sparse.issparse(table) else to_input_library(table, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the columns that ``transform`` gives."""
+        """Return the names of the columns that ``transform`` gives."""
         self._check_input_features(input_features)
         prefix = type(self).__name__.lower()
         names = []
@@ -344,7 +344,7 @@ class Stacking(Combination):
 
     @abstractmethod
     def _classes(self) -> Any:
-        """The classes, None for regression."""
+        """Return the classes, None for regression."""
 
     @abstractmethod
     def _read_y(self, y: Any, n_rows: int, home: Device) -> Array:

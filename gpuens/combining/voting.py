@@ -95,7 +95,7 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
             return to_input_library(self._average(rows), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of what ``transform`` gives: the members', with a number for each output."""
+        """Return the names of the columns of ``transform``: the members', numbered by output."""
         self._check_input_features(input_features)
         prefix = type(self).__name__.lower()
         outputs = [""] if not self._shape else [str(i) for i in range(self._shape[0])]
@@ -127,8 +127,8 @@ class VotingRegressor(ScoresValues, RegressorMixin, Voting):
         shape = (rows.n, *self._shape)
         if tuple(values.shape) not in (shape, (*shape, 1)):
             raise ValueError(
-                f"The member {name!r} predicts values of shape {tuple(values.shape)}, wanted is "
-                f"{shape}: one for each row and each column of the y of fit."
+                f"The member {name!r} predicts values of shape {tuple(values.shape)}, but must "
+                f"predict {shape}: one for each row and each column of the y of fit."
             )
         return values.reshape(shape)
 
@@ -241,7 +241,7 @@ class VotingClassifier(ScoresClasses, ClassifierMixin, Voting):
             return to_input_library(self._average(rows), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of what ``transform`` gives: the members', with the number of the class."""
+        """Return the names of the columns of ``transform``: the members', numbered by class."""
         if self.voting == "soft" and not self.flatten_transform:
             raise ValueError(
                 "get_feature_names_out is not supported when `voting='soft'` and "

@@ -63,8 +63,8 @@ def accuracy_weights(
     with read.device.active():
         scores = read.r2() if loss == "squared_error" else read.accuracy()
     if not scores.max() > 0:
-        what = "R² above zero" if loss == "squared_error" else "row right"
-        warnings.warn(f"No model has an {what}: all get equal weights.", stacklevel=2)
+        what = "has an R² above zero" if loss == "squared_error" else "gets a row right"
+        warnings.warn(f"No model {what}: all get equal weights.", stacklevel=2)
         scores = np.ones_like(scores)
     return scores / scores.sum()
 
@@ -159,7 +159,7 @@ class _Read:
         return self.weight / float(total[0, 0])
 
     def loss(self) -> ModelLoss:
-        """The loss, ready for weights."""
+        """Return the loss, ready for weights."""
         xp, y = self.device.xp, self.y
         if self.kind == "squared_error":
             values = self.predictions.reshape(self.n_rows, self.n_models, -1)
@@ -174,7 +174,7 @@ class _Read:
         return ZeroOne(self.predictions.T, y, self.shares, n_classes, self.device)
 
     def accuracy(self) -> np.ndarray:
-        """Share of the rows that each model gets right."""
+        """Return the share of the rows that each model gets right."""
         votes = self.predictions
         if votes.ndim == 3:
             votes = votes.argmax(axis=2)

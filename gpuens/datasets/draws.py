@@ -100,7 +100,7 @@ class Draws:
 
 
 def normal_quantile(bits: Array, xp: Any) -> Array:
-    """The normal deviate below which a share ``(bits + ½) / 2**32`` lies, of the 24 high bits.
+    """Return the quantile of ``(bits + ½) / 2**32``, of which the 24 high bits count.
 
     With q = p - ½ and t = (4 p (1 - p))^⅛ the quantile over q is smooth in t, and a quotient of
     two polynomials of degree 4 (fitted by weighted least squares to the least relative error)

@@ -89,7 +89,7 @@ def _terms(n_features: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _noisy_score(X: Array, draws: Draws) -> Any:
-    """A sum of terms with a product, its slope falling as that grows, times a hump."""
+    """Return a sum of terms with a product, its slope falling as that grows, times a hump."""
     xp = draws.xp
     features, weights = _terms(X.shape[0])
     i, j, k = (xp.take(X, xp.asarray(which, device=draws.device), axis=0) for which in features)

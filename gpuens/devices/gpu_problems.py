@@ -93,7 +93,7 @@ def card_problem(index: int) -> str | None:
 
 
 def driver_version() -> tuple[int, int] | None:
-    """The CUDA version that the driver supports, None without a driver."""
+    """Return the CUDA version that the driver supports, None without a driver."""
     library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
         driver = ctypes.CDLL(library)

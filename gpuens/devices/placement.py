@@ -51,7 +51,7 @@ class Device:
 
     @property
     def xp(self) -> ModuleType:
-        """The module of the arrays that live here: NumPy or CuPy."""
+        """The module of the arrays on this device: NumPy or CuPy."""
         if self.kind != "cuda":
             return np
         import cupy
@@ -59,7 +59,7 @@ class Device:
         return cupy
 
     def asarray(self, array: Any, dtype: Any = None, order: Literal["C"] | None = None) -> Any:
-        """An array of any library on this device, without a copy if it is there already.
+        """Return any library's array on this device, without a copy if it is there already.
 
         ``dtype`` and ``order`` ("C" for contiguous) as in NumPy.
         """
@@ -77,7 +77,7 @@ class Device:
         return self.kind == "cuda" and gpu_of(array) is not None
 
     def settled(self, made: Any) -> Any:
-        """The same, once CuPy's current stream has made it.
+        """Return the arrays unchanged, once CuPy's current stream has made it.
 
         Arrays that are kept from call to call pass through here: a later call may be made on
         another stream, which does not wait for the one that they were made on.
@@ -129,7 +129,7 @@ SIMULATOR = Device("simulator")
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """A NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
+    """Return a NumPy, CuPy or torch array (or anything that NumPy reads) as a NumPy array."""
     if is_cupy_array(array):
         return array.get()
     if is_torch_array(array):
@@ -160,13 +160,13 @@ def module_of(array: Any) -> ModuleType:
 
 
 def _standard_tensor(tensor: Any) -> Any:
-    """A tensor without gradient, of a type that NumPy and CuPy have."""
+    """Return a tensor without gradient, of a type that NumPy and CuPy have."""
     tensor = tensor.detach()
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
 def gpu_of(array: Any) -> int | None:
-    """The number of the GPU that holds an array, None for anything in host memory."""
+    """Return the number of the GPU that holds an array, None for anything in host memory."""
     if is_cupy_array(array):
         return int(array.device.id)
     if is_torch_array(array) and array.is_cuda:
@@ -250,7 +250,7 @@ def simulated() -> bool:
 
 
 def _parse(device: str) -> Device | None:
-    """The device that a word names: None for "auto", index -1 for any GPU."""
+    """Return the device that a word names: None for "auto", index -1 for any GPU."""
     if device == "auto":
         return None
     if device == "cpu":

@@ -12,8 +12,8 @@ from typing import Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A file name beside ``path`` to write to; what is written takes the place of ``path`` once
-    it is complete and on the disk, and leaves no trace if it fails."""
+    """Yield a name next to ``path`` to write to; that file replaces ``path`` once it is complete
+    and on the disk, and leaves no trace if writing fails."""
     path = Path(path)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

@@ -76,7 +76,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
             yield result
 
     def apply(self, X: Any) -> Array:
-        """The leaf that each row ends in.
+        """Return the leaf that each row ends in.
 
         Parameters
         ----------

@@ -89,7 +89,7 @@ BOOSTING = """Parameters
         stand-in that predicts the rows of ``y``, whatever it is asked about, or metrics of
         ``gpuens.custom_metrics``. None: "accuracy" or "r2".
     <class_weight>warm_start : bool, default=False
-        Whether ``fit`` goes on from the trees that are there, with the bins and the seed that
+        Whether ``fit`` continues from the existing trees, with the bins and the seed that
         they were grown with.
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. None is a fixed seed: the same call gives the same model.

@@ -57,14 +57,14 @@ class SequentialEnsemble(Savable, OnDevice, MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            Fewer rounds are wanted.
+            ``n_estimators`` is lower.
         """
         if not self.warm_start or n_rounds == 0:
             return False
         if self.n_estimators < n_rounds:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to the {n_rounds} "
-                "rounds of the model that warm_start=True goes on from. Raise it, or set "
+                "rounds of the model that warm_start=True continues. Raise it, or set "
                 "warm_start=False to start again."
             )
         return True

@@ -295,7 +295,7 @@ class Watch:
         Rounds that the model has before.
     before : Evaluations
         Their metrics. They are carried on if the last of them are those of the sets at hand,
-        so that a training that goes on ends as one that was never left.
+        so that resumed training ends like training that was never interrupted.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ def table_of(values: Array, device: Device, estimator: Any) -> Table:
 
 
 def dense_table(X: Any, name: str = "X") -> np.ndarray:
-    """A sparse matrix as a dense one.
+    """Return a sparse matrix as a dense one.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def _is_plain(X: Any, estimator: Any) -> bool:
 
 
 def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
-    """The numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
+    """Return the numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
     require_readable(X, name)
     X = on_host(X)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":

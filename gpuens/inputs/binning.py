@@ -94,7 +94,7 @@ class Binner:
         return np.empty(0, np.uint32)
 
     def transform(self, X: Array, device: Device) -> Codes:
-        """The bins of a table (float32 or float64, on ``device``)."""
+        """Return the bins of a table (float32 or float64, on ``device``)."""
         return bin_values(X, device.asarray(round_down(self.table, X.dtype)))
 
 
@@ -117,7 +117,7 @@ def _return_freed_memory() -> None:
 
 
 def sample_rows(n: int, seed: int) -> np.ndarray | None:
-    """One random row from each of ``SAMPLE_SIZE`` equal stretches; None takes all rows."""
+    """Return one random row from each of ``SAMPLE_SIZE`` equal stretches; None takes all rows."""
     if n <= SAMPLE_SIZE:
         return None
     stretch = np.arange(SAMPLE_SIZE + 1, dtype=np.int64) * n // SAMPLE_SIZE
@@ -185,7 +185,7 @@ def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
-    """The largest numbers of ``dtype`` not above the thresholds: for x of that type,
+    """Return the largest numbers of ``dtype`` not above the thresholds: for x of that type,
     ``x <= rounded`` is equivalent to ``x <= threshold``."""
     target = np.dtype(dtype)
     with np.errstate(over="ignore", under="ignore"):

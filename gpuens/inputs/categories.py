@@ -260,11 +260,11 @@ class Source(ABC):
 
     @abstractmethod
     def column(self, feature: int) -> Column:
-        """The values of a categorical feature."""
+        """Return the values of a categorical feature."""
 
     @abstractmethod
     def table(self, codes: Codes) -> Array:
-        """All values, as numbers."""
+        """Return all values, as numbers."""
 
 
 class _FrameSource(Source):
@@ -348,7 +348,7 @@ def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) ->
 
 
 def _as_objects(X: Any) -> np.ndarray | None:
-    """An array or a list of text or objects, as objects; None for numbers."""
+    """Return an array or a list of text or objects, as objects; None for numbers."""
     array = X if hasattr(X, "dtype") else np.asarray(X)
     if getattr(array.dtype, "kind", "") not in ("O", "U", "T"):
         return None

@@ -46,7 +46,7 @@ def require_unique_columns(frame: Any, name: str) -> None:
 
 
 def column_names(frame: Any) -> list[Any]:
-    """The names of a data frame's columns, whatever they are."""
+    """Return the names of a data frame's columns, whatever they are."""
     return list(nw.from_native(frame, eager_only=True).columns)
 
 
@@ -173,7 +173,7 @@ def _is_one_float_block(frame: Any, table: nw.DataFrame[Any]) -> bool:
 
 
 def _float_for(column: nw.Series[Any]) -> type:
-    """The float type that holds a column exactly (float64 where none does)."""
+    """Return the float type that holds a column exactly (float64 where none does)."""
     dtype = column.dtype
     if dtype in (nw.Boolean, nw.Int8, nw.Int16, nw.UInt8, nw.UInt16) or _all_missing(column):
         return np.float32
@@ -203,7 +203,7 @@ def _number_column(column: nw.Series[Any]) -> NumberColumn:
 
 
 def _dictionary(column: nw.Series[Any]) -> tuple[np.ndarray, Any]:
-    """The codes (-1 is missing) and the categories of a column of categories or of text."""
+    """Return the codes (-1 is missing) and the categories of a column of categories or of text."""
     native = column.to_native()
     if column.implementation.is_polars():
         return _polars_dictionary(column)
@@ -255,18 +255,18 @@ class NumberColumn:
     missing: Array | None = None
 
     def distinct(self) -> np.ndarray:
-        """The values that occur, ascending, without the missing ones."""
+        """Return the values that occur, ascending, without the missing ones."""
         values = self.values if self.missing is None else self.values[~self.missing]
         if values.dtype.kind == "f":
             values = values[values == values]
         return to_numpy(_distinct(values))
 
     def kind(self) -> str | None:
-        """As ``kind_of`` the distinct values; numbers also where all are missing."""
+        """Return ``kind_of`` the distinct values; numbers also where all are missing."""
         return "numbers"
 
     def encode(self, known: np.ndarray) -> Array:
-        """The position of each value in ``known`` (ascending) as float32, NaN if it has none."""
+        """Return each value's position in ``known`` (ascending) as float32, NaN if it has none."""
         xp = module_of(self.values)
         if kind_of(known) != "numbers":
             return xp.full(self.values.shape, np.nan, np.float32)
@@ -315,7 +315,7 @@ class DictionaryColumn:
         return cls(codes, list(position), label)
 
     def distinct(self) -> np.ndarray:
-        """The values that occur, ascending, without the missing ones: numbers, or strings as
+        """Return the values that occur, ascending, without the missing ones: numbers, or strings as
         objects.
 
         Raises
@@ -333,7 +333,7 @@ class DictionaryColumn:
         return _distinct(values if values.dtype.kind in "biuf" else values.astype(np.float64))
 
     def kind(self) -> str | None:
-        """As ``kind_of`` the distinct values."""
+        """Return ``kind_of`` the distinct values."""
         types = set(map(type, self._used))
         if not types:
             return None
@@ -348,7 +348,7 @@ class DictionaryColumn:
         )
 
     def encode(self, known: np.ndarray) -> np.ndarray:
-        """The position of each value in ``known`` as float32, NaN if it has none."""
+        """Return the position of each value in ``known`` as float32, NaN if it has none."""
         position = {value: float(code) for code, value in enumerate(known.tolist())}
         numbers_of = [position.get(value, np.nan) for value in self._listed]
         return np.array([*numbers_of, np.nan], np.float32)[self.codes]  # the last: missing
@@ -381,7 +381,7 @@ def kind_of(distinct: np.ndarray) -> str | None:
 
 
 def _distinct(values: Array) -> Any:
-    """Distinct numbers, ascending; no value is NaN."""
+    """Return distinct numbers, ascending; no value is NaN."""
     xp = module_of(values)
     whole = values.dtype.kind != "f" or bool((xp.floor(values) == values).all())
     if not whole or len(values) == 0:
@@ -394,7 +394,7 @@ def _distinct(values: Array) -> Any:
 
 
 def _positions(values: Array, known: np.ndarray) -> Array:
-    """The only positions in ``known`` (ascending) where the values can be found."""
+    """Return the only positions in ``known`` (ascending) where the values can be found."""
     xp = module_of(values)
     low, high = known[0].item(), known[-1].item()
     whole = max(abs(low), abs(high)) <= _EXACT and bool((np.floor(known) == known).all())

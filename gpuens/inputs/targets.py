@@ -160,7 +160,7 @@ def read_sample_weight(
 
 
 def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) -> Any:
-    """One value a row, in whatever type; on the device only if it was there."""
+    """Return one value a row, in whatever type; on the device only if it was there."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires {name} to be passed, but the "
@@ -218,7 +218,7 @@ def _require_finite(values: Array, name: str, estimator: Any) -> None:
 
 
 def _encode(y: Array, name: str) -> tuple[np.ndarray, Array]:
-    """Distinct labels, ascending, and the position of every label among them."""
+    """Return distinct labels, ascending, and the position of every label among them."""
     if y.dtype.kind in "OUST":
         return _encode_objects(y, name)
     if y.dtype.kind == "f" and not bool((y == y.round()).all()):
@@ -278,7 +278,7 @@ def _is_missing(label: Any) -> bool:
 def class_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray:
-    """The factor of each class.
+    """Return the factor of each class.
 
     Parameters
     ----------
@@ -312,13 +312,13 @@ def class_factors(
 
 
 def shape_of(y: Any) -> tuple[int, ...]:
-    """The shape of a target, which may be a data frame or a list."""
+    """Return the shape of a target, which may be a data frame or a list."""
     host = on_host(y)
     return tuple(host.shape if hasattr(host, "shape") else np.asarray(host).shape)
 
 
 def columns_of(y: Any) -> list[Any]:
-    """The outputs of a target, one array each."""
+    """Return the outputs of a target, one array each."""
     host, shape = on_host(y), shape_of(y)
     if len(shape) != 2:
         return [y]
@@ -337,7 +337,7 @@ def columns_of(y: Any) -> list[Any]:
 def class_numbers(
     y: Any, known: list[np.ndarray], n_rows: int, device: Device, *, estimator: Any, name: str
 ) -> np.ndarray:
-    """Labels as class numbers of a fitted model.
+    """Return labels as class numbers of a fitted model.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ def class_numbers(
 def targets_of(
     y: Any, n_outputs: int, n_rows: int, device: Device, *, estimator: Any, name: str
 ) -> np.ndarray:
-    """Targets for a fitted model, float64 of shape (n_rows, n_outputs), NumPy.
+    """Return targets for a fitted model, float64 of shape (n_rows, n_outputs), NumPy.
 
     Raises
     ------
@@ -391,7 +391,7 @@ def targets_of(
 
 
 def side_by_side(labels: list[Array], xp: Any) -> Array:
-    """The labels of several outputs as the columns of a table, those of one as they are."""
+    """Return the labels of several outputs as the columns of a table, those of one as they are."""
     if len(labels) == 1:
         return labels[0]
     if len({label.dtype.kind in "biuf" for label in labels}) > 1:  # text would swallow numbers

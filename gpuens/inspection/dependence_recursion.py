@@ -273,7 +273,7 @@ class AdditiveTrees(NamedTuple):
         return raw[1:] if self.response == "predict_proba" and len(raw) == 2 else raw
 
     def _codes(self, axis: Axis) -> np.ndarray:
-        """The values of an axis as the trees compare them."""
+        """Return the values of an axis as the trees compare them."""
         known = self.categories[axis.feature] if self.categories else None
         if known is None:
             return axis.values.astype(np.float64)

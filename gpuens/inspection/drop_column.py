@@ -114,7 +114,7 @@ def _splits(
         raise ValueError(f"{missing} is None: pass X_val and y_val together, or neither.")
     if X_val is not None:
         if cv is not None:
-            raise ValueError("cv and X_val both say what to score on: pass one of them.")
+            raise ValueError("cv and X_val both define the rows to score on: pass one of them.")
         test = columns_of(X_val, estimator, "X_val")
         require_same_features(columns, test, "X_val")
         yield _Split(columns, y, weight, test, rows_of_target(y_val, test.shape[0]))

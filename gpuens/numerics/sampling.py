@@ -146,7 +146,7 @@ def _key(seed: int, purpose: np.uint64, tree: int) -> int:
 
 
 def _bits(n_draws: int, key: int, xp: Any) -> Array:
-    """The draws as uint32, which wraps around as the hash requires and halves the memory."""
+    """Return the draws as uint32, which wraps around as the hash requires and halves the memory."""
     return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
 
 
@@ -165,7 +165,7 @@ def _subset(n: int, n_draws: int, key: int, device: Device) -> Any:
 
 
 def _first_different(n: int, k: int, key: int, xp: Any) -> Array:
-    """The first k different rows that the draws hit, ascending; k is at most n / 2."""
+    """Return the first k different rows that the draws hit, ascending; k is at most n / 2."""
     n_draws = int(-n * math.log1p(-k / n) + 6 * math.sqrt(k)) + 8  # nearly always enough
     find = _first_hits_few if k * SPARSE < n else _first_hits_many
     while True:
@@ -176,7 +176,7 @@ def _first_different(n: int, k: int, key: int, xp: Any) -> Array:
 
 
 def _first_hits_few(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
-    """The rows that are hit, ascending, and the number of the first draw that hits each."""
+    """Return the rows that are hit, ascending, and the number of the first draw that hits each."""
     draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64))
     rows = (draws >> S32).astype(np.int64)
     first = xp.ones(hits.size, bool)
@@ -193,7 +193,7 @@ def _first_hits_many(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
 
 
 def _integers(weight: np.ndarray) -> np.ndarray:
-    """Weights times a power of two, rounded, with a sum just below 2**32 (uint64)."""
+    """Return weights times a power of two, rounded, with a sum just below 2**32 (uint64)."""
     most = (2**32 - 1 - weight.size) / (weight / weight.max()).sum()
     scale = 2.0 ** math.floor(math.log2(most))
     return np.rint(weight / weight.max() * scale).astype(np.uint64)

@@ -55,7 +55,7 @@ def mean_later(values: Array, weight: Array, device: Device, n_terms: int = 1) -
 
 
 def whole_weights(weight: Array, device: Device) -> Array:
-    """Weights as whole numbers, whose sums do not depend on the order of addition.
+    """Return weights as whole numbers, whose sums do not depend on the order of addition.
 
     They are rounded to 51 bits of their sum, and to no less than 1, unless they are 0. Weights
     that are small whole numbers keep their proportions exactly.

@@ -36,7 +36,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     TypeError
         The model holds something that a file cannot; the message says where.
     OSError
-        The folder does not exist or may not be written, or the disk is full. What was there
+        The folder does not exist or cannot be written, or the disk is full. What was there
         before is still there.
     """
     import gpuens

@@ -207,7 +207,7 @@ class Decoder:
         }
 
     def decode(self, entries: Any) -> Any:
-        """The object of the last entry.
+        """Return the object of the last entry.
 
         Raises
         ------
@@ -282,7 +282,7 @@ class Decoder:
     def _record(self, name: Any, fields: Any) -> Any:
         require(isinstance(name, str) and name in RECORDS, f"there is no record {name!r:.60}")
         record, values = RECORDS[name], self._fields(fields)
-        require(set(values) == set(record.fields), f"the fields of {name} are others")
+        require(set(values) == set(record.fields), f"the fields of {name} do not match")
         try:
             record.check(values)
         except DamagedError as error:

@@ -42,7 +42,7 @@ def write_file(
     Raises
     ------
     OSError
-        The folder does not exist or may not be written, or the disk is full.
+        The folder does not exist or cannot be written, or the disk is full.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -60,7 +60,7 @@ def write_file(
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The document and the arrays of a model file.
+    """Return the document and the arrays of a model file.
 
     Raises
     ------

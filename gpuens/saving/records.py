@@ -51,7 +51,7 @@ def require(condition: Any, text: str) -> None:
 
 
 def require_array(value: Any, dtype: Any, n_dimensions: int, name: str) -> np.ndarray:
-    """The value, if it is an array of a type and number of dimensions."""
+    """Return the value, if it is an array of a type and number of dimensions."""
     if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype):
         raise DamagedError(f"{name} is not an array of {np.dtype(dtype)}")
     require(value.ndim == n_dimensions, f"{name} has {value.ndim} dimensions")
@@ -59,7 +59,7 @@ def require_array(value: Any, dtype: Any, n_dimensions: int, name: str) -> np.nd
 
 
 def require_int(value: Any, low: int, high: int, name: str) -> int:
-    """The value, if it is an int within bounds."""
+    """Return the value, if it is an int within bounds."""
     require(type(value) is int and low <= value <= high, f"{name} is {value!r:.40}")
     return int(value)
 
@@ -232,7 +232,7 @@ INNER_ESTIMATORS = {
 
 
 def own_estimator(name: str) -> Any:
-    """The class of this package of a name, None without one."""
+    """Return the class of this package of a name, None without one."""
     import gpuens
 
     if name in INNER_ESTIMATORS:
@@ -251,7 +251,7 @@ LOSSES: dict[str, type[Loss]] = {
 
 
 def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
-    """A loss with the given attributes."""
+    """Return a loss with the given attributes."""
     require(isinstance(name, str) and name in LOSSES, f"there is no loss {name!r:.60}")
     loss = object.__new__(LOSSES[name])
     for field, value in fields.items():

@@ -259,7 +259,7 @@ class TestMembers:
                 return super().predict(X)[1:]
 
         model = VotingRegressor([("s", Short())]).fit(XR, Y)
-        with raises(ValueError, "'s' predicts values of shape (441,), wanted is (442,)"):
+        with raises(ValueError, "'s' predicts values of shape (441,), but must predict (442,)"):
             model.predict(XR)
 
     def test_nan_in_predictions(self):
