@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -109,13 +110,25 @@ def _has_forest(model: Any) -> bool:
     return hasattr(model, "forest_") or not hasattr(model, "estimator_weights_")
 
 
-class AdaBoost(SequentialEnsemble):
+@dataclass(kw_only=True, eq=False, repr=False)
+class AdaBoostParameters:
+    """The parameters of the classifier and the regressor."""
+
+    estimator: Any = field(default=None, kw_only=False)
+    n_estimators: int = 50
+    learning_rate: float = 1.0
+    max_bins: int | None = 255
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: bool | int = 0
+    callbacks: Any = None
+
+
+class AdaBoost(AdaBoostParameters, SequentialEnsemble):
     """The base class of the classifier and the regressor."""
 
-    estimator: Any
-    max_bins: int | None
-    callbacks: Any
-    random_state: Any
     _takes_sparse = True
     _default_base: Callable[..., Any]
     _categories: Any

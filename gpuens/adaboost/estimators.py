@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ _OF_CLASSES = {
 
 
 @documented(ADABOOST, **_OF_CLASSES)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
     """AdaBoost for classification: learners that vote, each trained on rows weighted by the
     errors of those before.
@@ -76,33 +78,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
     True
     """
 
-    classes_: np.ndarray
     _default_base = staticmethod(functools.partial(DecisionTreeClassifier, max_depth=1))
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        max_bins: int | None = 255,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: bool | int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def predict(self, X: Any) -> Any:
         """Predict the class with the largest sum of weighted votes, the first of those that tie.
@@ -241,7 +217,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
                 f"learners that know {self.classes_.tolist()}. Set warm_start=False."
             )
-        self.classes_ = labels.classes
+        self.classes_: np.ndarray = labels.classes
         self.n_classes_ = len(labels.classes)
         return labels.codes
 
@@ -266,6 +242,7 @@ _OF_NUMBERS = {
 
 
 @documented(ADABOOST, **_OF_NUMBERS)
+@dataclass(kw_only=True, eq=False, repr=False)
 class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
     """AdaBoost.R2 for regression (Drucker 1997): the weighted median of learners, each trained on
     rows drawn by the errors of those before.
@@ -293,32 +270,7 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
 
     _default_base = staticmethod(functools.partial(DecisionTreeRegressor, max_depth=3))
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        n_estimators: int = 50,
-        learning_rate: float = 1.0,
-        loss: str = "linear",
-        max_bins: int | None = 255,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "auto",
-        verbose: bool | int = 0,
-        callbacks: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.loss = loss
-        self.max_bins = max_bins
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
-        self.callbacks = callbacks
+    loss: str = "linear"
 
     def predict(self, X: Any) -> Any:
         """Predict the weighted median of the learners: the smallest prediction with half of the

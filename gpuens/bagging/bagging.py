@@ -13,10 +13,12 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import CPU, Device
 from ..estimators.docstrings import documented
+from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
+from ..members.classes import labels_of
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
 from ..members.samples import out_of_bag_score
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
@@ -33,7 +35,7 @@ from .parameters import BAGGING
         Mean prediction of the members that did not see the row; NaN if all have seen it.""",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaggingRegressor(RegressorMixin, Bagging):
+class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
     """Regressors on random samples of the rows and features, averaged.
 
     Bagging (Breiman 1996), pasting (Breiman 1999: ``bootstrap=False``), random subspaces (Ho
@@ -82,22 +84,6 @@ class BaggingRegressor(RegressorMixin, Bagging):
                 squares = squares + difference * (answer - mean)
             results = total / len(self), (squares / len(self)) ** 0.5
             return tuple(to_input_library(self._shaped(r, device), X) for r in results)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² of the predictions, averaged over the outputs.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(r2_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
     def _shaped(self, values: Any, device: Device = CPU) -> Any:
         return values if self._shape else values[:, 0]
@@ -150,7 +136,7 @@ def _has_decision_function(bag: BaggingClassifier) -> bool:
     n_classes_ : int""",
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class BaggingClassifier(ClassifierMixin, Bagging):
+class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
     """Classifiers on random samples of the rows and features, averaged or voting.
 
     Bagging (Breiman 1996), pasting (Breiman 1999: ``bootstrap=False``), random subspaces (Ho
@@ -229,28 +215,9 @@ class BaggingClassifier(ClassifierMixin, Bagging):
             answers = self._answers(partial(ask, device=device), values, device)
             return to_input_library(sum(answers) / len(self), X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
-
     def _labels(self, shares: Any, device: Device) -> Any:
         """Return the most probable classes, on the device if labels are numbers."""
-        codes = shares.argmax(axis=1)
-        if self.classes_.dtype.kind in "biuf":
-            return device.asarray(self.classes_)[codes]
-        return self.classes_[to_numpy(codes)]
+        return labels_of(shares.argmax(axis=1), self.classes_, device)
 
     def _base_estimator(self) -> Any:
         if self.estimator is None:

@@ -29,7 +29,13 @@ from .categories import fit_binner
 from .loop import BoostingResult, boost
 from .memory import DataSize, boosting_plan
 from .metrics import metrics_for
-from .parameters import check_parameters, feature_rules, growth_params, schedule_of
+from .parameters import (
+    BoostingParameters,
+    check_parameters,
+    feature_rules,
+    growth_params,
+    schedule_of,
+)
 from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
 from .trees import ForestBuilder
@@ -58,7 +64,7 @@ class RawRows(NamedTuple):
     weight: Array
 
 
-class BoostingEstimator(ForestEstimator):
+class BoostingEstimator(BoostingParameters, ForestEstimator):
     """Base of the classifier and the regressor."""
 
     _losses: ClassVar[tuple[type[Loss], ...]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -32,6 +33,50 @@ from ..estimators.parameters import (
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from .sampling import SCHEMES
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BoostingParameters:
+    """The parameters of gradient boosting, for classes and for regression."""
+
+    loss: Any = field(kw_only=False)
+    n_estimators: int = 100
+    learning_rate: Any = 0.1
+    line_search: bool = False
+    max_depth: int | None = None
+    max_leaf_nodes: int | None = 31
+    min_samples_leaf: int = 10
+    min_sum_hessian: float = 1e-3
+    l2_regularization: float = 1.0
+    min_gain_to_split: float = 0.0
+    max_bins: int = 255
+    subsample: float = 1.0
+    sampling: str = "uniform"
+    top_rate: float = 0.2
+    other_rate: float = 0.1
+    colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    colsample_bynode: float = 1.0
+    categorical_features: Any = "from_dtype"
+    cat_smooth: float = 10.0
+    cat_l2: float = 0.0
+    max_cat_to_onehot: int = 4
+    cat_hash_groups: int = 1
+    monotonic_cst: Any = None
+    interaction_cst: Any = None
+    early_stopping: bool | str = False
+    validation_fraction: float | int = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-7
+    keep_best: bool = True
+    scoring: Any = "loss"
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: bool | int = False
+    callbacks: Any = None
+
 
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
 """Most features on a path from the root to a leaf, by the name of an interaction constraint."""

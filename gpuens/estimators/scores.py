@@ -15,7 +15,7 @@ from ..kernels.runtime.arrays import Array
 class _Scores:
     """A score of predictions, for arrays of any library."""
 
-    _metric: Callable[..., Any]
+    _scored_by: Callable[..., Any]
 
     @abstractmethod
     def predict(self, X: Any) -> Any:
@@ -23,21 +23,22 @@ class _Scores:
 
     def _score_of(self, y: Array, predicted: Array, sample_weight: Array | None) -> float:
         weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(type(self)._metric(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+        return float(type(self)._scored_by(to_numpy(y), to_numpy(predicted), sample_weight=weight))
 
 
 class ScoresClasses(_Scores):
     """Gives a classifier its ``score``, the accuracy."""
 
-    _metric = staticmethod(accuracy_score)
+    _scored_by = staticmethod(accuracy_score)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the rows that are classified correctly.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,)
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
 
         Returns
@@ -50,14 +51,15 @@ class ScoresClasses(_Scores):
 class ScoresValues(_Scores):
     """Gives a regressor its ``score``, R²."""
 
-    _metric = staticmethod(r2_score)
+    _scored_by = staticmethod(r2_score)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the predictions, for several outputs the mean of theirs.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
 

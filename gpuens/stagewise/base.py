@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -138,7 +139,30 @@ STAGEWISE = """Parameters
 Finish = Callable[[Array, Device], Any]
 
 
-class Stagewise(SequentialEnsemble):
+@dataclass(kw_only=True, eq=False, repr=False)
+class StagewiseParameters:
+    """The parameters of the classifier and the regressor."""
+
+    estimator: Any = field(default=None, kw_only=False)
+    loss: Any
+    n_estimators: int = 100
+    learning_rate: Any = 0.1
+    line_search: bool = True
+    selection: str = "best"
+    subsample: float = 1.0
+    early_stopping: bool = False
+    validation_fraction: float | int | None = 0.1
+    n_iter_no_change: int = 10
+    tol: float = 1e-7
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "auto"
+    verbose: bool | int = 0
+    callbacks: Any = None
+
+
+class Stagewise(StagewiseParameters, SequentialEnsemble):
     """The base class of the classifier and the regressor."""
 
     _losses: ClassVar[tuple[type[Loss], ...]]

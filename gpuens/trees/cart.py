@@ -11,13 +11,13 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, on_host, to_numpy
+from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
+from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.categories import read_features
 from ..inputs.targets import (
     class_numbers,
@@ -210,7 +210,7 @@ class CartEstimator(ForestEstimator, ABC):
         return tags
 
 
-class CartClassifier(ClassifierMixin, CartEstimator):
+class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
     """A classifier made of trees."""
 
     _criteria = CLASSIFICATION
@@ -301,29 +301,13 @@ class CartClassifier(ClassifierMixin, CartEstimator):
             return [_log(p) for p in probabilities]
         return _log(probabilities)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        prediction = on_host(self.predict(X))
-        return float(accuracy_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
 
 
-class CartRegressor(RegressorMixin, CartEstimator):
+class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     """A regressor made of trees."""
 
     _criteria = REGRESSION
@@ -367,22 +351,6 @@ class CartRegressor(RegressorMixin, CartEstimator):
         """
         check_is_fitted(self)
         return self._outputs(X, lambda mean, device: mean[0] if len(mean) == 1 else mean.T)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R² of the predictions.
-
-        Parameters
-        ----------
-        X : array or data frame, shape (n_rows, n_features)
-        y : array, shape (n_rows,) or (n_rows, n_outputs)
-        sample_weight : array of shape (n_rows,), default=None
-
-        Returns
-        -------
-        float
-        """
-        prediction = on_host(self.predict(X))
-        return float(r2_score(on_host(y), prediction, sample_weight=on_host(sample_weight)))
 
 
 def _log(probabilities: Any) -> Any:
