@@ -3,7 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import cleandoc
+from typing import Any, TypeVar
+
+Documented = TypeVar("Documented", bound=Callable[..., Any])
+
+_PLACE = """n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay."""
+_GROWTH = """max_depth : int or None, default=None
+        Longest path from the root to a leaf, in splits.
+    min_samples_split : int or float, default=2
+        Fewest rows of a node that is split, as a number or as a share of the rows.
+    min_samples_leaf : int or float, default=1
+        Fewest rows of a leaf.
+    min_weight_fraction_leaf : float, default=0.0
+        Least share of the whole weight that a leaf holds.
+    max_features : int, float, "sqrt", "log2" or None, default=<features>
+        Features that each node looks at, drawn at random: their number, or their share of all.
+        The search goes on until one of them is not constant in the node.
+    random_state : int, RandomState instance or None, default=None
+        Seed of all draws, those between equally good splits included. None is a fixed seed: the
+        same call gives the same model.
+    max_leaf_nodes : int or None, default=None
+        The best leaf is split first until there are this many.
+    min_impurity_decrease : float, default=0.0
+        A split must lower the impurity, weighted by the node's share of the weight, by this.
+    <class_weight>ccp_alpha : float, default=0.0
+        Branches that lower the impurity by less than this for each leaf are cut (minimal
+        cost-complexity pruning).
+    monotonic_cst : array-like of int, shape (n_features,), default=None
+        1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
+    categorical_features : "from_dtype", array-like or None, default=None
+        Features whose values have no order: a mask, indices or names, or those whose column in
+        a data frame has a categorical type. They are split into two groups of
+        categories. Categories that were not in the training data count as missing.
+    max_bins : int or None, default=<bins>
+        None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
+        with more distinct values is cut into this many bins, from 2 to 255."""
+_FEATURES_IN = """n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names."""
 
 BOOSTING = """Parameters
     ----------
@@ -134,46 +175,14 @@ BOOSTING = """Parameters
     <attributes>"""
 
 
-TREE = """Parameters
+TREE = f"""Parameters
     ----------
     criterion : <criteria>
         What a split lowers.
-    splitter : {"best", "random"}, default="best"
+    splitter : {{"best", "random"}}, default="best"
         The best of all cuts of a feature, or of one random cut of each.
-    max_depth : int or None, default=None
-        Longest path from the root to a leaf, in splits.
-    min_samples_split : int or float, default=2
-        Fewest rows of a node that is split, as a number or as a share of the rows.
-    min_samples_leaf : int or float, default=1
-        Fewest rows of a leaf.
-    min_weight_fraction_leaf : float, default=0.0
-        Least share of the whole weight that a leaf holds.
-    max_features : int, float, "sqrt", "log2" or None, default=<features>
-        Features that each node looks at, drawn at random: their number, or their share of all.
-        The search goes on until one of them is not constant in the node.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all draws, those between equally good splits included. None is a fixed seed: the
-        same call gives the same model.
-    max_leaf_nodes : int or None, default=None
-        The best leaf is split first until there are this many.
-    min_impurity_decrease : float, default=0.0
-        A split must lower the impurity, weighted by the node's share of the weight, by this.
-    <class_weight>ccp_alpha : float, default=0.0
-        Branches that lower the impurity by less than this for each leaf are cut (minimal
-        cost-complexity pruning).
-    monotonic_cst : array-like of int, shape (n_features,), default=None
-        1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
-    categorical_features : "from_dtype", array-like or None, default=None
-        Features whose values have no order: a mask, indices or names, or those whose column in
-        a data frame has a categorical type. They are split into two groups of
-        categories. Categories that were not in the training data count as missing.
-    max_bins : int or None, default=<bins>
-        None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
-        with more distinct values is cut into this many bins, from 2 to 255.
-    n_jobs : int or None, default=None
-        Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+    {_GROWTH}
+    {_PLACE}
 
     Attributes
     ----------
@@ -185,9 +194,7 @@ TREE = """Parameters
         Share of each feature in the decrease of impurity.
     max_features_ : int
     n_outputs_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only where X had column names.
+    {_FEATURES_IN}
     <attributes>"""
 
 CLASS_CRITERIA = """{"gini", "entropy", "log_loss", "misclassification"}, default="gini\""""
@@ -200,42 +207,13 @@ CLASS_ATTRIBUTES = """classes_ : ndarray, or a list of these for several outputs
     n_classes_ : int or list of int"""
 
 
-FOREST = """Parameters
+FOREST = f"""Parameters
     ----------
     n_estimators : int, default=100
         Trees.
     criterion : <criteria>
         What a split lowers.
-    max_depth : int or None, default=None
-        Longest path from the root to a leaf, in splits.
-    min_samples_split : int or float, default=2
-        Fewest rows of a node that is split, as a number or as a share of the rows.
-    min_samples_leaf : int or float, default=1
-        Fewest rows of a leaf.
-    min_weight_fraction_leaf : float, default=0.0
-        Least share of the whole weight that a leaf holds.
-    max_features : int, float, "sqrt", "log2" or None, default=<features>
-        Features that each node looks at, drawn at random: their number, or their share of all.
-        The search goes on until one of them is not constant in the node.
-    random_state : int, RandomState instance or None, default=None
-        Seed of all draws, those between equally good splits included. None is a fixed seed: the
-        same call gives the same model.
-    max_leaf_nodes : int or None, default=None
-        The best leaf is split first until there are this many.
-    min_impurity_decrease : float, default=0.0
-        A split must lower the impurity, weighted by the node's share of the weight, by this.
-    <class_weight>ccp_alpha : float, default=0.0
-        Branches that lower the impurity by less than this for each leaf are cut (minimal
-        cost-complexity pruning).
-    monotonic_cst : array-like of int, shape (n_features,), default=None
-        1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
-    categorical_features : "from_dtype", array-like or None, default=None
-        Features whose values have no order: a mask, indices or names, or those whose column in
-        a data frame has a categorical type. They are split into two groups of
-        categories. Categories that were not in the training data count as missing.
-    max_bins : int or None, default=<bins>
-        None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
-        with more distinct values is cut into this many bins, from 2 to 255.
+    {_GROWTH}
     bootstrap : bool, default=<bootstrap>
         Whether each tree has a sample of its own, drawn with replacement, or all rows.
     max_samples : int, float or None, default=None
@@ -247,10 +225,7 @@ FOREST = """Parameters
         Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
     verbose : bool or int, default=0
         Whether to show a progress bar.
-    n_jobs : int or None, default=None
-        Threads on the CPU; None uses all that the process may use.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+    {_PLACE}
 
     Attributes
     ----------
@@ -268,9 +243,7 @@ FOREST = """Parameters
         Out-of-bag error (share of wrong classes, or mean squared error) of the first tree,
         of the first two, and so on.
     n_outputs_ : int
-    n_features_in_ : int
-    feature_names_in_ : ndarray of str
-        Only where X had column names.
+    {_FEATURES_IN}
     <attributes>"""
 
 FOREST_CLASS_WEIGHT = """class_weight : dict, list of dict, str or None, default=None
@@ -283,15 +256,29 @@ FOREST_CLASS_ATTRIBUTES = f"""oob_decision_function_ : float64, shape (n_rows, n
 FOREST_NUMBER_ATTRIBUTES = """oob_prediction_ : float64, shape (n_rows,) or (n_rows, n_outputs)
         NaN for rows that are in every sample."""
 
+FOREST_OF_CLASSES = {
+    "criteria": CLASS_CRITERIA,
+    "features": '"sqrt"',
+    "class_weight": FOREST_CLASS_WEIGHT,
+    "attributes": FOREST_CLASS_ATTRIBUTES,
+}
+FOREST_OF_VALUES = {
+    "criteria": NUMBER_CRITERIA,
+    "features": "1.0",
+    "class_weight": "",
+    "attributes": FOREST_NUMBER_ATTRIBUTES,
+}
+"""The parts of ``FOREST`` for classification and for regression."""
 
-def documented(text: str, **parts: str) -> Callable[[Any], Any]:
+
+def documented(text: str, **parts: str) -> Callable[[Documented], Documented]:
     """Put a shared text, with its ``<parts>`` filled in, where a docstring says ``<shared>``."""
     for name, part in parts.items():
         text = text.replace(f"<{name}>", part)
 
-    def complete(cls: Any) -> Any:
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("<shared>", text)
-        return cls
+    def complete(thing: Documented) -> Documented:
+        if thing.__doc__:
+            thing.__doc__ = cleandoc(thing.__doc__).replace("<shared>", cleandoc(text))
+        return thing
 
     return complete

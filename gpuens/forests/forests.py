@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..estimators.docstrings import (
-    CLASS_CRITERIA,
-    FOREST,
-    FOREST_CLASS_ATTRIBUTES,
-    FOREST_CLASS_WEIGHT,
-    FOREST_NUMBER_ATTRIBUTES,
-    NUMBER_CRITERIA,
-    documented,
-)
+from ..estimators.docstrings import FOREST, FOREST_OF_CLASSES, FOREST_OF_VALUES, documented
 from ..trees.cart import CartClassifier, CartRegressor
 from ..trees.trees import (
     DecisionTreeClassifier,
@@ -24,15 +16,7 @@ from ..trees.trees import (
 from .estimator import ForestOfTrees
 
 
-@documented(
-    FOREST,
-    criteria=CLASS_CRITERIA,
-    features='"sqrt"',
-    bins="255",
-    bootstrap="True",
-    class_weight=FOREST_CLASS_WEIGHT,
-    attributes=FOREST_CLASS_ATTRIBUTES,
-)
+@documented(FOREST, bins="255", bootstrap="True", **FOREST_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestClassifier(CartClassifier, ForestOfTrees):
     """A random forest for classification (Breiman 2001): trees on bootstrap samples, whose
@@ -57,15 +41,7 @@ class RandomForestClassifier(CartClassifier, ForestOfTrees):
     class_weight: Any = None
 
 
-@documented(
-    FOREST,
-    criteria=NUMBER_CRITERIA,
-    features="1.0",
-    bins="255",
-    bootstrap="True",
-    class_weight="",
-    attributes=FOREST_NUMBER_ATTRIBUTES,
-)
+@documented(FOREST, bins="255", bootstrap="True", **FOREST_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestRegressor(CartRegressor, ForestOfTrees):
     """A random forest for regression (Breiman 2001): trees on bootstrap samples, whose
@@ -88,15 +64,7 @@ class RandomForestRegressor(CartRegressor, ForestOfTrees):
     criterion: str = "squared_error"
 
 
-@documented(
-    FOREST,
-    criteria=CLASS_CRITERIA,
-    features='"sqrt"',
-    bins="255",
-    bootstrap="False",
-    class_weight=FOREST_CLASS_WEIGHT,
-    attributes=FOREST_CLASS_ATTRIBUTES,
-)
+@documented(FOREST, bins="255", bootstrap="False", **FOREST_OF_CLASSES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesClassifier(CartClassifier, ForestOfTrees):
     """Extremely randomised trees for classification (Geurts et al. 2006): a node considers one
@@ -123,15 +91,7 @@ class ExtraTreesClassifier(CartClassifier, ForestOfTrees):
     class_weight: Any = None
 
 
-@documented(
-    FOREST,
-    criteria=NUMBER_CRITERIA,
-    features="1.0",
-    bins="255",
-    bootstrap="False",
-    class_weight="",
-    attributes=FOREST_NUMBER_ATTRIBUTES,
-)
+@documented(FOREST, bins="255", bootstrap="False", **FOREST_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesRegressor(CartRegressor, ForestOfTrees):
     """Extremely randomised trees for regression (Geurts et al. 2006): a node considers one

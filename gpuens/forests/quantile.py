@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, on_host, to_numpy
-from ..estimators.docstrings import FOREST, FOREST_NUMBER_ATTRIBUTES, NUMBER_CRITERIA, documented
+from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
@@ -208,12 +208,9 @@ class _Grown:
 
 @documented(
     FOREST,
-    criteria=NUMBER_CRITERIA,
-    features="1.0",
     bins="255",
     bootstrap="True",
-    class_weight=DEFAULT_QUANTILES,
-    attributes=FOREST_NUMBER_ATTRIBUTES,
+    **FOREST_OF_VALUES | {"class_weight": DEFAULT_QUANTILES},
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class QuantileForestRegressor(RandomForestRegressor):
