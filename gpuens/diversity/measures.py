@@ -10,6 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
+from ..estimators.docstrings import documented
 from ..kernels.runtime.arrays import Array
 from .inputs import (
     Counts,
@@ -20,23 +21,21 @@ from .inputs import (
     read_predictions,
 )
 
-
-def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
-    """Yule's Q: ``(N11 N00 - N01 N10) / (N11 N00 + N01 N10)``.
-
-    0 for models whose errors are independent, negative where they err on different rows, 1 where
-    one errs only where the other does. 0 also where the denominator is zero: one of the models is
-    then always right or always wrong, which depends on nothing.
-
-    Parameters
-    ----------
-    predictions : array, shape (n_rows, n_models), or fitted ensemble
+_ARGUMENTS = """predictions : array, shape (n_rows, n_models), or fitted ensemble
         Labels, or without ``y`` booleans (zeros and ones) that say where each model is right. Of
         an ensemble the members are compared, see ``member_predictions``.
     y : array, shape (n_rows,), default=None
         The true labels.
     X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble predicts.
+        The rows that an ensemble predicts.<of>"""
+_ERRORS = """Raises
+    ------
+    ValueError
+        The predictions are not a matrix, are of fewer than two models, hold NaN, or do not
+        fit y."""
+PAIRWISE = f"""Parameters
+    ----------
+    {_ARGUMENTS}
 
     Returns
     -------
@@ -44,10 +43,30 @@ def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
         Symmetric, in the library and on the device of the predictions; ``pair_mean`` is the
         measure of the whole ensemble.
 
-    Raises
-    ------
-    ValueError
-        The predictions are no matrix, of fewer than two models, hold NaN, or do not fit y.
+    {_ERRORS}"""
+OVERALL = f"""Parameters
+    ----------
+    {_ARGUMENTS}
+
+    Returns
+    -------
+    float
+
+    {_ERRORS}"""
+OF = """
+    of : {"correctness", "labels"}, default="correctness"
+        "labels" compares what the models predict, whatever is right. It takes no y."""
+
+
+@documented(PAIRWISE, of="")
+def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
+    """Yule's Q: ``(N11 N00 - N01 N10) / (N11 N00 + N01 N10)``.
+
+    0 for models whose errors are independent, negative where they err on different rows, 1 where
+    one errs only where the other does. 0 also where the denominator is zero: one of the models is
+    then always right or always wrong, which depends on nothing.
+
+    <shared>
 
     References
     ----------
@@ -64,39 +83,24 @@ def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     return _q_statistic(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE, of="")
 def correlation(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     """The correlation coefficient of being right:
     ``(N11 N00 - N01 N10) / sqrt((N11 + N10) (N01 + N00) (N11 + N01) (N10 + N00))``.
 
     0 also where one of the models is always right or always wrong.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``q_statistic``.
-
-    Returns
-    -------
-    float64, shape (n_models, n_models)
+    <shared>
     """
     return _correlation(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE, of=OF)
 def disagreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """Share of the rows where one model is right and the other wrong: ``(N01 + N10) / N``
-    (Skalak 1996).
+    (Skalak 1996); of labels, the share of the rows where they predict different ones.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``q_statistic``.
-    of : {"correctness", "labels"}, default="correctness"
-        "labels" compares what the models predict, whatever is right: the share of the rows where
-        they predict different labels. It takes no y.
-
-    Returns
-    -------
-    float64, shape (n_models, n_models)
+    <shared>
     """
     if of_labels(of, y):
         same, _ = _label_counts(predictions, X)
@@ -105,17 +109,11 @@ def disagreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "c
     return _disagreement(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE, of=OF)
 def agreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """One minus the disagreement: ``(N11 + N00) / N``.
 
-    Parameters
-    ----------
-    predictions, y, X, of
-        As for ``disagreement``.
-
-    Returns
-    -------
-    float64, shape (n_models, n_models)
+    <shared>
     """
     if of_labels(of, y):
         same, _ = _label_counts(predictions, X)
@@ -123,39 +121,27 @@ def agreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "corr
     return _agreement(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE, of="")
 def double_fault(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     """Share of the rows where both models are wrong: ``N00 / N`` (Giacinto and Roli 2001).
 
     On the diagonal stand the models' error rates.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``q_statistic``.
-
-    Returns
-    -------
-    float64, shape (n_models, n_models)
+    <shared>
     """
     return _double_fault(pair_counts(read_correct(predictions, y, X)))
 
 
+@documented(PAIRWISE, of=OF)
 def cohen_kappa(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """Cohen's kappa: ``(agreement - e) / (1 - e)`` with the agreement e of independent models
     that are right (or predict each label) as often.
 
     1 where the denominator is zero: both models are then right in every row (or wrong, or give
-    the same label), and agree throughout.
+    the same label), and agree throughout. Of labels it is the kappa of two raters, as
+    ``sklearn.metrics.cohen_kappa_score`` computes it.
 
-    Parameters
-    ----------
-    predictions, y, X, of
-        As for ``disagreement``; "labels" is the kappa of two raters, as
-        ``sklearn.metrics.cohen_kappa_score`` computes it.
-
-    Returns
-    -------
-    float64, shape (n_models, n_models)
+    <shared>
 
     References
     ----------
@@ -274,6 +260,7 @@ def _divided(numerator: Array, denominator: Array, otherwise: float) -> Array:
     return xp.where(zero, xp.full_like(denominator, otherwise), numerator / safe)
 
 
+@documented(OVERALL, of="")
 def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Measure how far the models are from agreeing, from 0 to 1: ``mean of min(l, L - l) / (L -
     ceil(L / 2))``.
@@ -281,24 +268,7 @@ def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     1 where half of the models are right in every row. No logarithm is taken (Cunningham and
     Carney 2000 have the measure with one).
 
-    Parameters
-    ----------
-    predictions : array, shape (n_rows, n_models), or fitted ensemble
-        Labels, or without ``y`` booleans (zeros and ones) that say where each model is right. Of
-        an ensemble the members are compared, see ``member_predictions``.
-    y : array, shape (n_rows,), default=None
-        The true labels.
-    X : array or data frame, shape (n_rows, n_features), default=None
-        The rows that an ensemble predicts.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        The predictions are no matrix, of fewer than two models, hold NaN, or do not fit y.
+    <shared>
 
     Examples
     --------
@@ -312,19 +282,13 @@ def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     return float(xp.mean(fewer)) / (n_models - (n_models + 1) // 2)
 
 
+@documented(OVERALL, of="")
 def kohavi_wolpert_variance(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Variance of being right: ``mean of l (L - l) / L**2``, from 0 to 1/4.
 
     It is ``(L - 1) / (2 L)`` times the mean disagreement of the pairs.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``entropy``.
-
-    Returns
-    -------
-    float
+    <shared>
 
     References
     ----------
@@ -335,6 +299,7 @@ def kohavi_wolpert_variance(predictions: Any, y: Any = None, *, X: Any = None) -
     return float(xp.mean(right * (n_models - right))) / n_models**2
 
 
+@documented(OVERALL, of=OF)
 def interrater_agreement(
     predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness"
 ) -> float:
@@ -344,16 +309,7 @@ def interrater_agreement(
     1 where the denominator is zero: all models are then right everywhere (or wrong, or give one
     label).
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``entropy``.
-    of : {"correctness", "labels"}, default="correctness"
-        "labels" compares what the models predict, whatever is right. It takes no y.
-
-    Returns
-    -------
-    float
+    <shared>
 
     References
     ----------
@@ -373,20 +329,14 @@ def interrater_agreement(
     return 1.0 - (1.0 - pairs) / others if others > 0 else 1.0
 
 
+@documented(OVERALL, of="")
 def difficulty(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Variance over the rows of the share of models that are right (Hansen and Salamon 1990).
 
     Small where the models are diverse; 1/4 where all are right on one half of the rows and wrong
     on the other.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``entropy``.
-
-    Returns
-    -------
-    float
+    <shared>
     """
     right, n_models = _right(predictions, y, X)
     xp = array_namespace(right)
@@ -394,6 +344,7 @@ def difficulty(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     return float(xp.mean((share - xp.mean(share)) ** 2))
 
 
+@documented(OVERALL, of="")
 def generalised_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """``1 - p(2) / p(1)`` with the chances that one model, and that two models, fail on a row
     (drawn at random, like the models).
@@ -401,14 +352,7 @@ def generalised_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> 
     1 where a model fails only where all others are right, 0 where all fail together, and 0 where
     none ever fails.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``entropy``.
-
-    Returns
-    -------
-    float
+    <shared>
 
     References
     ----------
@@ -423,20 +367,14 @@ def generalised_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> 
     return 1.0 - two / one if one > 0 else 0.0
 
 
+@documented(OVERALL, of="")
 def coincident_failure_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Mean of ``(L - i) / (L - 1)`` over the rows on which any model fails, i of them.
 
     1 where only one model fails at a time, 0 where all fail together, and 0 where none ever
     fails.
 
-    Parameters
-    ----------
-    predictions, y, X
-        As for ``entropy``.
-
-    Returns
-    -------
-    float
+    <shared>
 
     References
     ----------
