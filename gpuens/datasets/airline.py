@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ def _lateness(flight: dict[str, Array], draws: Draws) -> Any:
     return late + of_rule.effect(carrier_there, OF_CARRIER_THERE) * 0.5
 
 
-def _remove(X: Array, feature: str, missing: Array, xp: Any) -> None:
+def _remove(X: Array, feature: str, missing: Array, xp: ModuleType) -> None:
     line = list(CATEGORIES).index(feature)
     X[line, :] = xp.where(missing, xp.full_like(X[line, :], float("nan")), X[line, :])
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class Draws:
         The rows, below 2**32.
     """
 
-    xp: Any
+    xp: ModuleType
     device: Any
     seed: int
     begin: int
@@ -99,7 +100,7 @@ class Draws:
         return self.xp.asarray(keys, device=self.device)
 
 
-def normal_quantile(bits: Array, xp: Any) -> Array:
+def normal_quantile(bits: Array, xp: ModuleType) -> Array:
     """Return the quantile of ``(bits + ½) / 2**32``, of which the 24 high bits count.
 
     With q = p - ½ and t = (4 p (1 - p))^⅛ the quantile over q is smooth in t, and a quotient of
@@ -132,7 +133,7 @@ def polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
     return total
 
 
-def sqrt_float32(x: Array, xp: Any) -> Array:
+def sqrt_float32(x: Array, xp: ModuleType) -> Array:
     """Return the correctly rounded square root of float32 numbers.
 
     The root of a float32 is never so close to the middle between two others that an error of the
@@ -141,7 +142,7 @@ def sqrt_float32(x: Array, xp: Any) -> Array:
     return xp.astype(xp.sqrt(xp.astype(x, xp.float64)), xp.float32)
 
 
-def sqrt_float64(x: Array, xp: Any) -> Array:
+def sqrt_float64(x: Array, xp: ModuleType) -> Array:
     """Return the square root of float64 numbers > 0, whatever the last bit of the library's root.
 
     A step of Newton's method, its residual without rounding (Dekker 1971): the root is split
@@ -159,7 +160,7 @@ _SINE = tuple((-1.0) ** k / math.factorial(2 * k + 1) for k in range(9, -1, -1))
 _ARCTAN = tuple((-1.0) ** k / (2 * k + 1) for k in range(10, -1, -1))
 
 
-def sin_pi(x: Array, xp: Any) -> Array:
+def sin_pi(x: Array, xp: ModuleType) -> Array:
     """sin(πx) for float64 x, within 1e-15: the Taylor series between -½ and ½."""
     nearest = xp.floor(x + 0.5)
     sign = 1.0 - (nearest - xp.floor(nearest * 0.5) * 2.0) * 2.0
@@ -167,12 +168,12 @@ def sin_pi(x: Array, xp: Any) -> Array:
     return sign * angle * polynomial(_SINE, angle * angle)
 
 
-def cos_pi(x: Array, xp: Any) -> Array:
+def cos_pi(x: Array, xp: ModuleType) -> Array:
     """cos(πx), as ``sin_pi``."""
     return sin_pi(x + 0.5, xp)
 
 
-def arctan(x: Array, xp: Any) -> Array:
+def arctan(x: Array, xp: ModuleType) -> Array:
     """arctan x for float64 x, within 1e-15: an eighth of the angle by its Taylor series."""
     for _ in range(3):
         x = x / (sqrt_float64(x * x + 1.0, xp) + 1.0)  # the tangent of half the angle

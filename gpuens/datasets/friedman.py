@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from ..estimators.docstrings import documented
@@ -123,7 +124,7 @@ def make_friedman2(
     ((1000, 4), True)
     """
 
-    def impedance(x1: Array, reactance: Array, xp: Any) -> Array:
+    def impedance(x1: Array, reactance: Array, xp: ModuleType) -> Array:
         return sqrt_float64(x1 * x1 + reactance * reactance, xp)
 
     return _circuit(impedance, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
@@ -156,7 +157,7 @@ def make_friedman3(
     ((1000, 4), True)
     """
 
-    def phase(x1: Array, reactance: Array, xp: Any) -> Array:
+    def phase(x1: Array, reactance: Array, xp: ModuleType) -> Array:
         return arctan(reactance / x1, xp)
 
     return _circuit(phase, noise, n_rows, random_state, rows=rows, xp=xp, device=device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -180,7 +181,7 @@ def _block(draws: Draws) -> tuple[Array, Array]:
     return X, _cover_type(numeric, area, soil, draws)
 
 
-def _graded(values: Array, n_grades: int, xp: Any) -> Array:
+def _graded(values: Array, n_grades: int, xp: ModuleType) -> Array:
     """Return whole numbers from 0 to n_grades - 1 that rise with the values."""
     return xp.astype(xp.clip((values + 3.0) * (n_grades / 6), 0, n_grades - 1), xp.int64)
 
@@ -220,7 +221,7 @@ def _pairs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return features[0].reshape(shape), features[1].reshape(shape), weights.reshape(shape)
 
 
-def _largest(utility: Array, xp: Any) -> Array:
+def _largest(utility: Array, xp: ModuleType) -> Array:
     """Return the first of the largest in each column; libraries differ in which they return."""
     best = utility[0, :]
     which = xp.zeros_like(best, dtype=xp.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from scipy.special import chdtri
@@ -48,7 +49,7 @@ def make_moons(
     True
     """
 
-    def curve(lower: Array, sign: Array, u: Array, xp: Any) -> tuple[Array, Array]:
+    def curve(lower: Array, sign: Array, u: Array, xp: ModuleType) -> tuple[Array, Array]:
         return lower + sign * cos_pi(u, xp), lower * 0.5 + sign * sin_pi(u, xp)
 
     return _plane(curve, noise, n_rows, random_state, rows=rows, xp=xp, device=device)
@@ -95,7 +96,7 @@ def make_spirals(
     ((200, 2), True)
     """
 
-    def curve(lower: Array, sign: Array, u: Array, xp: Any) -> tuple[Array, Array]:
+    def curve(lower: Array, sign: Array, u: Array, xp: ModuleType) -> tuple[Array, Array]:
         radius = sqrt_float64(u, xp)
         signed = sign * radius
         return signed * cos_pi(radius * 6.0, xp), signed * sin_pi(radius * 6.0, xp)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -217,7 +218,7 @@ def real_target(y: Any, predictions: Array) -> Array:
     return truth
 
 
-def _read_oracle(labels: Array, xp: Any) -> Array:
+def _read_oracle(labels: Array, xp: ModuleType) -> Array:
     if not _is_text(labels) and xp.isdtype(labels.dtype, "bool"):
         return labels
     if _is_text(labels) or not bool(xp.all((labels == 0) | (labels == 1))):
@@ -236,7 +237,7 @@ def _as_array(values: Any, name: str) -> Array:
     return array.astype(object) if getattr(array.dtype, "kind", "") in ("U", "T") else array
 
 
-def _beside(y: Any, predictions: Array, xp: Any) -> Array:
+def _beside(y: Any, predictions: Array, xp: ModuleType) -> Array:
     """Return labels in the library and on the device of the predictions."""
     y = _as_array(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")
     homes = gpu_of(y), gpu_of(predictions)
@@ -257,7 +258,7 @@ def _is_text(values: Array) -> bool:
     return getattr(values.dtype, "kind", "") == "O"
 
 
-def _require_no_missing(values: Array, name: str, xp: Any) -> None:
+def _require_no_missing(values: Array, name: str, xp: ModuleType) -> None:
     if _is_text(values):
         missing = any(v is None or v != v for v in values.ravel().tolist())
     else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -390,7 +391,7 @@ def targets_of(
     return np.stack([to_numpy(target) for target in targets], axis=1)
 
 
-def side_by_side(labels: list[Array], xp: Any) -> Array:
+def side_by_side(labels: list[Array], xp: ModuleType) -> Array:
     """Return the labels of several outputs as the columns of a table, those of one as they are."""
     if len(labels) == 1:
         return labels[0]

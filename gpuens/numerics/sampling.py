@@ -8,6 +8,7 @@ when it is needed instead of being kept.
 from __future__ import annotations
 
 import math
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -145,12 +146,12 @@ def _key(seed: int, purpose: np.uint64, tree: int) -> int:
     return int(_subkey(np.uint64(seed), purpose, np.uint64(tree)))
 
 
-def _bits(n_draws: int, key: int, xp: Any) -> Array:
+def _bits(n_draws: int, key: int, xp: ModuleType) -> Array:
     """Return the draws as uint32, which wraps around as the hash requires and halves the memory."""
     return _draw(xp.uint32(key), xp.arange(n_draws, dtype=xp.uint32))
 
 
-def _hits(n: int, n_draws: int, key: int, xp: Any) -> Array:
+def _hits(n: int, n_draws: int, key: int, xp: ModuleType) -> Array:
     return _bits(n_draws, key, xp).astype(np.uint64) * np.uint64(n) >> S32
 
 
@@ -164,7 +165,7 @@ def _subset(n: int, n_draws: int, key: int, device: Device) -> Any:
     return xp.flatnonzero(kept)
 
 
-def _first_different(n: int, k: int, key: int, xp: Any) -> Array:
+def _first_different(n: int, k: int, key: int, xp: ModuleType) -> Array:
     """Return the first k different rows that the draws hit, ascending; k is at most n / 2."""
     n_draws = int(-n * math.log1p(-k / n) + 6 * math.sqrt(k)) + 8  # nearly always enough
     find = _first_hits_few if k * SPARSE < n else _first_hits_many
@@ -175,7 +176,7 @@ def _first_different(n: int, k: int, key: int, xp: Any) -> Array:
         n_draws *= 2
 
 
-def _first_hits_few(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
+def _first_hits_few(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
     """Return the rows that are hit, ascending, and the number of the first draw that hits each."""
     draws = xp.sort(hits << S32 | xp.arange(hits.size, dtype=xp.uint64))
     rows = (draws >> S32).astype(np.int64)
@@ -184,7 +185,7 @@ def _first_hits_few(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
     return rows[first], (draws[first] & LOW_32).astype(np.uint32)
 
 
-def _first_hits_many(n: int, hits: Array, xp: Any) -> tuple[Array, Array]:
+def _first_hits_many(n: int, hits: Array, xp: ModuleType) -> tuple[Array, Array]:
     """Do the same with a table of all rows instead of sorting."""
     first = xp.full(n, NEVER, dtype=xp.uint32)
     xp.minimum.at(first, hits.astype(np.int64), xp.arange(hits.size, dtype=xp.uint32))
