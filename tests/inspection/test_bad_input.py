@@ -305,7 +305,7 @@ class TestDropColumnImportance:
             drop_column_importance(model, X, Y, X_val=X)
         with raises(ValueError, "X_val is None", "together"):
             drop_column_importance(model, X, Y, y_val=Y)
-        with raises(ValueError, "cv and X_val both say"):
+        with raises(ValueError, "cv and X_val both"):
             drop_column_importance(model, X, Y, X_val=X, y_val=Y, cv=3)
         with raises(ValueError, "X_val has 2 columns, X has 3 columns"):
             drop_column_importance(model, X, Y, X_val=X[:, :2], y_val=Y)
