@@ -13,22 +13,9 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Goal:
-    """One goal.
-
-    Parameters
-    ----------
-    what : str
-        What is measured, as a noun phrase in the singular.
-    at_most : float or None
-        None: the value is reported, without a goal.
-    measured : float or None
-        None: see ``instead``.
-    unit : str
-    instead : str
-        Shown in place of a missing measurement.
-    below : bool
-        Whether the limit itself is too much.
-    """
+    """One goal: ``what`` is a noun phrase in the singular, ``instead`` is shown where a measurement
+    is missing, and ``below`` is set where the limit itself is too much. Without ``at_most`` the
+    value is reported and has no goal."""
 
     what: str
     at_most: float | None

@@ -7,7 +7,7 @@ forests of gpuens and scikit-learn by the name of their class, which is the same
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,6 +30,17 @@ def say_skipped(gap: GapError) -> str:
     """Print what is missing, and return it for the results."""
     print(f"skipped: {gap}", flush=True)
     return str(gap)
+
+
+def measure_each(names: Iterable[str], measure: Callable[[str], Any]) -> dict[str, Any]:
+    """Return what is measured by name, with the gap of what cannot be."""
+    results = {}
+    for name in names:
+        try:
+            results[name] = measure(name)
+        except GapError as gap:
+            results[name] = {"gaps": [say_skipped(gap)]}
+    return results
 
 
 @dataclass(frozen=True)
@@ -134,13 +145,7 @@ def installed(libraries: Iterable[str]) -> list[str]:
 
 
 def find(library: str, name: str) -> Any:
-    """Return a class of gpuens or scikit-learn by its name.
-
-    Raises
-    ------
-    GapError
-        If the library has no such class.
-    """
+    """Return a class of gpuens or scikit-learn by its name; raises GapError if there is none."""
     for module in MODULES[library]:
         try:
             return getattr(import_module(module), name)

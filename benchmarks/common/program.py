@@ -95,28 +95,16 @@ def nothing(content: Content) -> Iterable[Any]:
 class Program:
     """A measurement that ``python -m benchmarks`` runs.
 
-    Parameters
-    ----------
-    name : str
-    description : str or None
-        For ``--help``: the docstring of the module.
-    measure : callable, or dict of str to callable
-        From options to results, or the same for each of several parts, of which ``--only`` chooses
-        some. ``GapError`` leaves a part out.
-    options : dict of str to tuple
-        Default and help of every option; see ``add_options``.
-    tables : callable
-        Yields tables, as Markdown, from the content of a result file.
-    goals : callable
-        Yields goals from the same.
-    picture : callable, optional
-        Fills a figure of matplotlib: ``picture(figure, content)``.
+    ``tables`` yields Markdown; ``picture`` fills a figure of matplotlib.
     """
 
     name: str
     description: str | None
+    """For ``--help``: the docstring of the module."""
     measure: Measure | Mapping[str, Measure]
+    """By name where there are several parts: ``--only`` chooses, ``GapError`` leaves one out."""
     options: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    """See ``add_options``."""
     tables: Callable[[Content], Iterable[str]] = nothing
     goals: Callable[[Content], Iterable[Goal]] = nothing
     picture: Callable[[Any, Content], None] | None = None

@@ -57,19 +57,12 @@ class Record:
         self, file: str, parser: argparse.ArgumentParser, any_value: Collection[str],
         unfinished: bool,
     ) -> dict[str, Any]:  # fmt: skip
-        """Take the place of a file and return its results, to go on with them.
+        """Take the place of a file, by default the latest of this kind that may have to be
+        ``unfinished``, and return its results, to go on with them.
 
-        Parameters
-        ----------
-        file : str
-            Empty: the latest of this kind.
-        parser : argparse.ArgumentParser
-            Ends the program, with the reason, where the file does not exist or is of another
-            program, machine, other versions or other settings.
-        any_value : collection of str
-            Settings that may differ: they decide when to stop, not what is measured.
-        unfinished : bool
-            Whether the latest must not be complete.
+        The parser ends the program, with the reason, where the file does not exist or is of another
+        program, machine, other versions or other settings; those in ``any_value`` decide when to
+        stop, not what is measured, and may differ.
         """
         try:
             path = Path(file) if file else self._latest(unfinished)
@@ -135,13 +128,8 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read and check a result file.
-
-    Raises
-    ------
-    RecordError
-        If it cannot be read, is damaged, of an unknown program or of another format.
-    """
+    """Read a result file; raises RecordError if it is damaged, of an unknown program or of another
+    format."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

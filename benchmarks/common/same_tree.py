@@ -50,19 +50,12 @@ def nodes_of_theirs(model: Any) -> Nodes:
 
 
 def compare(a: Nodes, b: Nodes, X: np.ndarray, y: np.ndarray) -> dict[str, int]:
-    """Go down both trees together.
+    """Go down both trees together, with their training rows; returns how many nodes of ``a`` there
+    are of each kind.
 
-    Parameters
-    ----------
-    a, b : Nodes
-    X, y : the training rows; y holds classes from 0
-
-    Returns
-    -------
-    dict of str to int
-        Nodes of a: ``nodes``, all of them; ``equal``; ``ties``: another split of equal gain;
-        ``close``: a better split between values that only ``a`` distinguishes; ``different``: any
-        other difference; ``below``: not compared, since other rows came there.
+    ``nodes``: all of them; ``ties``: another split of equal gain; ``close``: a better split between
+    values that only ``a`` distinguishes; ``different``: any other difference; ``below``: not
+    compared, since other rows came there.
     """
     counts = dict.fromkeys(("nodes", "equal", "ties", "close", "different", "below"), 0)
     counts["nodes"] = a.feature.size

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from .machine import ROOT
-from .peers import GapError, Task
+from .peers import OURS, GapError, Task
 
 DATA = ROOT.parent / "shared" / "data"
 REGRESSION = ("california_housing", "bike", "datacar")
 """The tables with numbers as targets; those of the others are classes."""
+Losses = dict[str, list[float]]
+"""By model, one for each split."""
 
 
 def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.ndarray]:
-    """Return the arrays of one ``.npz`` file.
+    """Return the arrays of one ``.npz`` file; raises GapError if there is none.
 
     ``y`` is float64 in regression and classes from 0 elsewhere. With ``max_rows`` the rows are
     drawn at random, the same every time.
-
-    Raises
-    ------
-    GapError
-        If the file does not exist.
     """
     path = folder / f"{name}.npz"
     if not path.is_file():
@@ -74,6 +73,27 @@ def load_table(folder: Path, name: str, max_rows: int | None = None) -> Table:
     """Return X and y of a file; see ``load``."""
     arrays = load(folder, name, max_rows)
     return Table(name, arrays["X"], arrays["y"])
+
+
+def official_split(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Return X to train on, X to predict, and their targets, as the table's authors split it."""
+    X, y, test = arrays["X"], arrays["y"], arrays["is_test"].astype(bool)
+    return [X[~test], X[test], y[~test], y[test]]
+
+
+def by_split(n_splits: int, losses_of: Callable[[int], Mapping[Any, float]]) -> Losses:
+    """Return all losses; ``losses_of(seed)`` returns those of one split, by model."""
+    losses: Losses = {}
+    for seed in range(n_splits):
+        for model, loss in losses_of(seed).items():
+            losses.setdefault(model, []).append(float(loss))
+    return losses
+
+
+def ratios_of(losses: Losses) -> dict[str, float]:
+    """Return our mean loss relative to every other model's."""
+    ours = float(np.mean(losses[OURS]))
+    return {name: ours / float(np.mean(runs)) for name, runs in losses.items() if name != OURS}
 
 
 def title(y: np.ndarray, n_features: int) -> str:

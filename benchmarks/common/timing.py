@@ -28,26 +28,11 @@ def seconds_of(action: Action, threads: int) -> tuple[float, Any]:
 def interleaved(
     actions: Mapping[str, Action], repeats: int, threads: int, budget: float = float("inf")
 ) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Run all actions in turn, several times.
+    """Run all actions in turn, several times; returns seconds by round, and the last results.
 
     The order rotates from round to round, so that the state that a library leaves behind and a
-    machine that becomes slower affect all libraries alike.
-
-    Parameters
-    ----------
-    actions : dict of str to callable
-    repeats : int
-        Rounds.
-    threads : int
-    budget : float
-        Seconds after which no further round starts.
-
-    Returns
-    -------
-    seconds : dict of str to list of float
-        One entry a round.
-    results : dict of str to object
-        Results of the last calls.
+    machine that becomes slower affect all libraries alike. No round starts after ``budget``
+    seconds.
     """
     names = list(actions)
     seconds: dict[str, list[float]] = {name: [] for name in names}

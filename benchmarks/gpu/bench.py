@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial, partialmethod
 from statistics import median
 from typing import Any
 
@@ -18,6 +20,7 @@ from ..common.peers import OURS
 from ..common.timing import compare, interleaved
 
 ON_CPU, XGBOOST = "gpuens on the CPU", "XGBoost"
+WARM_UP_ROWS = 4096
 Action = Callable[[], Any]
 CELLS_AT_ONCE = 2**25
 """Cells of a table that are generated together on a card, where a launch costs as much as a
@@ -27,12 +30,7 @@ QUERY = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm
 
 
 class Card:
-    """A GPU, by CuPy.
-
-    Parameters
-    ----------
-    cupy : module
-    """
+    """A GPU, by CuPy."""
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
@@ -155,26 +153,17 @@ def describe_card() -> dict[str, Any]:
 
 @dataclass
 class Bench:
-    """The surroundings of a case.
-
-    Parameters
-    ----------
-    card : Card
-    repeats : int
-        Rounds of what is short.
-    threads : int
-        Of everything that runs on the host.
-    deadline : float
-        By ``time.monotonic()``, when the case must be done.
-    rehearsal : bool
-        Tables are tiny, and contestants work on the host.
-    """
+    """The surroundings of a case."""
 
     card: Card
     repeats: int = 3
+    """Rounds of what is short."""
     threads: int = 2
+    """Of everything that runs on the host."""
     deadline: float = float("inf")
+    """By ``time.monotonic()``, when the case must be done."""
     rehearsal: bool = False
+    """Tables are tiny, and contestants work on the host."""
     gaps: dict[str, str] = field(default_factory=dict)
     """Contestants that are missing, and why."""
 
@@ -182,25 +171,25 @@ class Bench:
         """Return the seconds until the deadline."""
         return self.deadline - time.monotonic()
 
-    def rows(self, n: int) -> int:
-        """Return the rows of a table, or of its miniature."""
-        return min(n, 80) if self.rehearsal else n
+    def _size(self, most: int, n: int) -> int:
+        return min(n, most) if self.rehearsal else n
 
-    def features(self, n: int) -> int:
-        """Return the columns of a generated table, or of its miniature."""
-        return min(n, 6) if self.rehearsal else n
+    # Sizes of tables and models, in a rehearsal those of a miniature: ``bench.rows(1000)``.
+    rows = partialmethod(_size, 80)
+    features = partialmethod(_size, 6)
+    classes = partialmethod(_size, 5)
+    trees = partialmethod(_size, 2)
+    depth = partialmethod(_size, 3)
 
-    def classes(self, n: int) -> int:
-        """Return the classes of a target, or of that of a miniature."""
-        return min(n, 5) if self.rehearsal else n
-
-    def trees(self, n: int) -> int:
-        """Return the trees of a model, or of its miniature."""
-        return min(n, 2) if self.rehearsal else n
-
-    def depth(self, n: int) -> int:
-        """Return the depth of trees, or of those of a miniature."""
-        return min(n, 3) if self.rehearsal else n
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """Let a contestant fail inside: it is a gap then, but gpuens raises its error."""
+        try:
+            yield
+        except Exception as error:
+            if name == OURS:
+                raise
+            self.gaps[name] = short(error)
 
     @property
     def xgboost_device(self) -> str:
@@ -219,24 +208,11 @@ class Bench:
     def contest(
         self, actions: Mapping[str, Action], repeats: int | None = None, share: float = 0.8
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-        """Let contestants take turns on the clock.
+        """Let contestants take turns on the clock; returns ``timing.compare``'s table, and the last
+        result of each.
 
-        One that fails is left out and named in ``gaps``.
-
-        Parameters
-        ----------
-        actions : dict of str to callable
-        repeats : int, optional
-            Rounds; ours if not given.
-        share : float
-            Share of the time that is left; no round starts after it.
-
-        Returns
-        -------
-        libraries : dict of str to dict
-            Times and ratios by contestant, see ``timing.compare``.
-        results : dict of str to object
-            The last result of each.
+        One that fails is left out and named in ``gaps``. No round starts after a ``share`` of the
+        time that is left.
         """
         failed: dict[str, str] = {}
 
@@ -266,9 +242,25 @@ class Bench:
         results = {name: results[name] for name in seconds}
         if OURS in seconds:
             return compare(seconds, OURS), results
-        return {
-            n: {"seconds": runs, "median": median(runs)} for n, runs in seconds.items()
-        }, results
+        timed = {n: {"seconds": runs, "median": median(runs)} for n, runs in seconds.items()}
+        return timed, results
+
+    def on_both(
+        self, fit: Callable[[str, Any, Any], Any], X: Any, y: Any, with_cpu: bool = True
+    ) -> dict[str, Action]:
+        """Return the trainings ``fit(device, X, y)`` on the card and on the host's cores, each with
+        the table in its own memory; both have trained on some rows before."""
+        tables = {OURS: ("cuda", X, y)}
+        if with_cpu:
+            tables[ON_CPU] = "cpu", self.card.get(X), self.card.get(y)
+        for device, rows, labels in tables.values():
+            fit(device, rows[:WARM_UP_ROWS], labels[:WARM_UP_ROWS])
+        return {name: partial(fit, *table) for name, table in tables.items()}
+
+
+def identical(models: Mapping[str, Any]) -> bool:
+    """Return whether the models of the card and of the host were trained and are the same."""
+    return len({model.forest_.fingerprint() for model in models.values()}) == 1 < len(models)
 
 
 def short(error: BaseException, most: int = 400) -> str:

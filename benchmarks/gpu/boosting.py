@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -28,10 +29,9 @@ from gpuens.datasets import make_covtype_like, make_higgs_like
 
 from ..common.peers import OURS, Settings, Task
 from ..scaling import libraries
-from .bench import ON_CPU, XGBOOST, Action, Bench, short
+from .bench import WARM_UP_ROWS, XGBOOST, Action, Bench, identical
 
 NVFOREST = "nvForest"
-WARM_UP_ROWS = 4096
 TRAINING_ROWS = 200_000
 LEAF_ROWS = 1_000_000
 """Rows whose leaves are predicted at most: their numbers take 4 bytes a tree."""
@@ -52,15 +52,11 @@ VARIANTS: dict[str, dict[str, str]] = {
 OTHERS = {  # LightGBM's usual wheel has no CUDA; it then fails at its first training
     "CatBoost": libraries.named("gradient_boosting", "CatBoost CUDA"),
     "LightGBM CUDA": libraries.Library(
-        "LightGBM CUDA",
-        "lightgbm",
-        libraries.boosting("LightGBM", device_type="cuda"),
+        "LightGBM CUDA", "lightgbm", libraries.boosting("LightGBM", device_type="cuda"),
         own_arrays=False,
     ),
     "Py-Boost": libraries.named("gradient_boosting", "Py-Boost"),
-}
-
-
+}  # fmt: skip
 Build = Callable[[Settings], Any]
 
 
@@ -70,6 +66,14 @@ def settings_of(bench: Bench, n_trees: int, depth: int) -> Settings:
         n_trees=bench.trees(n_trees), max_depth=bench.depth(depth), max_leaf_nodes=None,
         min_samples_leaf=1, min_sum_hessian=1.0, l2=1.0, threads=bench.threads,
     )  # fmt: skip
+
+
+def sizes(X: Any, settings: Settings) -> dict[str, Any]:
+    """Return the sizes of a table and a model, for the results."""
+    return {
+        "n_rows": X.shape[0], "n_features": X.shape[1], "n_trees": settings.n_trees,
+        "depth": settings.max_depth,
+    }  # fmt: skip
 
 
 def ours(task: Task, device: str = "cuda") -> Build:
@@ -100,11 +104,6 @@ def builders(bench: Bench, task: Task, others: bool = False) -> dict[str, tuple[
     return found
 
 
-def tables_of(bench: Bench, X: Any, y: Any, own_arrays: bool) -> tuple[Any, Any]:
-    """Return a table where a contestant takes it."""
-    return (X, y) if own_arrays else (bench.card.get(X), bench.card.get(y))
-
-
 def training(
     bench: Bench, task: Task, X: Any, y: Any, settings: Settings, others: bool = False
 ) -> dict[str, Action]:
@@ -114,16 +113,11 @@ def training(
     """
     actions: dict[str, Action] = {}
     for name, (build, own_arrays) in builders(bench, task, others).items():
-        data = tables_of(bench, X, y, own_arrays)
-        small = replace(settings, n_trees=2)
-        try:
-            build(small).fit(data[0][:WARM_UP_ROWS], data[1][:WARM_UP_ROWS])
-        except Exception as error:
-            if name == OURS:
-                raise
-            bench.gaps[name] = short(error)
-            continue
-        actions[name] = lambda build=build, data=data: build(settings).fit(*data)
+        data = (X, y) if own_arrays else (bench.card.get(X), bench.card.get(y))
+        with bench.attempt(name):
+            few = [array[:WARM_UP_ROWS] for array in data]
+            build(replace(settings, n_trees=2)).fit(*few)
+            actions[name] = lambda build=build, data=data: build(settings).fit(*data)
     return actions
 
 
@@ -155,11 +149,7 @@ def fit(
     X, y = table_for(bench, n_rows, n_features, n_classes)
     task: Task = "binary" if n_classes == 2 else "multiclass"
     settings = settings_of(bench, n_trees, depth)
-    result: dict[str, Any] = {
-        "n_rows": X.shape[0], "n_features": X.shape[1], "n_classes": n_classes,
-        "n_trees": settings.n_trees, "depth": settings.max_depth,
-        "table_bytes": int(X.nbytes + y.nbytes),
-    }  # fmt: skip
+    result = sizes(X, settings) | {"n_classes": n_classes, "table_bytes": int(X.nbytes + y.nbytes)}
     actions = training(bench, task, X, y, settings, others)
     result["libraries"], models = bench.contest(actions, repeats)
     result["fingerprint"] = models[OURS].forest_.fingerprint()
@@ -167,10 +157,8 @@ def fit(
     if with_quality:
         test = table_for(bench, min(TEST_ROWS, n_rows), n_features, n_classes, seed=1)
         for name, model in models.items():
-            try:
+            with bench.attempt(f"quality of {name}"):
                 result["libraries"][name]["quality"] = quality(bench, model, *test, n_classes)
-            except Exception as error:
-                bench.gaps[f"quality of {name}"] = short(error)
     return result
 
 
@@ -199,10 +187,9 @@ def memory(bench: Bench, n_rows: int, n_features: int = 28) -> dict[str, Any]:
     plan = memory_plan(model, X, y).total
     found = bench.card.peak_bytes(lambda: model.fit(X, y))
     allowed = BYTES_A_CELL * X.shape[0] * X.shape[1] + BYTES_A_ROW * X.shape[0]
-    return {
-        "n_rows": X.shape[0], "n_features": X.shape[1], "depth": settings.max_depth,
+    return sizes(X, settings) | {
         "bytes": found, "planned_bytes": int(plan), "asked_bytes": allowed,
-        "ratio": found / allowed,        "bytes_a_row": found / X.shape[0],
+        "ratio": found / allowed, "bytes_a_row": found / X.shape[0],
     }  # fmt: skip
 
 
@@ -210,21 +197,14 @@ def cores(bench: Bench, n_rows: int, n_trees: int = 100) -> dict[str, Any]:
     """Measure the same training on the card and on all cores of the host, each with the table in
     its own memory; the models must be the same."""
     X, y = table_for(bench, n_rows, 28, 2)
-    host = bench.card.get(X), bench.card.get(y)
     settings = settings_of(bench, n_trees, 6)
-    there, here = ours("binary"), ours("binary", "cpu")
-    for build, data in ((there, (X, y)), (here, host)):
-        build(settings).fit(data[0][:4096], data[1][:4096])
-    actions = {
-        OURS: lambda: there(settings).fit(X, y),
-        ON_CPU: lambda: here(settings).fit(*host),
-    }
-    libraries, models = bench.contest(actions)
-    marks = [model.forest_.fingerprint() for model in models.values()]
-    return {
-        "n_rows": X.shape[0], "n_features": X.shape[1], "n_trees": settings.n_trees, "depth": 6,
-        "threads": bench.threads, "libraries": libraries,
-        "identical_to_cpu": len(marks) == 2 and marks[0] == marks[1],
+
+    def train(device: str, rows: Any, labels: Any) -> Any:
+        return ours("binary", device)(settings).fit(rows, labels)
+
+    libraries, models = bench.contest(bench.on_both(train, X, y))
+    return sizes(X, settings) | {
+        "threads": bench.threads, "libraries": libraries, "identical_to_cpu": identical(models)
     }  # fmt: skip
 
 
@@ -254,21 +234,13 @@ def many_fits(bench: Bench, n_rows: int = 10_000, n_trees: int = 100) -> dict[st
 
     actions: dict[str, Any] = {}
     for name, (build, _) in builders(bench, "binary").items():
-        try:
+        with bench.attempt(name):
             build(settings_of(bench, 2, 6)).fit(X, y)
-        except Exception as error:
-            if name == OURS:
-                raise
-            bench.gaps[name] = short(error)
-            continue
-        key = ONE_BY_ONE if name == OURS else name
-        actions[key] = lambda build=build: one_by_one(build)
+            actions[ONE_BY_ONE if name == OURS else name] = partial(one_by_one, build)
     actions = {OURS: at_once, **actions}
     libraries, models = bench.contest(actions, repeats=1 if bench.rehearsal else 2, share=0.4)
-    result = {
-        "n_rows": len(folds[0][0]), "n_features": 20, "n_trees": settings.n_trees, "depth": 6,
-        "n_fits": len(rates) * len(folds), "libraries": libraries,
-    }  # fmt: skip
+    result = sizes(X[folds[0][0]], settings)
+    result |= {"n_fits": len(rates) * len(folds), "libraries": libraries}
     if ONE_BY_ONE in models:
         train = folds[-1][0]
         alone = ours("binary")(settings).set_params(learning_rate=rates[-1]).fit(X[train], y[train])
@@ -297,9 +269,9 @@ def launches(bench: Bench, variant: str, n_rows: int) -> dict[str, Any]:
         for name, model in models.items():
             seconds[name].append(bench.card.seconds(lambda model=model: model.fit(X, y)))
     difference = median(seconds["long"]) - median(seconds["short"])
-    return {
-        "variant": variant, "n_rows": X.shape[0], "n_features": X.shape[1], "depth": 6,
-        "seconds": seconds, "ms_a_tree": 1e3 * difference / (counts["long"] - counts["short"]),
+    return sizes(X, settings) | {
+        "variant": variant, "seconds": seconds,
+        "ms_a_tree": 1e3 * difference / (counts["long"] - counts["short"]),
         "fingerprint": models["long"].forest_.fingerprint(),
     }  # fmt: skip
 
@@ -313,27 +285,21 @@ def predict(bench: Bench, n_rows: int, n_trees: int = 500, depth: int = 8) -> di
         name: lambda model=model: model.predict_proba(rows) for name, model in models.items()
     }
     if XGBOOST in models:
-        try:
+        with bench.attempt(NVFOREST):
             actions[NVFOREST] = by_nvforest(models[XGBOOST], rows)
-        except Exception as error:
-            bench.gaps[NVFOREST] = short(error)
     else:
         bench.gaps[NVFOREST] = "needs XGBoost's model"
-    for name in list(actions):
-        try:
-            bench.waiting(actions[name])()  # layouts are made at the first call
-        except Exception as error:
-            if name == OURS:
-                raise
-            bench.gaps[name] = short(error)
-            del actions[name]
-    libraries, _ = bench.contest(actions)
+    ready = {}
+    for name, action in actions.items():
+        with bench.attempt(name):
+            bench.waiting(action)()  # layouts are made at the first call
+            ready[name] = action
+    libraries, _ = bench.contest(ready)
     some = rows[:LEAF_ROWS]
     leaves: Action = lambda: models[OURS].apply(some)  # noqa: E731
     single: Action = lambda: models[OURS].predict_proba(rows[:1])  # noqa: E731
-    return {
-        "n_rows": rows.shape[0], "n_features": rows.shape[1], "n_trees": settings.n_trees,
-        "depth": settings.max_depth, "libraries": libraries,
+    return sizes(rows, settings) | {
+        "libraries": libraries,
         "seconds_of_one_row": min(bench.card.seconds(single) for _ in range(5)),
         "leaf_rows": some.shape[0],
         "seconds_of_leaves": min(bench.card.seconds(leaves) for _ in range(2)),
@@ -347,12 +313,8 @@ def trained(bench: Bench, settings: Settings) -> dict[str, Any]:
         X, y = table_for(bench, TRAINING_ROWS, 28, 2)
         models: dict[str, Any] = {}
         for name, (build, _) in builders(bench, "binary").items():
-            try:
+            with bench.attempt(name):
                 models[name] = build(settings).fit(X, y)
-            except Exception as error:
-                if name == OURS:
-                    raise
-                bench.gaps[name] = short(error)
         kept[settings] = models, dict(bench.gaps)
     models, gaps = kept[settings]
     bench.gaps.update(gaps)

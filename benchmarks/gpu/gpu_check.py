@@ -83,12 +83,9 @@ def deadlines(names: Sequence[str], budget: float) -> dict[str, float]:
 
 
 def run_all(
-    names: Sequence[str],
-    results: Results,
-    options: argparse.Namespace,
-    command: Command,
+    names: Sequence[str], results: Results, options: argparse.Namespace, command: Command,
     started: float,
-) -> None:
+) -> None:  # fmt: skip
     """Run all parts that have cases without a result; ``started`` by ``time.monotonic()``."""
     for name, deadline in deadlines(names, options.budget).items():
         cases = results.missing(name)

@@ -157,7 +157,7 @@ def compare(bench: Bench, name: str) -> dict[str, Any]:
     marks, predictions, seconds = {}, {}, {}
     for device in ("cpu", "cuda"):
         fitted, data = built(bench, model, device), (X, y, weight)
-        if device == "cuda" and takes_arrays_of_the_card(model):
+        if device == "cuda" and model.cls != "ThreeLearnerBoostingClassifier":
             data = tuple(None if a is None else bench.card.put(a) for a in data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of models that are made small here
@@ -185,11 +185,6 @@ def built(bench: Bench, model: Model, device: str) -> Any:
         small = {"n_estimators": 2, "max_leaf_nodes": 6}
         shared |= {name: value for name, value in small.items() if known.get(name)}
     return made.set_params(**shared)
-
-
-def takes_arrays_of_the_card(model: Model) -> bool:
-    """Return whether a model is fitted with the card's arrays; the others get the host's."""
-    return model.cls not in ("ThreeLearnerBoostingClassifier",)
 
 
 def fingerprint(fitted: Any, prediction: np.ndarray) -> str:

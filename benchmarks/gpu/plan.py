@@ -22,24 +22,16 @@ Run = Callable[[Bench], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement.
-
-    Parameters
-    ----------
-    run : callable
-        Measures; a ``"failed"`` in its result names what went wrong.
-    seconds : float
-        An estimate; it is dropped if less is left.
-    bytes : int
-        Memory of the card that must be free.
-    ends_itself : bool
-        Whether it keeps to its part's time by itself and is never taken to hang.
-    """
+    """One measurement."""
 
     run: Run
+    """A ``"failed"`` in its result names what went wrong."""
     seconds: float
+    """An estimate; it is dropped if less is left."""
     bytes: int = 0
+    """Memory of the card that must be free."""
     ends_itself: bool = False
+    """Whether it keeps to its part's time by itself and is never taken to hang."""
 
     @property
     def limit(self) -> float:
@@ -49,25 +41,15 @@ class Case:
 
 @dataclass(frozen=True)
 class Part:
-    """Cases that run in one process, one after the other.
-
-    Parameters
-    ----------
-    title : str
-    seconds : float
-        Share of the time.
-    cases : dict of str to Case
-    environment : dict of str to str, optional
-        Variables that choose how kernels are started; None: those of the user.
-    on_card : bool
-        Whether the process itself uses the card; otherwise its children do.
-    """
+    """Cases that run in one process, one after the other, within a share of the time."""
 
     title: str
     seconds: float
     cases: dict[str, Case]
     environment: dict[str, str] | None = None
+    """Variables that choose how kernels are started; None: those of the user."""
     on_card: bool = True
+    """Whether the process itself uses the card; otherwise its children do."""
 
 
 def fit(seconds: float, n_rows: int, n_features: int = 28, **more: Any) -> Case:

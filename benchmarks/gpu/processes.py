@@ -47,6 +47,7 @@ ALWAYS = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0"}
 SWITCHES = "GPUENS_CUDA_"
 """Prefix of the variables that choose how kernels are started."""
 Command = Callable[[str, Path, Sequence[str], float], list[str]]
+"""Returns the command line of a process: from part, file, cases and seconds."""
 
 
 def environment(part: Part, rehearse: bool) -> dict[str, str]:
@@ -93,19 +94,7 @@ def run_part(
 ) -> None:  # fmt: skip
     """Run cases of a part, in a new process after one that crashed or was ended.
 
-    Every case gets one event of "done", "failed" or "dropped".
-
-    Parameters
-    ----------
-    name : str
-    cases : sequence of str
-    seconds : float
-        For all of them.
-    command : callable
-        The command line of the process: part, file, cases, seconds.
-    tell : callable
-        Called with every event at once.
-    rehearse : bool
+    Every case gets one event of "done", "failed" or "dropped", of which ``tell`` learns at once.
     """
     deadline = time.monotonic() + seconds
     remaining = list(cases)

@@ -33,12 +33,6 @@ def cases_of(parts: Parts, name: str) -> dict[str, Any]:
     return parts.get(name, {}).get("cases", {})
 
 
-def ratio(parts: Parts, part: str, case: str, other: str) -> float | None:
-    """Return our median relative to another's."""
-    libraries = cases_of(parts, part).get(case, {}).get("libraries", {})
-    return libraries.get(other, {}).get("ratio")
-
-
 def auc_below(parts: Parts, case: str) -> float | None:
     """Return how much our AUC is below XGBoost's."""
     libraries = cases_of(parts, "fit").get(case, {}).get("libraries", {})
@@ -84,12 +78,10 @@ def different(parts: Parts) -> float | None:
 
 def by_cores(parts: Parts) -> list[tuple[int, float]]:
     """Return rows, and the card's time relative to that of all cores."""
-    rows = cases_of(parts, "cores").values()
     return sorted(
         (row["n_rows"], row["libraries"][ON_CPU]["ratio"])
-        for row in rows
-        if ON_CPU in row["libraries"]
-    )
+        for row in cases_of(parts, "cores").values() if ON_CPU in row["libraries"]
+    )  # fmt: skip
 
 
 def pays_from(parts: Parts) -> float | None:
@@ -116,7 +108,12 @@ class Asked(NamedTuple):
 
 def by(part: str, case: str, other: str) -> Callable[[Parts], float | None]:
     """Return what computes our median relative to another's."""
-    return lambda parts: ratio(parts, part, case, other)
+
+    def ratio(parts: Parts) -> float | None:
+        libraries = cases_of(parts, part).get(case, {}).get("libraries", {})
+        return libraries.get(other, {}).get("ratio")
+
+    return ratio
 
 
 def value(case: str, name: str) -> Callable[[Parts], float | None]:
@@ -225,14 +222,8 @@ def with_libraries(parts: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 class Results:
-    """Everything found so far, by part and case, written after every case.
-
-    Parameters
-    ----------
-    record : Record
-    content : dict, optional
-        Results of a file that this run continues.
-    """
+    """Everything found so far, by part and case, written after every case; ``content`` is that of
+    a file that this run continues."""
 
     def __init__(self, record: Record, content: dict[str, Any] | None = None) -> None:
         self.record = record
@@ -252,9 +243,8 @@ class Results:
     def take(self, name: str, case: str, event: dict[str, Any]) -> None:
         """Take the event of a case."""
         part = self.part(name)
-        part["failed"].pop(case, None)
-        part["dropped"].pop(case, None)
-        part["cut_off"].pop(case, None)
+        for kind in ("failed", "dropped", "cut_off"):
+            part[kind].pop(case, None)
         if event["event"] == "done":
             result = {**event["result"], "case_seconds": event["seconds"]}
             if "failed" in result:

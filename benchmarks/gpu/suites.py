@@ -160,12 +160,7 @@ def small_fits() -> None:
     import cupy
     import numpy as np
 
-    from gpuens import (
-        AdaBoostClassifier,
-        GradientBoostingClassifier,
-        GradientBoostingRegressor,
-        RandomForestClassifier,
-    )
+    import gpuens
     from gpuens.datasets import make_higgs_like
 
     cupy.cuda.set_allocator(None)  # the pool's blocks would hide what is beyond an array
@@ -178,11 +173,11 @@ def small_fits() -> None:
     by_categories = {**boosting, "categorical_features": [7], "colsample_bynode": 0.5}
     three = labels + (there[:, 7] > 4)
     models: list[tuple[Any, Any]] = [
-        (GradientBoostingClassifier(**few, max_leaf_nodes=15), labels),
-        (GradientBoostingClassifier(**boosting, subsample=0.7), three),
-        (GradientBoostingRegressor("absolute_error", **by_categories), labels + 0.5),
-        (RandomForestClassifier(**few, max_depth=6), labels),
-        (AdaBoostClassifier(**few), labels),
+        (gpuens.GradientBoostingClassifier(**few, max_leaf_nodes=15), labels),
+        (gpuens.GradientBoostingClassifier(**boosting, subsample=0.7), three),
+        (gpuens.GradientBoostingRegressor("absolute_error", **by_categories), labels + 0.5),
+        (gpuens.RandomForestClassifier(**few, max_depth=6), labels),
+        (gpuens.AdaBoostClassifier(**few), labels),
     ]
     for model, target in models:
         model.fit(there, target).predict(there)

@@ -19,6 +19,7 @@ A table that is missing is named and left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -30,17 +31,17 @@ from gpuens import AdaBoostClassifier, AdaBoostRegressor, DecisionTreeClassifier
 from gpuens.datasets import make_higgs_like
 
 from ..common.goals import Goal, measured
+from ..common.identical import by_threads, identical, same_by_threads, table_with_missing
 from ..common.markdown import medians, pivot
 from ..common.peers import OURS, THEIRS, percent_wrong
 from ..common.program import Content, Options, Program, Results, timing
-from ..common.tables import DATA, load, title
+from ..common.tables import DATA, by_split, load, official_split, title
 from ..common.timing import compare, interleaved
 
 EXACT = "gpuens, exact thresholds"
 MEDIAN = 9.34
 """The median of the chi-squared distribution with ten degrees of freedom."""
 LEAVES = 16
-THREADS = (1, 2, 3)
 ERRORS = {"stumps": 6.5, f"trees of {LEAVES} leaves": 5.3}
 """Goals for the test error on spambase, in percent."""
 
@@ -73,8 +74,7 @@ def stumps(options: Options) -> Results:
 
 def spambase(options: Options) -> Results:
     """Measure test errors on the official split."""
-    arrays = load(options.data, "spambase")
-    X, y, test = arrays["X"], arrays["y"], arrays["is_test"]
+    X, X_test, y, y_test = official_split(load(options.data, "spambase"))
     threads, n = options.threads, {"n_estimators": options.rounds}
     half = {"n_estimators": max(1, options.rounds // 2)}
     tree = {"max_leaf_nodes": LEAVES}
@@ -92,7 +92,7 @@ def spambase(options: Options) -> Results:
     }
     errors = {
         kind: {
-            library: percent_wrong(model.fit(X[~test], y[~test]), X[test], y[test])
+            library: percent_wrong(model.fit(X, y), X_test, y_test)
             for library, model in by_library.items()
         }
         for kind, by_library in models.items()
@@ -102,17 +102,18 @@ def spambase(options: Options) -> Results:
 
 def chi_squared(options: Options) -> Results:
     """Measure test errors on the ten-dimensional example."""
-    errors: dict[str, list[float]] = {}
-    for draw in range(options.draws):
+    models = {
+        OURS: ours(options.threads, n_estimators=options.rounds),
+        EXACT: ours(options.threads, n_estimators=options.rounds, max_bins=None),
+        THEIRS: SklearnAdaBoost(n_estimators=options.rounds),
+    }
+
+    def errors_of(draw: int) -> dict[str, float]:
         X, y = chi_squared_table(2000, 2 * draw)
-        X_test, y_test = chi_squared_table(10_000, 2 * draw + 1)
-        models = {
-            OURS: ours(options.threads, n_estimators=options.rounds),
-            EXACT: ours(options.threads, n_estimators=options.rounds, max_bins=None),
-            THEIRS: SklearnAdaBoost(n_estimators=options.rounds),
-        }
-        for library, model in models.items():
-            errors.setdefault(library, []).append(percent_wrong(model.fit(X, y), X_test, y_test))
+        test = chi_squared_table(10_000, 2 * draw + 1)
+        return {name: percent_wrong(model.fit(X, y), *test) for name, model in models.items()}
+
+    errors = by_split(options.draws, errors_of)
     return {"errors": errors, "means": {name: fmean(found) for name, found in errors.items()}}
 
 
@@ -124,8 +125,7 @@ def chi_squared_table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def identity(options: Options) -> Results:
     """Compare fingerprints of models trained with several numbers of threads."""
-    X, y = make_higgs_like(min(options.rows, 20_000), random_state=0)
-    X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
+    X, y = table_with_missing(options.rows)
     numbers = y + 3.0 * np.nan_to_num(X[:, 0])
     three = np.digitize(numbers, np.quantile(numbers, [1 / 3, 2 / 3]))
     tree = DecisionTreeClassifier(max_depth=4)
@@ -134,15 +134,12 @@ def identity(options: Options) -> Results:
         "trees, three classes": (AdaBoostClassifier(tree, n_estimators=10), three),
         "numbers": (AdaBoostRegressor(n_estimators=10, loss="exponential"), numbers),
     }
-    found = {
-        name: {
-            f"{n} threads": model.set_params(n_jobs=n).fit(X, target).forest_.fingerprint()
-            for n in THREADS
-        }
-        for name, (model, target) in cases.items()
-    }
-    equal = {name: len(set(hashes.values())) == 1 for name, hashes in found.items()}
-    return {"equal": equal, "fingerprints": found}
+
+    def fingerprint(case: str, threads: int) -> str:
+        model, target = cases[case]
+        return model.set_params(n_jobs=threads).fit(X, target).forest_.fingerprint()
+
+    return identical({name: by_threads(partial(fingerprint, name)) for name in cases})
 
 
 def show(content: Content) -> Iterator[str]:
@@ -178,10 +175,7 @@ def goals(content: Content) -> Iterator[Goal]:
         means = results["chi_squared"]["means"]
         what = "the difference of AdaBoost's and scikit-learn's error, ten-dimensional χ²"
         yield Goal(what, 0.5, abs(means[OURS] - means[THEIRS]), "points")
-    equal = results.get("identity", {}).get("equal")
-    if equal:
-        what = f"the number of kinds of AdaBoost (of {len(equal)}) that depend on the threads"
-        yield Goal(what, 0, list(equal.values()).count(False))
+    yield from same_by_threads("AdaBoost", results)
 
 
 PROGRAM = Program(

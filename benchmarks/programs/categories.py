@@ -21,11 +21,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from ..common import peers
-from ..common.goals import Goal
-from ..common.markdown import pivot
-from ..common.peers import OURS, GapError, say_skipped
+from ..common.goals import Goal, measured
+from ..common.markdown import gaps_of, pivot
+from ..common.peers import OURS, measure_each
 from ..common.program import Content, Options, Program, Results
-from ..common.tables import DATA, load
+from ..common.tables import DATA, Losses, by_split, load, ratios_of
 
 TABLES = ["adult", "airlines_allyears2k"]
 SAME = {"cat_l2": 0.0, "cat_smooth": 10.0, "min_data_per_group": 1, "max_cat_threshold": 255}
@@ -56,32 +56,31 @@ def models(
     return found
 
 
-def losses_on(arrays: dict[str, np.ndarray], options: Options) -> dict[str, list[float]]:
-    """Return the losses of every model, one for each split."""
+def losses_on(arrays: dict[str, np.ndarray], options: Options) -> Losses:
+    """Return the losses of every model."""
     categorical = np.flatnonzero(arrays["is_categorical"]).tolist()
-    losses: dict[str, list[float]] = {}
-    for seed in range(options.seeds):
+
+    def losses(seed: int) -> dict[str, float]:
         X, X_test, y, y_test = train_test_split(
             arrays["X"], arrays["y"], test_size=0.25, random_state=seed, stratify=arrays["y"]
         )
-        for name, (model, more) in models(arrays["X"], categorical, options, seed).items():
-            p = peers.probabilities(model.fit(X, y, **more), X_test)
-            losses.setdefault(name, []).append(float(log_loss(y_test, p)))
-    return losses
+        contestants = models(arrays["X"], categorical, options, seed)
+        return {
+            name: log_loss(y_test, peers.probabilities(model.fit(X, y, **more), X_test))
+            for name, (model, more) in contestants.items()
+        }
+
+    return by_split(options.seeds, losses)
 
 
 def measure(options: Options) -> Results:
-    results: Results = {"losses": {}, "ratios": {}}
-    for name in options.only:
-        try:
-            losses = losses_on(load(options.data, name, options.rows), options)
-        except GapError as gap:
-            results.setdefault("gaps", []).append(say_skipped(gap))
-            continue
-        means = {model: fmean(values) for model, values in losses.items()}
-        results["losses"][name] = losses
-        results["ratios"][name] = {m: means[OURS] / means[m] for m in means if m != OURS}
-    return results
+    found = measure_each(
+        options.only, lambda name: losses_on(load(options.data, name, options.rows), options)
+    )
+    losses = measured(found)
+    ratios = {name: ratios_of(runs) for name, runs in losses.items()}
+    gaps = list(gaps_of(found))
+    return {"losses": losses, "ratios": ratios} | ({"gaps": gaps} if gaps else {})
 
 
 def show(content: Content) -> Iterator[str]:

@@ -7,23 +7,25 @@ over as many seeds as there are rounds. A class or a table that is missing is na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from gpuens.datasets import make_higgs_like
 
 from ..common import peers, same_tree
 from ..common.goals import Goal, measured
-from ..common.markdown import medians
-from ..common.peers import BOTH, OURS, THEIRS, GapError, build, say_skipped
+from ..common.identical import by_threads, identical, same_by_threads, table_with_missing
+from ..common.markdown import gaps_of, medians
+from ..common.peers import BOTH, OURS, THEIRS, build, measure_each
 from ..common.program import Content, Options, Program, Results, timing
-from ..common.tables import DATA, load, title
+from ..common.tables import DATA, by_split, load, title
 from ..common.timing import take_turns
 
 TEST_ROWS = 200_000
@@ -59,10 +61,6 @@ def part_of(X: np.ndarray, y: np.ndarray, libraries: dict[str, Results], **more:
     return {"title": title(y, X.shape[1]), "n_rows": len(y), "libraries": libraries, **more}
 
 
-def mean_auc(models: Iterable[Any], X: np.ndarray, y: np.ndarray) -> float:
-    return float(np.mean([roc_auc_score(y, model.predict_proba(X)[:, 1]) for model in models]))
-
-
 def depth_14(options: Options) -> Results:
     """Train a forest of limited depth on a large table."""
     X, y = make_higgs_like(options.rows, random_state=0)
@@ -70,7 +68,8 @@ def depth_14(options: Options) -> Results:
     table, models = time_fits(FOREST, X, y, options, n_estimators=n_trees, max_depth=14)
     X_test, y_test = make_higgs_like(min(2 * options.rows, TEST_ROWS), random_state=1)
     for library, fitted in models.items():
-        table[library]["quality"] = {"auc": mean_auc(fitted, X_test, y_test)}
+        found = [roc_auc_score(y_test, model.predict_proba(X_test)[:, 1]) for model in fitted]
+        table[library]["quality"] = {"auc": float(np.mean(found))}
     return part_of(X, y, table, n_trees=n_trees)
 
 
@@ -79,19 +78,16 @@ def to_purity(options: Options) -> Results:
     arrays = load(options.data, "covtype_first20k")
     X, y = arrays["X"][: options.rows], arrays["y"][: options.rows]
     table, _ = time_fits(FOREST, X, y, options, n_estimators=options.trees)
-    for library in BOTH:
-        found = [held_out_accuracy(library, X, y, seed, options) for seed in range(options.splits)]
+
+    def accuracies(seed: int) -> dict[str, float]:
+        rows, test, labels, truth = train_test_split(X, y, test_size=0.25, random_state=seed)
+        settings = {"n_estimators": options.trees, "random_state": seed}
+        forests = {name: build(name, FOREST, options.threads, **settings) for name in BOTH}
+        return {name: model.fit(rows, labels).score(test, truth) for name, model in forests.items()}
+
+    for library, found in by_split(options.splits, accuracies).items():
         table[library]["quality"] = {"accuracy": float(np.mean(found)), "splits": found}
     return part_of(X, y, table, n_trees=options.trees)
-
-
-def held_out_accuracy(
-    library: str, X: np.ndarray, y: np.ndarray, seed: int, options: Options
-) -> float:
-    """Return the accuracy of a forest trained on three quarters of a table."""
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
-    model = build(library, FOREST, options.threads, n_estimators=options.trees, random_state=seed)
-    return float(accuracy_score(y_test, model.fit(X, y).predict(X_test)))
 
 
 def predict(options: Options) -> Results:
@@ -130,32 +126,19 @@ IDENTITY = {
     "IsolationForest": {"n_estimators": 50},
     "QuantileForestRegressor": {"n_estimators": 10},
 }  # fmt: skip
-THREADS = (1, 2, 3)
 
 
 def identity(options: Options) -> Results:
     """Compare fingerprints of models trained with several numbers of threads."""
-    X, y = make_higgs_like(min(options.rows, 20_000), random_state=0)
-    X[np.random.default_rng(0).random(X.shape) < 0.02] = np.nan
-    found: dict[str, dict[str, str]] = {}
-    gaps = []
-    for name, parameters in IDENTITY.items():
-        target = y + 3.0 * np.nan_to_num(X[:, 0]) if name.endswith("Regressor") else y
-        try:
-            found[name] = {
-                f"{n} threads": fingerprint(name, n, X, target, parameters) for n in THREADS
-            }
-        except GapError as gap:
-            gaps.append(say_skipped(gap))
-    equal = {name: len(set(hashes.values())) == 1 for name, hashes in found.items()}
-    return {"equal": equal, "fingerprints": found, "gaps": gaps}
+    X, y = table_with_missing(options.rows)
+    found = measure_each(IDENTITY, lambda name: by_threads(partial(fingerprint, name, X, y)))
+    return {**identical(measured(found)), "gaps": list(gaps_of(found))}
 
 
-def fingerprint(
-    name: str, threads: int, X: np.ndarray, y: np.ndarray, parameters: dict[str, Any]
-) -> str:
+def fingerprint(name: str, X: np.ndarray, y: np.ndarray, threads: int) -> str:
     """Return the fingerprint of all trees, whether the model holds them together or by member."""
-    model = build(OURS, name, threads, random_state=0, **parameters).fit(X, y)
+    target = y + 3.0 * np.nan_to_num(X[:, 0]) if name.endswith("Regressor") else y
+    model = build(OURS, name, threads, random_state=0, **IDENTITY[name]).fit(X, target)
     if hasattr(model, "forest_"):
         return str(model.forest_.fingerprint())
     members = [member.forest_.fingerprint() for member in model.estimators_]
@@ -201,10 +184,7 @@ def goals(content: Content) -> Iterator[Goal]:
         if "same" in results[part]:
             what = f"the number of nodes unlike scikit-learn's, ties apart ({work})"
             yield Goal(what, 0, results[part]["same"]["different"])
-    equal = results.get("identity", {}).get("equal")
-    if equal:
-        what = f"the number of kinds of trees and forests (of {len(equal)}) that depend on the"
-        yield Goal(f"{what} threads", 0, list(equal.values()).count(False))
+    yield from same_by_threads("trees and forests", results)
 
 
 PROGRAM = Program(

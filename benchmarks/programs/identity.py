@@ -5,10 +5,6 @@ Exits with 1 if anything differs.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -20,8 +16,10 @@ from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import N_SLOTS, ROW_ALIGNMENT, Codes, Totals
 from gpuens.kernels.statistics.quantise import quantise, scales_for
 
-from ..common.machine import ROOT
+from ..common.identical import identical
 from ..common.markdown import pivot
+from ..common.peers import GapError
+from ..common.processes import run_python
 from ..common.program import Content, Options, Program, Results
 
 CASES = ["regression", "binary", "multiclass", "sampled"]
@@ -68,17 +66,10 @@ def by_simulator(cases: Sequence[str], options: Options) -> dict[str, dict[str, 
         f"found = {{c: fingerprint(c, **{table}, device='cuda') for c in {tuple(cases)}}}\n"
         "print(json.dumps(found))"
     )
-    child = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        capture_output=True,
-        text=True,
-    )
-    if child.returncode:
-        error = (child.stderr.strip().splitlines() or ["no output"])[-1]
-        return {case: {"cpu": "", "simulator": f"failed: {error}"} for case in cases}
-    simulated = json.loads(child.stdout)
+    try:
+        simulated = run_python(code, NUMBA_ENABLE_CUDASIM="1")
+    except GapError as gap:
+        return {case: {"cpu": "", "simulator": f"failed: {gap}"} for case in cases}
     return {
         case: {"cpu": fingerprint(case, **table, device="cpu"), "simulator": simulated[case]}
         for case in cases
@@ -117,13 +108,10 @@ def measure(options: Options) -> Results:
     }
     if not options.no_simulator:
         hashes["simulator"] = by_simulator(options.only, options)
-    equal = {
-        kind: {case: len(set(found.values())) == 1 for case, found in by_case.items()}
-        for kind, by_case in hashes.items()
-    }
+    equal = {kind: identical(by_case)["equal"] for kind, by_case in hashes.items()}
     equal["histogram over blocks"] = by_blocks(options)
-    identical = all(all(by_case.values()) for by_case in equal.values())
-    return {"identical": identical, "equal": equal, "fingerprints": hashes}
+    same = all(all(by_case.values()) for by_case in equal.values())
+    return {"identical": same, "equal": equal, "fingerprints": hashes}
 
 
 def show(content: Content) -> Iterator[str]:

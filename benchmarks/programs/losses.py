@@ -22,16 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import (
-    mean_absolute_error,
-    mean_gamma_deviance,
-    mean_pinball_loss,
-    mean_poisson_deviance,
-    mean_tweedie_deviance,
-)
+from sklearn import metrics
 from sklearn.model_selection import train_test_split
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
@@ -42,7 +37,7 @@ from ..common.goals import Goal, measured
 from ..common.markdown import pivot
 from ..common.peers import OURS, GapError
 from ..common.program import Content, Options, Program, Results
-from ..common.tables import DATA, load
+from ..common.tables import DATA, by_split, load, official_split, ratios_of
 
 AT_MOST = {"huber": 0.313, "spambase": 4.9, "exposure": 1.005}
 """Mean absolute error, percent, and ratio to LightGBM."""
@@ -51,31 +46,37 @@ AT_MOST = {"huber": 0.313, "spambase": 4.9, "exposure": 1.005}
 def huber(options: Options) -> Results:
     """Measure the mean absolute error of the Huber loss on California housing."""
     table = load(options.data, "california_housing")
-    errors, constant = [], []
-    for seed in range(options.splits):
-        X, X_test, y, y_test = train_test_split(
-            table["X"], table["y"], test_size=0.2, random_state=seed
-        )
-        model = GradientBoostingRegressor(
-            "huber", n_estimators=options.rounds or 800, max_leaf_nodes=6, n_jobs=options.threads
-        )
-        errors.append(float(mean_absolute_error(y_test, model.fit(X, y).predict(X_test))))
-        constant.append(float(np.abs(y_test - np.median(y)).mean()))
-    return {"mean": float(np.mean(errors)), "splits": errors, "constant": float(np.mean(constant))}
+    model = GradientBoostingRegressor(
+        "huber", n_estimators=options.rounds or 800, max_leaf_nodes=6, n_jobs=options.threads
+    )
+
+    def errors(seed: int) -> dict[str, float]:
+        X, X_test, y, y_test = halves(table, 0.2, seed)
+        error = metrics.mean_absolute_error(y_test, model.fit(X, y).predict(X_test))
+        return {"splits": error, "constant": np.abs(y_test - np.median(y)).mean()}
+
+    found = by_split(options.splits, errors)
+    means = {name: fmean(runs) for name, runs in found.items()}
+    return {"mean": means["splits"], "splits": found["splits"], "constant": means["constant"]}
+
+
+def halves(table: dict[str, np.ndarray], test_size: float, seed: int) -> list[np.ndarray]:
+    """Return X to train on, X to predict, and their targets."""
+    return train_test_split(table["X"], table["y"], test_size=test_size, random_state=seed)
 
 
 def spambase(options: Options) -> Results:
     """Measure the test error on spambase's official split, in percent."""
-    table = load(options.data, "spambase")
-    X, y, test = table["X"], table["y"], table["is_test"].astype(bool)
-    errors = []
-    for seed in range(options.splits):
-        model = GradientBoostingClassifier(
-            n_estimators=options.rounds or 1000, learning_rate=0.05, max_leaf_nodes=5,
-            random_state=seed, n_jobs=options.threads,
-        )  # fmt: skip
-        errors.append(100 * (1 - model.fit(X[~test], y[~test]).score(X[test], y[test])))
-    return {"mean": float(np.mean(errors)), "seeds": errors}
+    X, X_test, y, y_test = official_split(load(options.data, "spambase"))
+    model = GradientBoostingClassifier(
+        n_estimators=options.rounds or 1000, learning_rate=0.05, max_leaf_nodes=5,
+        n_jobs=options.threads,
+    )  # fmt: skip
+    errors = [
+        100 * (1 - model.set_params(random_state=seed).fit(X, y).score(X_test, y_test))
+        for seed in range(options.splits)
+    ]
+    return {"mean": fmean(errors), "seeds": errors}
 
 
 def exposure(options: Options) -> Results:
@@ -84,28 +85,27 @@ def exposure(options: Options) -> Results:
         raise GapError("LightGBM is not installed")
     table = load(options.data, "datacar")
     weight = table["exposure"].astype(np.float64)
-    ratios: dict[str, float] = {}
-    losses: dict[str, dict[str, list[float]]] = {}
-    for step in (0.7, 1e-9):  # LightGBM wants more than 0
-        runs: dict[str, list[float]] = {OURS: [], "LightGBM": []}
-        for seed in range(options.splits):
-            X, X_test, y, y_test, w, w_test = train_test_split(
-                table["X"], table["y"] / weight, weight, test_size=0.25, random_state=seed
-            )
-            settings = settings_of(options, seed)
-            more = {"objective": "poisson", "poisson_max_delta_step": step}
-            models = {
-                OURS: peers.estimator(
-                    OURS, "regression", settings, loss=Poisson(max_delta_step=step)
-                ),
-                "LightGBM": peers.estimator("LightGBM", "regression", settings, **more),
-            }
-            for name, model in models.items():
-                prediction = model.fit(X, y, sample_weight=w).predict(X_test)
-                deviance = mean_poisson_deviance(y_test, prediction, sample_weight=w_test)
-                runs[name].append(float(deviance))
-        losses[f"max_delta_step={step:g}"] = runs
-        ratios[f"max_delta_step={step:g}"] = ratio(runs, "LightGBM")
+
+    def deviances(step: float, seed: int) -> dict[str, float]:
+        X, X_test, y, y_test, w, w_test = train_test_split(
+            table["X"], table["y"] / weight, weight, test_size=0.25, random_state=seed
+        )
+        own: dict[str, dict[str, Any]] = {
+            OURS: {"loss": Poisson(max_delta_step=step)},
+            "LightGBM": {"objective": "poisson", "poisson_max_delta_step": step},
+        }
+        found = {}
+        for name, more in own.items():
+            model = peers.estimator(name, "regression", settings_of(options, seed), **more)
+            p = model.fit(X, y, sample_weight=w).predict(X_test)
+            found[name] = metrics.mean_poisson_deviance(y_test, p, sample_weight=w_test)
+        return found
+
+    losses = {
+        f"max_delta_step={step:g}": by_split(options.splits, partial(deviances, step))
+        for step in (0.7, 1e-9)  # LightGBM wants more than 0
+    }
+    ratios = {name: ratios_of(runs)["LightGBM"] for name, runs in losses.items()}
     return {"ratios": ratios, "losses": losses, "worst": max(ratios.values())}
 
 
@@ -114,32 +114,30 @@ def settings_of(options: Options, seed: int) -> peers.Settings:
     return peers.Settings(options.rounds or 100, 31, threads=options.threads, seed=seed)
 
 
-def ratio(runs: dict[str, list[float]], peer: str) -> float:
-    return float(np.mean(runs[OURS]) / np.mean(runs[peer]))
-
-
 Metric = Callable[[Any, Any], float]
 LOSSES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, Metric]] = {
     "absolute": (
         {"loss": "absolute_error"}, {"objective": "mae"}, {"loss": "absolute_error"},
-        mean_absolute_error,
+        metrics.mean_absolute_error,
     ),
     "quantile 0.1": (
         {"loss": "quantile", "quantile": 0.1}, {"objective": "quantile", "alpha": 0.1},
-        {"loss": "quantile", "quantile": 0.1}, partial(mean_pinball_loss, alpha=0.1),
+        {"loss": "quantile", "quantile": 0.1}, partial(metrics.mean_pinball_loss, alpha=0.1),
     ),
     "quantile 0.9": (
         {"loss": "quantile", "quantile": 0.9}, {"objective": "quantile", "alpha": 0.9},
-        {"loss": "quantile", "quantile": 0.9}, partial(mean_pinball_loss, alpha=0.9),
+        {"loss": "quantile", "quantile": 0.9}, partial(metrics.mean_pinball_loss, alpha=0.9),
     ),
     "poisson": (
         {"loss": "poisson"}, {"objective": "poisson", "poisson_max_delta_step": 1e-9},
-        {"loss": "poisson"}, mean_poisson_deviance,
+        {"loss": "poisson"}, metrics.mean_poisson_deviance,
     ),
-    "gamma": ({"loss": "gamma"}, {"objective": "gamma"}, {"loss": "gamma"}, mean_gamma_deviance),
+    "gamma": (
+        {"loss": "gamma"}, {"objective": "gamma"}, {"loss": "gamma"}, metrics.mean_gamma_deviance,
+    ),
     "tweedie 1.5": (
         {"loss": Tweedie(1.5)}, {"objective": "tweedie", "tweedie_variance_power": 1.5}, None,
-        partial(mean_tweedie_deviance, power=1.5),
+        partial(metrics.mean_tweedie_deviance, power=1.5),
     ),
 }  # fmt: skip
 """Parameters of gpuens, LightGBM and HistGB (None: it has no such loss), and the metric."""
@@ -149,24 +147,19 @@ def same_settings(options: Options) -> Results:
     """Measure every loss on California housing, beside LightGBM and HistGB."""
     table = load(options.data, "california_housing")
     libraries = peers.installed([OURS, "LightGBM", "HistGB"])
-    results: dict[str, Any] = {}
-    for name, (ours, lightgbm, hist, metric) in LOSSES.items():
-        parameters = {OURS: ours, "LightGBM": lightgbm, "HistGB": hist}
-        runs: dict[str, list[float]] = {}
-        for seed in range(options.splits):
-            X, X_test, y, y_test = train_test_split(
-                table["X"], table["y"], test_size=0.25, random_state=seed
-            )
-            for library in libraries:
-                own = parameters[library]
-                if own is not None:
-                    settings = settings_of(options, seed)
-                    model = peers.estimator(library, "regression", settings, **own)
-                    prediction = model.fit(X, y).predict(X_test)
-                    runs.setdefault(library, []).append(float(metric(y_test, prediction)))
-        ratios = {peer: ratio(runs, peer) for peer in runs if peer != OURS}
-        results[name] = {"losses": runs, "ratios": ratios}
-    return results
+
+    def losses_of(loss: str, seed: int) -> dict[str, float]:
+        X, X_test, y, y_test = halves(table, 0.25, seed)
+        *parameters, metric = LOSSES[loss]
+        found = {}
+        for library, own in zip((OURS, "LightGBM", "HistGB"), parameters, strict=True):
+            if library in libraries and own is not None:
+                model = peers.estimator(library, "regression", settings_of(options, seed), **own)
+                found[library] = metric(y_test, model.fit(X, y).predict(X_test))
+        return found
+
+    losses = {loss: by_split(options.splits, partial(losses_of, loss)) for loss in LOSSES}
+    return {loss: {"losses": runs, "ratios": ratios_of(runs)} for loss, runs in losses.items()}
 
 
 def show(content: Content) -> Iterator[str]:

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import json
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,9 +23,9 @@ from gpuens.datasets import make_higgs_like
 
 from ..common import peers
 from ..common.goals import Goal
-from ..common.machine import ROOT
 from ..common.markdown import pivot
 from ..common.peers import OURS, settings_for
+from ..common.processes import run_python
 from ..common.program import Content, Options, Program, Results
 
 ALL = (OURS, "LightGBM", "XGBoost", "HistGB")
@@ -116,22 +114,16 @@ def measure_here(library: str, n_rows: int, trees: int, threads: int) -> dict[st
     return {"bytes": beyond, "input_bytes": X.nbytes, "method": meter.method}
 
 
-def in_new_process(library: str, options: Options) -> dict[str, Any]:
-    arguments = library, options.rows, options.trees, options.threads
-    code = (
-        "import json\n"
-        "from benchmarks.programs.memory import measure_here\n"
-        f"print(json.dumps(measure_here{arguments!r}))"
-    )
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    child = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(child.stdout)
-
-
 def measure(options: Options) -> Results:
     results = {}
     for library in peers.installed(ALL):
-        runs = [in_new_process(library, options) for _ in range(options.repeats)]
+        arguments = library, options.rows, options.trees, options.threads
+        code = (
+            "import json\n"
+            "from benchmarks.programs.memory import measure_here\n"
+            f"print(json.dumps(measure_here{arguments!r}))"
+        )
+        runs = [run_python(code) for _ in range(options.repeats)]
         relative = median(run["bytes"] / run["input_bytes"] for run in runs)
         results[library] = {"runs": runs, "relative": relative}
     return results

@@ -17,6 +17,7 @@ All values are percentages of rows. A table or a class that is missing is named 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -25,9 +26,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test
 
 from ..common.goals import Goal, measured
 from ..common.markdown import pivot
-from ..common.peers import BOTH, OURS, GapError, build, percent_wrong, say_skipped
+from ..common.peers import BOTH, OURS, build, measure_each, percent_wrong
 from ..common.program import Content, Options, Program, Results
-from ..common.tables import DATA, load
+from ..common.tables import DATA, by_split, load, official_split
 
 SPAMBASE = {
     "random forest": (4.88, 5.3),
@@ -48,7 +49,7 @@ PROTOCOL = {
 OUT_OF_BAG = {"letter": 15_000, "satimage": 4_435}
 """Rows to train on."""
 
-Errors = dict[str, list[float]]
+Errors = dict[str, float]
 
 
 def pruned_tree(library: str, X: np.ndarray, y: np.ndarray, seed: int, threads: int) -> Any:
@@ -82,81 +83,74 @@ def spambase_model(
 
 def spambase(options: Options) -> Results:
     """Measure test errors on the official split."""
-    arrays = load(options.data, "spambase")
-    X, y, test = arrays["X"], arrays["y"], arrays["is_test"]
-    results: Results = {}
-    for what, (published, asked) in SPAMBASE.items():
-        errors: Errors = {}
-        for library in BOTH:
-            for seed in range(options.seeds):
-                model = spambase_model(what, library, X[~test], y[~test], seed, options)
-                errors.setdefault(library, []).append(percent_wrong(model, X[test], y[test]))
-        results[what] = {"published": published, "asked": asked, "errors": errors}
-    return results
+    X, X_test, y, y_test = official_split(load(options.data, "spambase"))
+
+    def errors(what: str, seed: int) -> dict[str, float]:
+        models = {name: spambase_model(what, name, X, y, seed, options) for name in BOTH}
+        return {name: percent_wrong(model, X_test, y_test) for name, model in models.items()}
+
+    return {
+        what: {
+            "published": published, "asked": asked,
+            "errors": by_split(options.seeds, partial(errors, what)),
+        }
+        for what, (published, asked) in SPAMBASE.items()
+    }  # fmt: skip
 
 
-def splits_of(X: np.ndarray, y: np.ndarray, library: str, options: Options) -> Errors:
-    """Return the errors of every split: of one feature, of more, and of the better out of bag."""
-    n_features = {"single": 1, "several": int(np.log2(X.shape[1]) + 1)}
-    errors: Errors = {"single": [], "several": [], "selection": []}
-    for seed in range(options.repeats):
-        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.1, random_state=seed)
-        out_of_bag = {}
-        for kind, max_features in n_features.items():
-            settings = {"n_estimators": 100, "max_features": max_features, "oob_score": True}
-            model = build(library, "RandomForestClassifier", options.threads, random_state=seed,
-                          **settings).fit(X_train, y_train)  # fmt: skip
-            out_of_bag[kind] = model.oob_score_
-            errors[kind].append(percent_wrong(model, X_test, y_test))
-        better = max(out_of_bag, key=lambda kind: out_of_bag[kind])
-        errors["selection"].append(errors[better][-1])
-    return errors
+def forest(library: str, table: list[np.ndarray], options: Options, **settings: Any) -> Errors:
+    """Return the errors of one forest out of bag and on fresh rows."""
+    X, X_test, y, y_test = table
+    made = build(library, "RandomForestClassifier", options.threads, oob_score=True, **settings)
+    model = made.fit(X, y)
+    return {
+        "out of bag": 100.0 * (1.0 - float(model.oob_score_)),
+        "test": percent_wrong(model, X_test, y_test),
+    }
 
 
 def protocol(options: Options) -> Results:
     """Repeat Breiman's experiment on each table."""
-    results: Results = {}
-    for table in options.tables:
-        try:
-            arrays = load(options.data, table)
-        except GapError as gap:
-            results[table] = {"gaps": [say_skipped(gap)]}
-            continue
-        found = {library: splits_of(arrays["X"], arrays["y"], library, options) for library in BOTH}
-        for kind, published in zip(("selection", "single"), PROTOCOL[table], strict=True):
-            errors = {library: by_kind[kind] for library, by_kind in found.items()}
-            results.setdefault(table, {})[kind] = {"published": published, "errors": errors}
-    return results
+
+    def errors(library: str, X: np.ndarray, y: np.ndarray, seed: int) -> Errors:
+        """Of one feature, and of the better out of bag of one and of more."""
+        table = train_test_split(X, y, test_size=0.1, random_state=seed)
+        settings = {"n_estimators": 100, "random_state": seed}
+        single, several = (
+            forest(library, table, options, max_features=n_features, **settings)
+            for n_features in (1, int(np.log2(X.shape[1]) + 1))
+        )
+        better = min(single, several, key=lambda found: found["out of bag"])
+        return {"selection": better["test"], "single": single["test"]}
+
+    def measure(table: str) -> Results:
+        arrays = load(options.data, table)
+        of = {name: partial(errors, name, arrays["X"], arrays["y"]) for name in BOTH}
+        found = {name: by_split(options.repeats, of[name]) for name in BOTH}
+        return {
+            kind: {"published": published, "errors": {name: found[name][kind] for name in BOTH}}
+            for kind, published in zip(("selection", "single"), PROTOCOL[table], strict=True)
+        }
+
+    return measure_each(options.tables, measure)
 
 
 def out_of_bag(options: Options) -> Results:
     """Measure out-of-bag and test errors of forests."""
-    results: Results = {}
-    for table, n_rows in OUT_OF_BAG.items():
-        try:
-            arrays = load(options.data, table)
-        except GapError as gap:
-            results[table] = {"gaps": [say_skipped(gap)]}
-            continue
-        bags: dict[str, Errors] = {"out of bag": {}, "test": {}}
-        for library in BOTH:
-            for seed in range(options.seeds):
-                pair = _out_of_bag_and_test(library, arrays, n_rows, seed, options)
-                for errors, value in zip(bags.values(), pair, strict=True):
-                    errors.setdefault(library, []).append(value)
-        results[table] = {name: {"errors": errors} for name, errors in bags.items()}
-    return results
 
+    def errors(library: str, X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> Errors:
+        table = train_test_split(X, y, train_size=n_train, random_state=seed)
+        return forest(library, table, options, n_estimators=options.trees, random_state=seed)
 
-def _out_of_bag_and_test(
-    library: str, arrays: dict[str, Any], n_rows: int, seed: int, options: Options
-) -> tuple[float, float]:
-    X, y = arrays["X"], arrays["y"]
-    n_train = min(n_rows, 3 * len(y) // 4)
-    X, X_test, y, y_test = train_test_split(X, y, train_size=n_train, random_state=seed)
-    settings = {"n_estimators": options.trees, "oob_score": True, "random_state": seed}
-    model = build(library, "RandomForestClassifier", options.threads, **settings).fit(X, y)
-    return 100.0 * (1.0 - float(model.oob_score_)), percent_wrong(model, X_test, y_test)
+    def measure(table: str) -> Results:
+        arrays = load(options.data, table)
+        n_train = min(OUT_OF_BAG[table], 3 * len(arrays["y"]) // 4)
+        of = {name: partial(errors, name, arrays["X"], arrays["y"], n_train) for name in BOTH}
+        found = {name: by_split(options.seeds, of[name]) for name in BOTH}
+        kinds = ("out of bag", "test")
+        return {kind: {"errors": {name: found[name][kind] for name in BOTH}} for kind in kinds}
+
+    return measure_each(OUT_OF_BAG, measure)
 
 
 def show(content: Content) -> Iterator[str]:

@@ -10,7 +10,7 @@ split 75/25. A table that is missing is named and left out.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -31,7 +31,7 @@ from ..common.goals import Goal, measured
 from ..common.markdown import pivot
 from ..common.peers import OURS, build, probabilities
 from ..common.program import Content, Options, Program, Results
-from ..common.tables import DATA, load
+from ..common.tables import DATA, load, official_split
 
 TABLES = ("adult", "covtype_first20k")
 
@@ -54,36 +54,34 @@ def members_of(categorical: np.ndarray, options: Options) -> Members:
     ]  # fmt: skip
 
 
-def ensembles_of(members: Members) -> dict[str, Callable[[], Any]]:
-    """Return what is compared with the members, by name."""
+def ensembles_of(members: Members) -> dict[str, Any]:
+    """Return what is compared with the members, by name, not fitted."""
+    stack = partial(gpuens.StackingClassifier, members, device="cpu")
+    vote = partial(gpuens.VotingClassifier, members, voting="soft", device="cpu")
+    regression = LogisticRegression(max_iter=1000)
     return {
-        "stack": lambda: gpuens.StackingClassifier(members, device="cpu"),
-        "stack, holdout": lambda: gpuens.StackingClassifier(members, cv="holdout", device="cpu"),
-        "vote, optimal": lambda: gpuens.VotingClassifier(
-            members, voting="soft", weights="optimal", device="cpu"
-        ),
-        "vote, greedy": lambda: gpuens.VotingClassifier(
-            members, voting="soft", weights="greedy", device="cpu"
-        ),
-        "vote, equal": lambda: gpuens.VotingClassifier(members, voting="soft", device="cpu"),
-        "scikit-learn's stack": lambda: sklearn.ensemble.StackingClassifier(
-            members, LogisticRegression(max_iter=1000)
-        ),
+        "stack": stack(),
+        "stack, holdout": stack(cv="holdout"),
+        "vote, optimal": vote(weights="optimal"),
+        "vote, greedy": vote(weights="greedy"),
+        "vote, equal": vote(),
+        "scikit-learn's stack": sklearn.ensemble.StackingClassifier(members, regression),
     }
 
 
 def split(arrays: dict[str, np.ndarray], seed: int) -> list[np.ndarray]:
     """Return X to train on, X to predict, and their labels."""
-    X, y, test = arrays["X"], arrays["y"], arrays.get("is_test")
-    if test is None:
+    if "is_test" not in arrays:
+        X, y = arrays["X"], arrays["y"]
         return train_test_split(X, y, test_size=0.25, random_state=seed, stratify=y)
-    seen = train_test_split(np.flatnonzero(~test), train_size=0.75, random_state=seed)[0]
-    return [X[seen], X[test], y[seen], y[test]]
+    X, X_test, y, y_test = official_split(arrays)
+    seen = train_test_split(np.arange(len(y)), train_size=0.75, random_state=seed)[0]
+    return [X[seen], X_test, y[seen], y_test]
 
 
-def measure(name: str, options: Options) -> Results:
+def measure(of: str, options: Options) -> Results:
     """Measure losses on fresh rows and times of training, for each split of a table."""
-    arrays = load(options.data, name, options.rows)
+    arrays = load(options.data, of, options.rows)
     none = np.zeros(arrays["X"].shape[1], bool)
     categorical = arrays.get("is_categorical", none)
     losses: dict[str, list[float]] = {}
@@ -92,17 +90,14 @@ def measure(name: str, options: Options) -> Results:
     for seed in range(options.splits):
         X, X_test, y, y_test = split(arrays, seed)
         members = members_of(categorical, options)
-        for what, make in ensembles_of(members).items():
+        for what, model in ensembles_of(members).items():
             start = time.perf_counter()
-            model = make().fit(X, y)
+            model.fit(X, y)
             seconds.setdefault(what, []).append(time.perf_counter() - start)
-            losses.setdefault(what, []).append(
-                float(log_loss(y_test, probabilities(model, X_test)))
-            )
-            if what == "stack":
-                for member, fitted in model.named_estimators_.items():
-                    loss = float(log_loss(y_test, probabilities(fitted, X_test)))
-                    losses.setdefault(member, []).append(loss)
+            of_members = model.named_estimators_ if what == "stack" else {}
+            for name, fitted in {what: model, **of_members}.items():
+                loss = float(log_loss(y_test, probabilities(fitted, X_test)))
+                losses.setdefault(name, []).append(loss)
             if hasattr(model, "weights_"):
                 weights.setdefault(what, []).append(model.weights_.tolist())
     names = [member for member, _ in members]
@@ -111,7 +106,7 @@ def measure(name: str, options: Options) -> Results:
     means = {what: fmean(found) for what, found in losses.items()}
     ratios = {what: mean / means[best] for what, mean in means.items()}
     return {
-        "title": f"{name}: {shape}", "members": names, "best": best, "losses": losses,
+        "title": f"{of}: {shape}", "members": names, "best": best, "losses": losses,
         "ratios": ratios, "seconds": seconds, "weights": weights,
     }  # fmt: skip
 

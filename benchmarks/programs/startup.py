@@ -12,10 +12,6 @@ gpuens by ``save``, scikit-learn by joblib, LightGBM and XGBoost as text and JSO
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -28,9 +24,9 @@ from gpuens.datasets import make_higgs_like
 
 from ..common import peers
 from ..common.goals import Goal
-from ..common.machine import ROOT
 from ..common.markdown import pivot
 from ..common.peers import OURS, THEIRS, GapError, say_skipped
+from ..common.processes import run_python
 from ..common.program import Content, Options, Program, Results
 
 DEPTH = 10
@@ -79,8 +75,8 @@ path, threads = sys.argv[2], int(sys.argv[3])
 """
 
 Seconds = dict[str, float]
-Start = Callable[[str, str | None], Seconds]
-"""Run a process of a library with a cache (None: the one that is there)."""
+Start = Callable[[str, dict[str, str]], Seconds]
+"""Run a process of a library with some variables in its environment."""
 
 
 def training_code(library: str) -> str:
@@ -136,31 +132,6 @@ def save_forest(
     return path
 
 
-def run_new_process(code: str, cache: str | None, *arguments: Any) -> Seconds:
-    """Return the times that a new process prints in its last line.
-
-    Raises
-    ------
-    GapError
-        If the process fails.
-    """
-    environment = dict(os.environ)
-    if cache is not None:
-        environment["NUMBA_CACHE_DIR"] = cache
-    child = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    if child.returncode != 0:
-        last = (child.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise GapError(f"a new process ended with {child.returncode}: {last}")
-    found: Seconds = json.loads(child.stdout.splitlines()[-1])
-    return found
-
-
 def rounds_of(libraries: Sequence[str], start: Start, options: Options) -> Results:
     """Start every library once a round; returns all rounds and their medians.
 
@@ -170,11 +141,11 @@ def rounds_of(libraries: Sequence[str], start: Start, options: Options) -> Resul
     for i in range(options.repeats):
         found = {}
         with tempfile.TemporaryDirectory() as cache:
-            states = {"warm": None} if options.warm_only else {"cold": cache, "warm": cache}
-            for state, folder in states.items():
-                found[f"gpuens, {state} cache"] = start(OURS, folder)
+            own = {} if options.warm_only else {"NUMBA_CACHE_DIR": cache}
+            for state in ("warm",) if options.warm_only else ("cold", "warm"):
+                found[f"gpuens, {state} cache"] = start(OURS, own)
         for library in libraries:
-            found[library] = start(library, None)
+            found[library] = start(library, {})
         rounds.append(found)
         print(f"  round {i + 1} of {options.repeats} done", flush=True)
     medians = {
@@ -187,9 +158,9 @@ def rounds_of(libraries: Sequence[str], start: Start, options: Options) -> Resul
 def training(libraries: Sequence[str], table: Path, options: Options) -> Results:
     """Measure processes that train."""
 
-    def start(library: str, cache: str | None) -> Seconds:
+    def start(library: str, own: dict[str, str]) -> Seconds:
         code = training_code(library)
-        found = run_new_process(code, cache, table, options.trees, options.threads)
+        found = run_python(code, table, options.trees, options.threads, **own)
         return {**found, "import + first fit": found["import"] + found["first fit"]}
 
     return rounds_of(libraries, start, options)
@@ -210,9 +181,8 @@ def serving(
     if OURS not in files:
         return {"gaps": gaps}
 
-    def start(library: str, cache: str | None) -> Seconds:
-        code = serving_code(library)
-        found = run_new_process(code, cache, table, files[library], options.threads)
+    def start(library: str, own: dict[str, str]) -> Seconds:
+        found = run_python(serving_code(library), table, files[library], options.threads, **own)
         return {**found, "import to first predict": sum(found.values()) - found["first table"]}
 
     found = rounds_of([name for name in files if name != OURS], start, options)
