@@ -121,10 +121,8 @@ def measure_estimators(options: Options) -> dict[str, Any]:
 
 
 def measure_all(options: Options) -> Results:
-    results: Results = {}
-    if COMPARISONS in options.estimators:
-        results = boosting.measure_all(options)
-    return {**results, "estimators": measure_estimators(options)}
+    compared = boosting.measure_all(options) if COMPARISONS in options.estimators else {}
+    return {**compared, "estimators": measure_estimators(options)}
 
 
 def cells_of(entry: dict[str, Any]) -> dict[str, str]:

@@ -63,22 +63,19 @@ def measure(table: Table, options: Options, libraries: Sequence[str]) -> dict[st
     """Return all losses on one table: comparison, library, one value for each seed. A library that
     fails is named in ``gaps`` and left out of its comparison."""
     losses: Losses = {}
-    gaps: dict[tuple[str, str], str] = {}
-    for seed in range(options.seeds):
-        plan = comparisons(table, options.trees, options.threads, seed)
-        for comparison, fits in plan.items():
-            for name in [name for name in fits if name in libraries]:
-                if (comparison, name) in gaps:
-                    continue
-                try:
-                    loss = loss_of(table, fits[name], seed)
-                except Exception as error:
-                    gap = GapError(f"{name} on {table.name} ({comparison}): {error}")
-                    gaps[comparison, name] = say_skipped(gap)
-                    losses.get(comparison, {}).pop(name, None)
-                    continue
-                losses.setdefault(comparison, {}).setdefault(name, []).append(loss)
-    return {"losses": losses, "gaps": list(gaps.values())}
+    gaps: list[str] = []
+    plans = [
+        comparisons(table, options.trees, options.threads, seed) for seed in range(options.seeds)
+    ]
+    for comparison in plans[0]:
+        for name in [name for name in plans[0][comparison] if name in libraries]:
+            try:
+                runs = [loss_of(table, fits[comparison][name], i) for i, fits in enumerate(plans)]
+                losses.setdefault(comparison, {})[name] = runs
+            except Exception as error:
+                gap = GapError(f"{name} on {table.name} ({comparison}): {error}")
+                gaps.append(say_skipped(gap))
+    return {"losses": losses, "gaps": gaps}
 
 
 def measure_all(options: Options) -> dict[str, Any]:

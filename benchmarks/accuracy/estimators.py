@@ -141,12 +141,7 @@ class QuantileForest:
     """A quantile regression forest on the leaves of scikit-learn's random forest.
 
     Meinshausen's weights: in each tree the training rows of a leaf share a weight of one, in
-    proportion to how often they were drawn.
-
-    Parameters
-    ----------
-    forest : sklearn.ensemble.RandomForestRegressor
-        Not fitted; draws as many rows a tree as there are.
+    proportion to how often they were drawn. The forest draws as many rows a tree as there are.
     """
 
     def __init__(self, forest: Any) -> None:

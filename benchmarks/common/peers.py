@@ -7,7 +7,7 @@ forests of gpuens and scikit-learn by the name of their class, which is the same
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -163,15 +163,13 @@ def build(library: str, name: str, threads: int, **parameters: Any) -> Any:
     return made.set_params(n_jobs=threads) if "n_jobs" in made.get_params() else made
 
 
-def warm_up(library: str, names: Sequence[str], threads: int) -> None:
+def warm_up(library: str, name: str, threads: int) -> None:
     """Compile and load what the measurements use, on a few rows."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 5)).astype(np.float32)
     y = (X[:, 0] + rng.normal(size=300) > 0).astype(np.int64)
-    for name in names:
-        few = {} if name.startswith("DecisionTree") else {"n_estimators": 3}
-        model = build(library, name, threads, random_state=0, **few).fit(X, y)
-        (model.predict_proba if hasattr(model, "predict_proba") else model.predict)(X)
+    few = {} if name.startswith("DecisionTree") else {"n_estimators": 3}
+    build(library, name, threads, random_state=0, **few).fit(X, y).predict_proba(X)
 
 
 def probabilities(model: Any, X: Any) -> np.ndarray:

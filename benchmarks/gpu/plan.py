@@ -17,7 +17,7 @@ from . import boosting, forests, identity, suites
 from .bench import Bench
 
 GIB = 2**30
-Run = Callable[[Bench], dict[str, Any]]
+Run = Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,16 @@ class Part:
     """Whether the process itself uses the card; otherwise its children do."""
 
 
+def case(run: Run, seconds: float, n_rows: int, memory: int = 0, **more: Any) -> Case:
+    """Return a measurement of a table."""
+    return Case(partial(run, n_rows=n_rows, **more), seconds, memory)
+
+
 def fit(seconds: float, n_rows: int, n_features: int = 28, **more: Any) -> Case:
     """Return a training, with memory for its table, for training, and as much again for others."""
     cells = n_rows * n_features
-    run = partial(boosting.fit, n_rows=n_rows, n_features=n_features, **more)
-    return Case(run, seconds, 2 * (7 * cells + 60 * n_rows) + GIB)
+    memory = 2 * (7 * cells + 60 * n_rows) + GIB
+    return case(boosting.fit, seconds, n_rows, memory, n_features=n_features, **more)
 
 
 def kernels(bench: Bench, n_rows: int) -> dict[str, Any]:
@@ -78,8 +83,9 @@ def kernels(bench: Bench, n_rows: int) -> dict[str, Any]:
 
 def launches(variant: str) -> Part:
     """Return the part of one way to start kernels."""
-    run = partial(boosting.launches, variant=variant)
-    cases = {f"{n // 1000}k": Case(partial(run, n_rows=n), 4) for n in (10_000, 100_000)}
+    cases = {
+        f"{n // 1000}k": case(boosting.launches, 4, n, variant=variant) for n in (10_000, 100_000)
+    }
     return Part(f"launches: {variant}", 11, cases, boosting.VARIANTS[variant])
 
 
@@ -91,7 +97,7 @@ FITS = {
     "11M × 28, depth 8": fit(28, 11 * M, depth=8, repeats=2),
     "10k × 28": fit(3, 10_000, others=True),
     "1M × 28": fit(10, M, others=True),
-    "memory, 11M × 28": Case(partial(boosting.memory, n_rows=11 * M), 3, 4 * GIB),
+    "memory, 11M × 28": case(boosting.memory, 3, 11 * M, 4 * GIB),
     "1M × 28, 20 trees": fit(2, M, n_trees=20, with_quality=False),
     "10M × 28, 20 trees": fit(5, 10 * M, n_trees=20, repeats=2, with_quality=False),
     "1M × 28, depth 8": fit(5, M, depth=8, repeats=2),
@@ -117,35 +123,30 @@ PARTS: dict[str, Part] = {
     ),
     "identity": Part(
         "models of the card and of the host", 60,
-        {
-            name: Case(partial(identity.compare, name=name), 1.0)
-            for name in identity.MODELS
-        },
+        {name: Case(partial(identity.compare, name=name), 1.0) for name in identity.MODELS},
     ),
     "fit": Part("gradient boosting", 115, FITS),
     "predict": Part(
         "prediction", 30,
         {
-            "1M × 28": Case(partial(boosting.predict, n_rows=M), 10),
-            "10M × 28": Case(partial(boosting.predict, n_rows=10 * M), 10, 6 * GIB),
-            "10k × 28": Case(partial(boosting.predict, n_rows=10_000), 2),
-            "100k × 28": Case(partial(boosting.predict, n_rows=100_000), 2),
-            "100M × 28": Case(partial(boosting.predict, n_rows=100 * M), 28, 24 * GIB),
+            "1M × 28": case(boosting.predict, 10, M),
+            "10M × 28": case(boosting.predict, 10, 10 * M, 6 * GIB),
+            "10k × 28": case(boosting.predict, 2, 10_000),
+            "100k × 28": case(boosting.predict, 2, 100_000),
+            "100M × 28": case(boosting.predict, 28, 100 * M, 24 * GIB),
         },
     ),
     "forests": Part(
         "forests and AdaBoost", 45,
         {
-            "465k × 54, 100 trees, depth 30": Case(
-                partial(forests.forest, n_rows=465_000, n_trees=100, depth=30), 18, 4 * GIB
+            "465k × 54, 100 trees, depth 30": case(
+                forests.forest, 18, 465_000, 4 * GIB, n_trees=100, depth=30
             ),
-            "AdaBoost, 100k × 28": Case(partial(forests.adaboost, n_rows=100_000), 6),
-            "100k × 54, 100 trees, depth 14": Case(
-                partial(
-                    forests.forest, n_rows=100_000, n_trees=100, depth=14, with_cpu=True
-                ), 10,
+            "AdaBoost, 100k × 28": case(forests.adaboost, 6, 100_000),
+            "100k × 54, 100 trees, depth 14": case(
+                forests.forest, 10, 100_000, n_trees=100, depth=14, with_cpu=True
             ),
-            "AdaBoost, 1M × 28": Case(partial(forests.adaboost, n_rows=M), 10),
+            "AdaBoost, 1M × 28": case(forests.adaboost, 10, M),
         },
     ),
     "small": Part(
@@ -155,17 +156,14 @@ PARTS: dict[str, Part] = {
     "cores": Part(
         "the card and the host's cores", 20,
         {
-            f"{n:,} × 28": Case(partial(boosting.cores, n_rows=n), seconds)
+            f"{n:,} × 28": case(boosting.cores, seconds, n)
             for n, seconds in ((M, 8), (100_000, 4), (10_000, 2), (1_000, 2), (30_000, 2),
                                (300_000, 4))
         },
     ),
     "kernels": Part(
         "kernels and their floors", 16,
-        {
-            "1M": Case(partial(kernels, n_rows=M), 6),
-            "100k": Case(partial(kernels, n_rows=100_000), 3),
-        },
+        {"1M": case(kernels, 6, M), "100k": case(kernels, 3, 100_000)},
     ),
     "sanitizer": Part(
         "compute-sanitizer", 35,

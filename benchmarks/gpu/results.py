@@ -33,10 +33,18 @@ def cases_of(parts: Parts, name: str) -> dict[str, Any]:
     return parts.get(name, {}).get("cases", {})
 
 
+def at(parts: Parts, part: str, case: str, *keys: str) -> Any:
+    """Return a value in the result of a case, None where it is missing."""
+    found = cases_of(parts, part).get(case)
+    for key in keys:
+        found = (found or {}).get(key)
+    return found
+
+
 def auc_below(parts: Parts, case: str) -> float | None:
     """Return how much our AUC is below XGBoost's."""
-    libraries = cases_of(parts, "fit").get(case, {}).get("libraries", {})
-    found = [libraries.get(name, {}).get("quality", {}).get("auc") for name in (XGBOOST, OURS)]
+    names = (XGBOOST, OURS)
+    found = [at(parts, "fit", case, "libraries", name, "quality", "auc") for name in names]
     return None if None in found else found[0] - found[1]
 
 
@@ -107,18 +115,8 @@ class Asked(NamedTuple):
 
 
 def by(part: str, case: str, other: str) -> Callable[[Parts], float | None]:
-    """Return what computes our median relative to another's."""
-
-    def ratio(parts: Parts) -> float | None:
-        libraries = cases_of(parts, part).get(case, {}).get("libraries", {})
-        return libraries.get(other, {}).get("ratio")
-
-    return ratio
-
-
-def value(case: str, name: str) -> Callable[[Parts], float | None]:
-    """Return what finds a value of a training."""
-    return lambda parts: cases_of(parts, "fit").get(case, {}).get(name)
+    """Return what finds our median relative to another's."""
+    return lambda parts: at(parts, part, case, "libraries", other, "ratio")
 
 
 FIT = "the time to train"
@@ -137,7 +135,8 @@ ASKED = {
         by("fit", "100k × 28", XGBOOST),
     ),
     "fit_100k_tree": Asked(
-        f"{FIT} one tree on 100k × 28, depth 6", 1.5, value("100k × 28", "ms_a_tree"), "ms"
+        f"{FIT} one tree on 100k × 28, depth 6", 1.5,
+        lambda parts: at(parts, "fit", "100k × 28", "ms_a_tree"), "ms",
     ),
     "fit_covtype": Asked(
         f"{FIT} 500k × 54, 7 classes, 100 rounds, relative to XGBoost", 0.4,
@@ -161,7 +160,7 @@ ASKED = {
     "exponent": Asked("the exponent of the time to train, from 1M to 100M rows,", 1.02, exponent),
     "memory": Asked(
         "the peak memory of training, relative to 3 bytes a cell and 40 a row,", 1.0,
-        value("memory, 11M × 28", "ratio"),
+        lambda parts: at(parts, "fit", "memory, 11M × 28", "ratio"),
     ),
     "different_models": Asked(
         "the number of models that differ between CPU and GPU", 0, different

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..common.machine import ROOT
@@ -29,11 +30,11 @@ NO_CARD = re.compile(r"SKIPPED .*(needs an? (real |NVIDIA )?GPU|CUDA needs)")
 """A test that was skipped for want of a card."""
 
 
-def run(command: Sequence[str], seconds: float, **more: Any) -> tuple[int | None, str]:
+def run(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
     """Run a program; returns its exit status, None if its time was over, and its output."""
     child = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        errors="replace", **more,
+        errors="replace",
     )  # fmt: skip
     try:
         output, _ = child.communicate(timeout=max(1.0, seconds))
@@ -60,20 +61,12 @@ def compile_all(bench: Bench) -> dict[str, Any]:
     own = [sys.executable, "-m", "benchmarks.gpu.suites"]
     tasks = [["cpu"], *([str(k), str(n)] for k in range(n))]
     started = time.perf_counter()
-    children = [
-        subprocess.Popen([*own, *task], cwd=ROOT, stderr=subprocess.PIPE, text=True)
-        for task in tasks
-    ]
-    errors = []
-    for task, child in zip(tasks, children, strict=True):
-        try:
-            _, text = child.communicate(timeout=max(1.0, bench.left() - 2))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            _, text = child.communicate()
-            text = f"{text}\nended at its time"
-        if child.returncode:
-            errors.append({"task": task, "error": last_lines(text, 4)})
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        ended = list(pool.map(lambda task: run([*own, *task], bench.left() - 7), tasks))
+    errors = [
+        {"task": task, "error": last_lines(text if status else f"{text}\nended at its time", 4)}
+        for task, (status, text) in zip(tasks, ended, strict=True) if status != 0
+    ]  # fmt: skip
     result = {"processes": len(tasks), "seconds": time.perf_counter() - started, "errors": errors}
     if errors:
         result["failed"] = f"{len(errors)} of {len(tasks)} processes failed: {errors[0]['error']}"
@@ -119,9 +112,8 @@ def tests(bench: Bench) -> dict[str, Any]:
 
 def sanitize(bench: Bench, tool: str) -> dict[str, Any]:
     """Run compute-sanitizer on small fits, each array of which is an allocation of its own."""
-    program = shutil.which("compute-sanitizer")
-    if program is None and os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
-        program = "/usr/local/cuda/bin/compute-sanitizer"
+    places = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/local/cuda/bin"
+    program = shutil.which("compute-sanitizer", path=places)
     if bench.rehearsal or program is None:
         return {"skipped": "compute-sanitizer is not installed (it comes with the CUDA toolkit)"}
     command = [program, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20",

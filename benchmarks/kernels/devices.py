@@ -127,12 +127,7 @@ def shared_memory_kernel() -> tuple[Any, int]:
 
 
 class OnGpu:
-    """CuPy and its events.
-
-    Parameters
-    ----------
-    cupy : module
-    """
+    """CuPy and its events."""
 
     name, line, blocks, planes = "GPU", 32, 1, 2
 

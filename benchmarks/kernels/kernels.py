@@ -70,13 +70,7 @@ def measure_device(device: OnCpu | OnGpu, options: Options) -> dict[str, Any]:
 
 
 def gpu() -> OnGpu:
-    """Return the GPU of this machine.
-
-    Raises
-    ------
-    GapError
-        If there is none that can be used.
-    """
+    """Return the GPU of this machine; raises GapError if there is none that can be used."""
     problem = "NUMBA_ENABLE_CUDASIM=1 is set" if simulated() else gpu_problem()
     if problem is not None:
         raise GapError(f"kernels on a GPU: {problem}")

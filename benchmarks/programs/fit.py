@@ -37,30 +37,25 @@ class Workload:
     """A table to train on, and the libraries that train on it."""
 
     n_rows: int
-    make: Callable[[int, int], Table]
-    """From a number of rows and a seed."""
+    make: Callable[..., Table]
+    """From a number of rows and ``random_state``."""
     task: peers.Task = "binary"
     n_trees: int = 100
     libraries: tuple[str, ...] = ALL
 
 
-def higgs(n_features: int) -> Callable[[int, int], Table]:
-    """Return what makes tables of ``make_higgs_like``."""
-    return lambda n_rows, seed: make_higgs_like(n_rows, n_features, seed)
-
-
-def letter(n_rows: int, seed: int) -> Table:
-    """Return real letters: seed 0 gives the rows to train on, any other the rows after them."""
+def letter(n_rows: int, random_state: int) -> Table:
+    """Return real letters: state 0 gives the rows to train on, any other the rows after them."""
     arrays = tables.load(tables.DATA, "letter")
     rows = np.random.default_rng(0).permutation(len(arrays["y"]))
-    rows = rows[:n_rows] if seed == 0 else rows[n_rows : 2 * n_rows]
+    rows = rows[:n_rows] if random_state == 0 else rows[n_rows : 2 * n_rows]
     return arrays["X"][rows], arrays["y"][rows]
 
 
 WORKLOADS = {
-    "1m": Workload(1_000_000, higgs(28)),
-    "100k": Workload(100_000, higgs(100)),
-    "10k": Workload(10_000, higgs(20)),
+    "1m": Workload(1_000_000, partial(make_higgs_like, n_features=28)),
+    "100k": Workload(100_000, partial(make_higgs_like, n_features=100)),
+    "10k": Workload(10_000, partial(make_higgs_like, n_features=20)),
     "covtype": Workload(500_000, make_covtype_like, "multiclass", 20, ("LightGBM",)),
     "letter": Workload(15_000, letter, "multiclass", 100, ("LightGBM", "XGBoost")),
 }
@@ -80,7 +75,7 @@ def measure(workload: Workload, options: Options) -> Results:
     """Measure all libraries on one table."""
     n_rows = options.rows or workload.n_rows
     shared = peers.Settings(n_trees=options.trees or workload.n_trees, threads=options.threads)
-    X, y = workload.make(n_rows, 0)
+    X, y = workload.make(n_rows, random_state=0)
     libraries = peers.installed([OURS, *workload.libraries])
 
     def training(library: str) -> Callable[[], Any]:
@@ -92,7 +87,7 @@ def measure(workload: Workload, options: Options) -> Results:
         small = replace(settings_for(library, shared), n_trees=3)
         peers.estimator(library, workload.task, small).fit(X[few], y[few]).predict_proba(X[few])
     table, models = take_turns({library: training(library) for library in libraries}, options)
-    test = workload.make(min(n_rows, TEST_ROWS), 1)
+    test = workload.make(min(n_rows, TEST_ROWS), random_state=1)
     for library, model in models.items():
         table[library]["quality"] = quality(model, test, workload.task)
     return {

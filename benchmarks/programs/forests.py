@@ -7,10 +7,9 @@ over as many seeds as there are rounds. A class or a table that is missing is na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -39,20 +38,15 @@ def time_fits(
 ) -> tuple[dict[str, Results], Models]:
     """Return times of training by library, and the models, one seed a round."""
     for library in BOTH:
-        peers.warm_up(library, [name], options.threads)
+        peers.warm_up(library, name, options.threads)
     models: Models = {library: [] for library in BOTH}
 
-    def training(library: str) -> Callable[[], Any]:
-        seeds = count()
+    def train(library: str) -> None:
+        seed = len(models[library])
+        model = build(library, name, options.threads, random_state=seed, **parameters)
+        models[library].append(model.fit(X, y))
 
-        def train() -> None:
-            model = build(library, name, options.threads, random_state=next(seeds), **parameters)
-            models[library].append(model.fit(X, y))
-
-        return train
-
-    actions = {library: training(library) for library in BOTH}
-    libraries, _ = take_turns(actions, options)
+    libraries, _ = take_turns({library: partial(train, library) for library in BOTH}, options)
     return libraries, models
 
 
@@ -100,9 +94,7 @@ def predict(options: Options) -> Results:
     for model in models.values():
         model.predict_proba(X[:2000])
     X, y = make_higgs_like(options.predict_rows, random_state=1)
-    calls = {
-        library: (lambda model=model: model.predict_proba(X)) for library, model in models.items()
-    }
+    calls = {library: partial(model.predict_proba, X) for library, model in models.items()}
     libraries, _ = take_turns(calls, options)
     return part_of(X, y, libraries, n_trees=options.trees)
 

@@ -16,7 +16,7 @@ from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import N_SLOTS, ROW_ALIGNMENT, Codes, Totals
 from gpuens.kernels.statistics.quantise import quantise, scales_for
 
-from ..common.identical import identical
+from ..common.identical import by_threads, identical
 from ..common.markdown import pivot
 from ..common.peers import GapError
 from ..common.processes import run_python
@@ -40,9 +40,9 @@ def fingerprint(case: str, n_rows: int, n_features: int, **parameters: object) -
     return cls(**{"min_samples_leaf": 5, **parameters}).fit(X, y).forest_.fingerprint()
 
 
-def by_threads(case: str, options: Options) -> dict[str, str]:
+def on_threads(case: str, options: Options) -> dict[str, str]:
     table = {"n_rows": options.rows, "n_features": 28, "n_estimators": options.trees}
-    return {f"{n} threads": fingerprint(case, **table, device="cpu", n_jobs=n) for n in (1, 2, 3)}
+    return by_threads(lambda n: fingerprint(case, **table, device="cpu", n_jobs=n))
 
 
 def by_reference(case: str, options: Options) -> dict[str, str]:
@@ -103,7 +103,7 @@ def by_blocks(options: Options) -> dict[str, bool]:
 
 def measure(options: Options) -> Results:
     hashes = {
-        "threads": {case: by_threads(case, options) for case in options.only},
+        "threads": {case: on_threads(case, options) for case in options.only},
         "reference": {case: by_reference(case, options) for case in options.only},
     }
     if not options.no_simulator:

@@ -115,32 +115,27 @@ def settings_of(options: Options, seed: int) -> peers.Settings:
 
 
 Metric = Callable[[Any, Any], float]
-LOSSES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, Metric]] = {
+LOSSES: dict[str, tuple[dict[str, Any], dict[str, Any], Metric]] = {
     "absolute": (
-        {"loss": "absolute_error"}, {"objective": "mae"}, {"loss": "absolute_error"},
-        metrics.mean_absolute_error,
+        {"loss": "absolute_error"}, {"objective": "mae"}, metrics.mean_absolute_error,
     ),
-    "quantile 0.1": (
-        {"loss": "quantile", "quantile": 0.1}, {"objective": "quantile", "alpha": 0.1},
-        {"loss": "quantile", "quantile": 0.1}, partial(metrics.mean_pinball_loss, alpha=0.1),
-    ),
-    "quantile 0.9": (
-        {"loss": "quantile", "quantile": 0.9}, {"objective": "quantile", "alpha": 0.9},
-        {"loss": "quantile", "quantile": 0.9}, partial(metrics.mean_pinball_loss, alpha=0.9),
-    ),
+    **{
+        f"quantile {q}": (
+            {"loss": "quantile", "quantile": q}, {"objective": "quantile", "alpha": q},
+            partial(metrics.mean_pinball_loss, alpha=q),
+        ) for q in (0.1, 0.9)
+    },
     "poisson": (
         {"loss": "poisson"}, {"objective": "poisson", "poisson_max_delta_step": 1e-9},
-        {"loss": "poisson"}, metrics.mean_poisson_deviance,
+        metrics.mean_poisson_deviance,
     ),
-    "gamma": (
-        {"loss": "gamma"}, {"objective": "gamma"}, {"loss": "gamma"}, metrics.mean_gamma_deviance,
-    ),
+    "gamma": ({"loss": "gamma"}, {"objective": "gamma"}, metrics.mean_gamma_deviance),
     "tweedie 1.5": (
-        {"loss": Tweedie(1.5)}, {"objective": "tweedie", "tweedie_variance_power": 1.5}, None,
+        {"loss": Tweedie(1.5)}, {"objective": "tweedie", "tweedie_variance_power": 1.5},
         partial(metrics.mean_tweedie_deviance, power=1.5),
     ),
 }  # fmt: skip
-"""Parameters of gpuens, LightGBM and HistGB (None: it has no such loss), and the metric."""
+"""Parameters of gpuens (and of HistGB, where the loss has a name) and LightGBM, and the metric."""
 
 
 def same_settings(options: Options) -> Results:
@@ -150,10 +145,11 @@ def same_settings(options: Options) -> Results:
 
     def losses_of(loss: str, seed: int) -> dict[str, float]:
         X, X_test, y, y_test = halves(table, 0.25, seed)
-        *parameters, metric = LOSSES[loss]
+        ours, lightgbm, metric = LOSSES[loss]
         found = {}
-        for library, own in zip((OURS, "LightGBM", "HistGB"), parameters, strict=True):
-            if library in libraries and own is not None:
+        for library in libraries:
+            own = lightgbm if library == "LightGBM" else ours
+            if library != "HistGB" or isinstance(ours["loss"], str):
                 model = peers.estimator(library, "regression", settings_of(options, seed), **own)
                 found[library] = metric(y_test, model.fit(X, y).predict(X_test))
         return found

@@ -56,27 +56,28 @@ class Sampler:
     """The resident size, read by a thread every millisecond."""
 
     method = "resident size, read every millisecond"
+    seconds = 0.001
 
     def start(self) -> int:
-        import psutil
-
-        self._process = psutil.Process()
-        self._peak = before = self._resident()
+        self._peak = before = self._read()
         self._done = threading.Event()
-
-        def sample() -> None:
-            while not self._done.wait(0.001):
-                self._peak = max(self._peak, self._resident())
-
-        threading.Thread(target=sample, daemon=True).start()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
         return before
 
     def peak(self) -> int:
         self._done.set()
-        return max(self._peak, self._resident())
+        self._thread.join()
+        return max(self._peak, self._read())
 
-    def _resident(self) -> int:
-        return int(self._process.memory_info().rss)
+    def _sample(self) -> None:
+        while not self._done.wait(self.seconds):
+            self._peak = max(self._peak, self._read())
+
+    def _read(self) -> int:
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
 
 
 def best_meter() -> HighWaterMark | Sampler:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,10 @@ def calls_of(models: dict[str, Any], X: np.ndarray, dmatrix: bool) -> dict[str, 
     """Return the calls that are timed, by name."""
     calls: dict[str, Callable[[], Any]] = {}
     for library, model in models.items():
-        calls[library] = lambda model=model: model.predict_proba(X)
+        calls[library] = partial(model.predict_proba, X)
     if "XGBoost" in models:
         booster = models["XGBoost"].get_booster()
-        calls["XGBoost inplace_predict"] = lambda: booster.inplace_predict(X)
+        calls["XGBoost inplace_predict"] = partial(booster.inplace_predict, X)
         if dmatrix:
             from xgboost import DMatrix
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import joblib
 import numpy as np
 
 from gpuens.datasets import make_higgs_like
@@ -37,14 +38,19 @@ IMPORTS = {
     "HistGB": "from sklearn.ensemble import HistGradientBoostingClassifier",
 }
 LOAD = {
-    OURS: ("import gpuens", "gpuens.load(path).set_params(n_jobs=threads)"),
-    THEIRS: ("import joblib, sklearn.ensemble", "joblib.load(path).set_params(n_jobs=threads)"),
-    "LightGBM": ("import lightgbm", "lightgbm.Booster(model_file=path)"),
-    "XGBoost": ("import xgboost", "xgboost.XGBRFClassifier(n_jobs=threads)"),
-}
-"""The import, and what loads a file."""
-AFTER = {"XGBoost": "model.load_model(path)"}
-PREDICT = {"LightGBM": "model.predict({rows}, num_threads=threads)"}
+    OURS: ("import gpuens", "model = gpuens.load(path).set_params(n_jobs=threads)"),
+    THEIRS: (
+        "import joblib, sklearn.ensemble", "model = joblib.load(path).set_params(n_jobs=threads)"
+    ),
+    "LightGBM": (
+        "import lightgbm", "model = lightgbm.Booster(model_file=path)",
+        "model.predict({rows}, num_threads=threads)",
+    ),
+    "XGBoost": (
+        "import xgboost", "model = xgboost.XGBRFClassifier(n_jobs=threads); model.load_model(path)"
+    ),
+}  # fmt: skip
+"""The import, what loads a file, and what predicts where it is not ``predict_proba``."""
 CHILD = """
 from time import perf_counter as clock
 t0 = clock()
@@ -79,25 +85,22 @@ Start = Callable[[str, dict[str, str]], Seconds]
 """Run a process of a library with some variables in its environment."""
 
 
+def code_of(name: str, first: str, call: str = "model.predict_proba({rows})", **more: str) -> str:
+    """Return the program of a process that times ``first`` under a name, and predictions."""
+    rows = {"one": call.format(rows="X[:1]"), "all": call.format(rows="X")}
+    return CHILD.format(name=name, first=first, **rows, **more)
+
+
 def training_code(library: str) -> str:
     """Return the program of a process that trains."""
-    call = "model.predict_proba({rows})"
     fit = f'model = peers.estimator({library!r}, "binary", settings).fit(X, y)'
-    return CHILD.format(
-        imports=IMPORTS[library], prepare=PREPARE_TRAINING, first=fit, name="first fit",
-        one=call.format(rows="X[:1]"), all=call.format(rows="X"),
-    )  # fmt: skip
+    return code_of("first fit", fit, imports=IMPORTS[library], prepare=PREPARE_TRAINING)
 
 
 def serving_code(library: str) -> str:
     """Return the program of a process that serves."""
-    imports, load = LOAD[library]
-    call = PREDICT.get(library, "model.predict_proba({rows})")
-    return CHILD.format(
-        imports=imports, prepare=PREPARE_SERVING, name="load",
-        first=f"model = {load}\n{AFTER.get(library, '')}",
-        one=call.format(rows="X[:1]"), all=call.format(rows="X"),
-    )  # fmt: skip
+    imports, load, *call = LOAD[library]
+    return code_of("load", load, *call, imports=imports, prepare=PREPARE_SERVING)
 
 
 def save_forest(
@@ -105,30 +108,23 @@ def save_forest(
 ) -> Path:
     """Train a forest and write it; returns its file."""
     shared: dict[str, Any] = {"n_estimators": trees, "max_depth": DEPTH, "random_state": 0}
+    path, share = folder / "forest.json", X.shape[1] ** -0.5
     if library in (OURS, THEIRS):
+        path = folder / f"forest.{library}"
         forest = peers.build(library, "RandomForestClassifier", threads, **shared).fit(X, y)
-        path = folder / ("forest.gpuens" if library == OURS else "forest.joblib")
-        if library == OURS:
-            forest.save(path)
-        else:
-            import joblib
-
-            joblib.dump(forest, path)
+        forest.save(path) if library == OURS else joblib.dump(forest, path)
         return path
-    share = X.shape[1] ** -0.5
     shared |= {"n_jobs": threads, "subsample": 0.632}
     if library == "LightGBM":
         from lightgbm import LGBMClassifier
 
         bags: dict[str, Any] = {"boosting_type": "rf", "subsample_freq": 1, "verbose": -1}
         leaves: dict[str, Any] = {"num_leaves": 2**DEPTH, "colsample_bytree": share}
-        path = folder / "forest.txt"
         LGBMClassifier(**shared, **bags, **leaves).fit(X, y).booster_.save_model(path)
-        return path
-    from xgboost import XGBRFClassifier
+    else:
+        from xgboost import XGBRFClassifier
 
-    path = folder / "forest.json"
-    XGBRFClassifier(**shared, colsample_bynode=share).fit(X, y).save_model(path)
+        XGBRFClassifier(**shared, colsample_bynode=share).fit(X, y).save_model(path)
     return path
 
 

@@ -66,7 +66,11 @@ class Series:
     @property
     def where(self) -> tuple[str, ...]:
         """The path without the name of the library."""
-        return tuple(name for name in self.path if not is_library(name))
+        ours = (f"{OURS} ", f"{OURS},")
+        return tuple(
+            name for name in self.path
+            if library_of(name) == OURS != name and not name.startswith(ours)
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return " · ".join(name for name in self.path if name not in DULL)
@@ -81,11 +85,6 @@ def library_of(name: str) -> str:
     found = [peer for peer in PACKAGES if name == peer or name.startswith((f"{peer} ", f"{peer},"))]
     found += [peer for peer in PACKAGES if name.startswith(f"{peer}'s")]
     return found[0] if found else OURS
-
-
-def is_library(name: str) -> bool:
-    """Return whether a name begins with that of a library, gpuens included."""
-    return library_of(name) != OURS or name == OURS or name.startswith((f"{OURS} ", f"{OURS},"))
 
 
 def series_of(results: Any) -> list[Series]:
@@ -166,11 +165,8 @@ def _losses(node: Any, path: tuple[str, ...]) -> Iterator[Series]:
 
 
 def _numbers(values: Any) -> bool:
-    return (
-        isinstance(values, list)
-        and bool(values)
-        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
-    )
+    numbers = isinstance(values, list) and values
+    return bool(numbers) and all(type(value) in (int, float) for value in values)
 
 
 def _label(value: Mapping[str, Any], i: int) -> str:
@@ -293,13 +289,8 @@ class Comparison:
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], tolerance: float) -> Comparison:
-    """Compare two results of one program.
-
-    Raises
-    ------
-    RecordError
-        If they are of different programs or settings, or hold no runs.
-    """
+    """Compare two results; raises RecordError if they are of different programs or settings, or
+    hold no runs."""
     settings = check(old, new)
     before, after = ({s.path: s for s in series_of(r["results"])} for r in (old, new))
     pairs = [(before[path], after[path]) for path in before if path in after]
@@ -358,15 +349,13 @@ def lines_of(changes: Sequence[Change]) -> list[list[str]]:
     """Return changes as lines of a table."""
     return [
         [
-            f"{change.series} ({change.series.kind})",
-            amount(change.series.kind, change.old),
+            f"{change.series} ({change.series.kind})", amount(change.series.kind, change.old),
             amount(change.series.kind, change.new),
             "" if change.yardstick is None else f"{change.yardstick:.3f}",
-            f"{change.ratio:.3f}",
-            f"{change.limit:.3f}",
+            f"{change.ratio:.3f}", f"{change.limit:.3f}",
         ]
         for change in changes
-    ]
+    ]  # fmt: skip
 
 
 HEAD = ("", "old", "new", "other libraries", "new ÷ old", "from")
@@ -400,10 +389,9 @@ def show(found: Comparison, everything: bool) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks compare",
-        description=__doc__,
+        prog="python -m benchmarks compare", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    )  # fmt: skip
     parser.add_argument("old", type=Path, metavar="OLD.json", help="the earlier result")
     parser.add_argument("new", type=Path, metavar="NEW.json", help="the later result")
     parser.add_argument("--tolerance", type=float, default=0.05, help="share of a time (0.05)")

@@ -12,13 +12,7 @@ from ..common.records import RecordError
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Read a result file.
-
-    Raises
-    ------
-    RecordError
-        If it is not one.
-    """
+    """Read a result file; raises RecordError if it is not one."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

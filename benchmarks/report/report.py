@@ -174,17 +174,8 @@ def measured_on(record: Record) -> str:
 def text_of(
     records: Records, drawn: dict[str, str] | None = None, problems: Iterable[str] = ()
 ) -> str:
-    """Return everything as Markdown.
-
-    Parameters
-    ----------
-    records : dict of str to record
-        By program; ``conformance`` and ``gpu`` among them.
-    drawn : dict of str to str, optional
-        Pictures as Markdown, by program.
-    problems : iterable of str
-        Result files that could not be read.
-    """
+    """Return everything as Markdown, ``drawn`` pictures and result files that cannot be read
+    included."""
     report = Report(records, problems)
     for title, names in SECTIONS.items():
         report.section(title, names, drawn or {})

@@ -23,32 +23,19 @@ LEAST_DEPTH = 14
 
 @dataclass(frozen=True)
 class Library:
-    """One contestant.
-
-    Parameters
-    ----------
-    name : str
-    module : str
-        The module that must be importable.
-    build : callable
-        An estimator that has not been fitted, from a task and settings.
-    device : {"cpu", "cuda"}
-        Where it works.
-    own_arrays : bool
-        Whether it takes the table as a CuPy array, on a GPU.
-    trains : bool
-        Whether its training is measured; what only predicts is trained by another.
-    bin : callable, optional
-        Bins X, y with some settings and nothing else.
-    """
+    """One contestant."""
 
     name: str
     module: str
     build: Build
+    """Returns an estimator that is not fitted."""
     device: Literal["cpu", "cuda"] = "cpu"
     own_arrays: bool = True
+    """Whether it takes the table as a CuPy array, on a GPU."""
     trains: bool = True
+    """Whether its training is measured; what only predicts is trained by another."""
     bin: Callable[[Any, Any, Settings], Any] | None = None
+    """Bins X, y and does nothing else."""
 
     def problem(self) -> str | None:
         """Return why it cannot take part, None if nothing is known."""
@@ -71,15 +58,13 @@ def boosting(library: str, **more: Any) -> Build:
     """Gradient boosting of the shared registry of libraries."""
 
     def build(task: Task, settings: Settings) -> Any:
-        shared = settings_for(library, settings)
-        if shared.max_depth is None:
-            return peers.estimator(library, task, shared, **more)
-        if library == "LightGBM":  # its depth alone leaves it at 31 leaves
-            shared = replace(shared, max_leaf_nodes=2**shared.max_depth)
-            return peers.estimator(library, task, shared, **more)
-        unlimited = {"max_leaf_nodes": None} if library in (OURS, "HistGB") else {}
-        shared = replace(shared, max_leaf_nodes=None)
-        return peers.estimator(library, task, shared, **unlimited, **more)
+        shared, own = settings_for(library, settings), dict(more)
+        if shared.max_depth is not None:
+            # The depth alone leaves LightGBM at 31 leaves, and us and HistGB at the default.
+            leaves = 2**shared.max_depth if library == "LightGBM" else None
+            shared = replace(shared, max_leaf_nodes=leaves)
+            own |= {"max_leaf_nodes": None} if library in (OURS, "HistGB") else {}
+        return peers.estimator(library, task, shared, **own)
 
     return build
 

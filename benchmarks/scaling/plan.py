@@ -91,18 +91,13 @@ def points_along(axis: str, options: Options) -> list[Point]:
     return [replace(base, **{FIELDS[axis]: value}) for value in values_along(axis, options)]
 
 
-def part_of(rung: dict[str, Any], library: str) -> tuple[Point, dict[str, Any]] | None:
-    """Return the size of a rung, and a library's part of it."""
-    if library not in rung["libraries"]:
-        return None
-    names = Point.__dataclass_fields__
-    return Point(**{name: rung[name] for name in names}), rung["libraries"][library]
-
-
 def latest(rungs: Sequence[dict[str, Any]], library: str) -> tuple[Point, dict[str, Any]] | None:
-    """Return the last rung that a library was measured on."""
-    found = (part_of(rung, library) for rung in reversed(rungs))
-    return next((part for part in found if part is not None), None)
+    """Return the size of the last rung that a library was measured on, and its part of it."""
+    for rung in reversed(rungs):
+        if library in rung["libraries"]:
+            size = Point(**{name: rung[name] for name in Point.__dataclass_fields__})
+            return size, rung["libraries"][library]
+    return None
 
 
 def expected_seconds(point: Point, rungs: Sequence[dict[str, Any]], library: str) -> float:
@@ -132,10 +127,7 @@ def n_turns(seconds: float, options: Options) -> int:
 
 
 def expected_rung(
-    point: Point,
-    rungs: Sequence[dict[str, Any]],
-    libraries: Sequence[str],
-    options: Options,
+    point: Point, rungs: Sequence[dict[str, Any]], libraries: Sequence[str], options: Options
 ) -> float:
     """Return the seconds that a rung will take, its processes' start included."""
     a_round = sum(expected_seconds(point, rungs, library) for library in libraries)

@@ -22,20 +22,8 @@ from ..common import pictures
 from ..common.machine import describe_machine
 from ..common.peers import OURS, GapError
 from ..common.records import Record, replace_text
-from .plan import (
-    FIELDS,
-    Point,
-    complete,
-    expected_bytes,
-    expected_rung,
-    expected_seconds,
-    free_gib,
-    label_of,
-    n_turns,
-    options_of,
-    points_along,
-    short,
-)
+from . import plan
+from .plan import FIELDS, Point, expected_rung
 from .results import add_ratios, exponents, goals, library_part, markdown, names_in, picture, show
 from .tables import Tables
 from .worker import Job, Worker
@@ -57,10 +45,9 @@ class Ladder:
 
     def __init__(self, axis: str, options: argparse.Namespace, results: dict[str, Any]) -> None:
         self.axis, self.options, self.results = axis, options, results
-        self.points = points_along(axis, options)
-        self.part = results["axes"].setdefault(
-            axis, {"title": title_of(axis, options), "rungs": [], "exponents": {}}
-        )
+        self.points = plan.points_along(axis, options)
+        empty = {"title": title_of(axis, options), "rungs": [], "exponents": {}}
+        self.part = results["axes"].setdefault(axis, empty)
         self.rungs: list[dict[str, Any]] = self.part["rungs"]
         self.stopped: dict[str, str] = {}
         for rung in self.rungs:
@@ -92,9 +79,8 @@ class Ladder:
     def expected(self) -> float:
         """Seconds that the rest will take."""
         libraries = self.climbing()
-        return sum(
-            expected_rung(point, self.rungs, libraries, self.options) for point in self.remaining
-        )
+        rungs = (expected_rung(p, self.rungs, libraries, self.options) for p in self.remaining)
+        return sum(rungs)
 
     def add(self, point: Point, libraries: dict[str, Any]) -> None:
         """Put a rung into the results."""
@@ -107,7 +93,7 @@ class Ladder:
 def title_of(axis: str, options: argparse.Namespace) -> str:
     """Return what stays the same along an axis."""
     fixed = {
-        "rows": f"{short(options.rows)} rows", "features": f"{options.features} features",
+        "rows": f"{plan.short(options.rows)} rows", "features": f"{options.features} features",
         "trees": f"{options.trees} trees",
         "threads": "1 thread" if options.threads == 1 else f"{options.threads} threads",
         "depth": f"depth {options.depth}" if options.depth else "",
@@ -134,11 +120,9 @@ def climb(
                 ladder.stop(library, point, why)
             return False
         left = sum(each.expected() for each in (ladder, *others))
-        print(
-            f"[{total - len(ladder.remaining) + 1}/{total}] {point}"
-            + (f"; about {duration(left)} left" if ladder.rungs else ""),
-            flush=True,
-        )
+        duration = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+        rest = f"; about {duration} left" if ladder.rungs else ""
+        print(f"[{total - len(ladder.remaining) + 1}/{total}] {point}{rest}", flush=True)
         ladder.add(point, measure(ladder, point, libraries, tables, deadline))
         save()
     return True
@@ -148,8 +132,8 @@ def able(ladder: Ladder, point: Point) -> list[str]:
     """Return the libraries for which time and memory will probably suffice."""
     options = ladder.options
     for library in ladder.climbing():
-        seconds = expected_seconds(point, ladder.rungs, library)
-        bytes_ = expected_bytes(point, ladder.rungs, library)
+        seconds = plan.expected_seconds(point, ladder.rungs, library)
+        bytes_ = plan.expected_bytes(point, ladder.rungs, library)
         if seconds > options.run_limit:
             why = f"a run would take about {seconds:.0f} s (--run-limit {options.run_limit:g})"
             ladder.stop(library, point, why)
@@ -197,7 +181,7 @@ def measure(
                 ask(library, turn)
             turn += 1
             if turn == 1:
-                rounds = n_turns(time.monotonic() - started, options)
+                rounds = plan.n_turns(time.monotonic() - started, options)
             if time.monotonic() > deadline:
                 break
     finally:
@@ -223,28 +207,19 @@ def print_rung(parts: dict[str, Any]) -> None:
         print(f"  {library:<16}{'  '.join(times)}  ({runs} runs)", flush=True)
 
 
-def duration(seconds: float) -> str:
-    """Return a time in words."""
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     registry = import_module(REGISTRY).ESTIMATORS
-    parser = options_of(__doc__, registry)
+    parser = plan.options_of(__doc__, registry)
     options = parser.parse_args(argv)
     machine = describe_machine()
-    gaps = complete(options, parser, registry, machine["cores"])
+    gaps = plan.complete(options, parser, registry, machine["cores"])
     if not options.libraries:
         print("skipped: none of the libraries can be used here")
         return 0
-    record = Record("scaling", options, label_of(options, machine))
-    options.memory = options.memory or free_gib()
-    results: dict[str, Any] = {
-        "complete": False,
-        "title": f"Scaling of {options.estimator.replace('_', ' ')}, {options.task}",
-        "axes": {},
-        "gaps": gaps,
-    }
+    record = Record("scaling", options, plan.label_of(options, machine))
+    options.memory = options.memory or plan.free_gib()
+    title = f"Scaling of {options.estimator.replace('_', ' ')}, {options.task}"
+    results: dict[str, Any] = {"complete": False, "title": title, "axes": {}, "gaps": gaps}
     if options.resume is not None:
         results = record.resume(options.resume, parser, ANY_VALUE, unfinished=True)
         if results.get("complete"):

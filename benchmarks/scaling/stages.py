@@ -29,16 +29,8 @@ NO_COUNTS = np.zeros((0, 0, 0), np.int32)
 
 
 def stage_seconds(X: Any, y: Any, settings: Settings, device: str = "cpu") -> dict[str, float]:
-    """Seconds of every stage.
-
-    Parameters
-    ----------
-    X : float32, shape (n_rows, n_features), on the device
-    y : shape (n_rows,)
-        Only whether a value is above the first one matters.
-    settings : Settings
-    device : {"cpu", "cuda"}
-    """
+    """Return the seconds of every stage, with X in float32 on the device; of y it only matters
+    whether a value is above the first one."""
     place = resolve_device(device, X)
     clock = Clock(place)
     with place.active(), using_threads(settings.threads):
@@ -82,17 +74,9 @@ def _run_stages(clock: Clock, X: Any, y: Any, settings: Settings, place: Device)
     table = clock("histogram", lambda: histogram(codes, records, begin, end))
     sums = table[:, :, 0].sum(axis=-1, dtype=xp.int64)
     whole = np.asarray(sums.get() if hasattr(sums, "get") else sums)
-    best = clock(
-        "split",
-        lambda: split(
-            table, binner.n_bins, whole, np.array([1]), np.zeros(1),
-            np.ones((1, X.shape[1]), np.uint8), place.asarray(NO_COUNTS), 1,
-        ),
-    )  # fmt: skip
+    limits = np.array([1]), np.zeros(1), np.ones((1, X.shape[1]), np.uint8)
+    counts = place.asarray(NO_COUNTS)
+    best = clock("split", lambda: split(table, binner.n_bins, whole, *limits, counts, 1))
     if best.feature[0] >= 0:
-        clock(
-            "partition",
-            lambda: partition(
-                codes, records, begin, end, best.feature, best.bin, best.missing_left
-            ),
-        )
+        cut = best.feature, best.bin, best.missing_left
+        clock("partition", lambda: partition(codes, records, begin, end, *cut))

@@ -90,24 +90,18 @@ class Tables:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def table(self, n_rows: int, n_features: int) -> Table:
-        """A table of that size, made as far as it is not there yet.
-
-        Raises
-        ------
-        OSError
-            If the disk is full.
-        """
+        """Return a table of that size, made as far as it is not there yet; raises OSError if the
+        disk is full."""
         table = Table(str(self.folder), self.task, n_rows, n_features)
         a_block = max(1000, BLOCK_CELLS // n_features)
         there = self._n_rows.get(n_features, 0)
-        for X_file in table.files[:1]:
-            missing = 4 * n_features * max(0, n_rows - there)
-            free = shutil.disk_usage(self.folder).free
-            if missing > free:
-                raise OSError(
-                    f"{X_file.parent} has {free / 2**30:.1f} GiB left, the table needs "
-                    f"{missing / 2**30:.1f} GiB more. Set TMPDIR to a folder on a larger disk"
-                )
+        missing = 4 * n_features * max(0, n_rows - there)
+        free = shutil.disk_usage(self.folder).free
+        if missing > free:
+            raise OSError(
+                f"{self.folder} has {free / 2**30:.1f} GiB left, the table needs "
+                f"{missing / 2**30:.1f} GiB more. Set TMPDIR to a folder on a larger disk"
+            )
         while there < n_rows:
             X, y = make(self.task, a_block, n_features, there // a_block)
             for path, array in zip(table.files, (X, y), strict=True):

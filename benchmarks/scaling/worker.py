@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -23,7 +22,7 @@ import numpy as np
 
 from ..common.peers import OURS, GapError, Settings, Task, silence
 from ..common.timing import seconds_of
-from ..programs.memory import best_meter, give_back
+from ..programs.memory import HighWaterMark, Sampler, best_meter, give_back
 from .plan import Point
 from .tables import Table
 
@@ -69,21 +68,13 @@ class Worker:
         theirs.close()
 
     def ask(self, turn: int) -> dict[str, Any]:
-        """Run one turn; -1 is the warm-up.
-
-        Raises
-        ------
-        GapError
-            If it fails, ends, or takes longer than the limit.
-        """
+        """Run one turn, of which -1 is the warm-up; raises GapError if it fails, ends, or takes
+        longer than the limit."""
         try:
             self.connection.send(turn)
             if not self.connection.poll(START_LIMIT if turn < 0 else self.limit):
-                raise GapError(
-                    f"took longer than {self.limit:g} s (--run-limit)"
-                    if turn >= 0
-                    else f"was not ready after {START_LIMIT:g} s"
-                )
+                late = f"took longer than {self.limit:g} s (--run-limit)"
+                raise GapError(f"was not ready after {START_LIMIT:g} s" if turn < 0 else late)
             answer = self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join(10)
@@ -162,10 +153,7 @@ class Measured:
         self.X, self.y = job.table.open()
         few = min(WARM_UP_ROWS, len(self.y))
         small = Settings(WARM_UP_TREES, threads=self.settings.threads)
-        if self.on_gpu:
-            import cupy
-
-            self.X = cupy.asarray(self.X)
+        self.X = self._there(self.X)
         model = self.library.build(job.task, small).fit(self.X[:few], self.y[:few])
         self._predict(model, self.X[:few])
         if self.library.bin is not None:
@@ -173,27 +161,31 @@ class Measured:
         self._stages(few)
         self.meter = best_meter()
 
-    @property
-    def on_gpu(self) -> bool:
-        """Whether the table is in a GPU's memory."""
-        return self.library.device == "cuda" and self.library.own_arrays
+    def _there(self, array: np.ndarray) -> Any:
+        """Return an array where the library takes it: in a GPU's memory, or as it is."""
+        if self.library.device == "cpu" or not self.library.own_arrays:
+            return array
+        import cupy
+
+        return cupy.asarray(array)
 
     def turn(self, number: int) -> dict[str, Any]:
         """Every part once: seconds, and bytes of the fit."""
         found: dict[str, Any] = {}
         give_back()
         model = self.library.build(self.job.task, self.settings)
-        device_meter = DeviceMeter() if self.library.device == "cuda" else None
-        before = self.meter.start()
+        meters: dict[str, HighWaterMark | Sampler] = {"memory": self.meter}
+        if self.library.device == "cuda":
+            meters["device_memory"] = DeviceMeter()
+        before = {name: meter.start() for name, meter in reversed(meters.items())}
         if self.library.trains:
             found["fit"], model = self._clock(lambda: model.fit(self.X, self.y))
-            found["memory"] = max(0, self.meter.peak() - before)
             found["memory_method"] = self.meter.method
         else:
             model = model.fit(self.X, self.y)
-            self.meter.peak()
-        if device_meter is not None:
-            found["device_memory"] = device_meter.peak()
+        for name, meter in meters.items():
+            used = max(0, meter.peak() - before[name])
+            found |= {name: used} if self.library.trains or name == "device_memory" else {}
         found["predict"], _ = self._clock(lambda: self._predict(model, self.X))
         if number == 0:
             found["quality"] = self._quality(model)
@@ -226,24 +218,15 @@ class Measured:
         from .stages import stage_seconds
 
         give_back()
-        device = self.library.device
-        y = self.y[:n_rows]
-        if device == "cuda":
-            import cupy
-
-            y = cupy.asarray(y)
-        return stage_seconds(self.X[:n_rows], y, self.settings, device)
+        y = self._there(self.y[:n_rows])
+        return stage_seconds(self.X[:n_rows], y, self.settings, self.library.device)
 
     def _quality(self, model: Any) -> dict[str, float]:
         """Log loss or root mean squared error on rows that were not trained on."""
         from sklearn.metrics import log_loss, root_mean_squared_error
 
         X, y = self.job.table.test()
-        if self.on_gpu:
-            import cupy
-
-            X = cupy.asarray(X)
-        predicted = self._predict(model, X)
+        predicted = self._predict(model, self._there(X))
         values = predicted.get() if hasattr(predicted, "get") else np.asarray(predicted)
         if self.job.task == "regression":
             return {"rmse": float(root_mean_squared_error(y, values.reshape(-1)))}
@@ -255,27 +238,19 @@ class Measured:
         return {"log_loss": float(log_loss(y[known], p, labels=classes))}
 
 
-class DeviceMeter:
-    """The largest use of a GPU's memory beyond that at the start, read every few milliseconds."""
+class DeviceMeter(Sampler):
+    """The use of a GPU's memory, read every few milliseconds."""
 
     seconds = 0.005
 
-    def __init__(self) -> None:
+    def start(self) -> int:
         import cupy
 
-        self._info = cupy.cuda.runtime.memGetInfo
         cupy.get_default_memory_pool().free_all_blocks()
-        self._least = self._before = self._info()[0]
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        return super().start()
 
-    def _watch(self) -> None:
-        while not self._done.is_set():
-            self._least = min(self._least, self._info()[0])
-            time.sleep(self.seconds)
+    def _read(self) -> int:
+        import cupy
 
-    def peak(self) -> int:
-        self._done.set()
-        self._thread.join()
-        return int(self._before - min(self._least, self._info()[0]))
+        free, total = cupy.cuda.runtime.memGetInfo()
+        return int(total - free)

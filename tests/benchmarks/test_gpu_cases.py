@@ -237,7 +237,7 @@ class TestSuites:
 
     @pytest.mark.parametrize("status, failed", [(0, False), (9, True), (1, True), (None, False)])
     def test_the_sanitizer(self, monkeypatch, status, failed):
-        monkeypatch.setattr(suites.shutil, "which", lambda name: f"/bin/{name}")
+        monkeypatch.setattr(suites.shutil, "which", lambda name, path: f"/bin/{name}")
         self.outcome(monkeypatch, status, "text\n========= ERROR SUMMARY: 3 errors\n")
         found = suites.sanitize(Bench(Rehearsal()), "racecheck")
         assert ("failed" in found) == failed and found["errors"] == (status == 9)
