@@ -57,7 +57,7 @@ class TestLogistic:
 
     @pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
     def test_the_gradient_vanishes(self, load):
-        """Of the penalised loss, written down anew."""
+        """Check the gradient of the penalised loss, written independently."""
         X, y = load(return_X_y=True)
         weight = np.random.default_rng(0).random(len(y)) + 0.1
         model = LogisticRegression(2.0).fit(X, y, weight)

@@ -474,7 +474,7 @@ class TestDevices:
 
 
 def test_a_stack_beats_its_members():
-    """On rows that nobody has seen; the mean over several drawings of them."""
+    """Compare on unseen rows; the mean over several draws of them."""
     members = [("bayes", GaussianNB()), ("near", KNeighborsRegressorAsClassifier()), ("tree", TREE)]
     found = {name: [] for name, _ in [*members, ("stack", None)]}
     for seed in range(5):
