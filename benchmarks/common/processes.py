@@ -13,13 +13,8 @@ from .peers import GapError
 
 
 def run_python(code: str, *arguments: Any, **environment: str) -> Any:
-    """Run code in a new process; returns what its last line holds as JSON.
-
-    Raises
-    ------
-    GapError
-        If the process fails.
-    """
+    """Run code in a new process; returns what its last line holds as JSON, and raises GapError if
+    the process fails."""
     child = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)], cwd=ROOT,
         env={**os.environ, **environment}, capture_output=True, text=True,

@@ -21,18 +21,16 @@ def forest(
 ) -> dict[str, Any]:
     """Measure a forest, accuracy on fresh rows, and the time to predict them.
 
-    cuML has its own number of bins (128) and float32 sums; the depth, the number of trees and the
-    features tried at a node (the square root) are the same.
+    cuML has its own number of bins (128) and float32 sums; everything else is the same.
     """
     n_classes = bench.classes(n_classes)
     X, y = table_for(bench, n_rows, 54 if n_classes == 7 else 28, n_classes)
-    n_trees, depth = bench.trees(n_trees), bench.depth(depth)
+    settings = Settings(n_trees=bench.trees(n_trees), max_depth=bench.depth(depth))
 
     def train(device: str, rows: Any, labels: Any) -> Any:
-        settings = {"max_depth": depth, "random_state": 0, "n_jobs": bench.threads}
-        return RandomForestClassifier(n_trees, device=device, **settings).fit(rows, labels)
+        more = {"max_depth": settings.max_depth, "random_state": 0, "n_jobs": bench.threads}
+        return RandomForestClassifier(settings.n_trees, device=device, **more).fit(rows, labels)
 
-    settings = Settings(n_trees=n_trees, max_depth=depth)
     actions = bench.on_both(train, X, y, with_cpu)
     if find_spec("cuml") is None:
         bench.gaps[CUML] = "cuml is not installed"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib import import_module
 from typing import Any
@@ -172,18 +172,7 @@ def measure(
             job = Job(REGISTRY, options.estimator, library, options.task, point, table)
             workers[library] = Worker(job, options.run_limit)
             ask(library, WARM_UP)
-        rounds = options.repeats
-        turn = 0
-        started = time.monotonic()
-        while workers and turn < rounds:
-            names = list(workers)
-            for library in names[turn % len(names) :] + names[: turn % len(names)]:
-                ask(library, turn)
-            turn += 1
-            if turn == 1:
-                rounds = plan.n_turns(time.monotonic() - started, options)
-            if time.monotonic() > deadline:
-                break
+        take_turns(workers, ask, options, deadline)
     finally:
         for worker in workers.values():
             worker.close()
@@ -191,6 +180,20 @@ def measure(
     parts = {name: library_part(turns[name], input_bytes) for name in libraries if name in turns}
     print_rung(parts)
     return parts
+
+
+def take_turns(
+    workers: dict[str, Worker], ask: Callable[[str, int], None], options: Any, deadline: float
+) -> None:
+    """Run rounds of all libraries that are left, as many as fit into the time of a rung."""
+    rounds, turn, started = options.repeats, 0, time.monotonic()
+    while workers and turn < rounds and (turn == 0 or time.monotonic() <= deadline):
+        names = list(workers)
+        for library in names[turn % len(names) :] + names[: turn % len(names)]:
+            ask(library, turn)
+        turn += 1
+        if turn == 1:
+            rounds = plan.n_turns(time.monotonic() - started, options)
 
 
 def print_rung(parts: dict[str, Any]) -> None:
