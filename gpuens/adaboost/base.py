@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..callbacks import callbacks_of
 from ..devices.placement import Device
+from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
     COUNT,
     NONE,
@@ -136,6 +137,7 @@ class AdaBoost(AdaBoostParameters, SequentialEnsemble):
     _seed: int
     forest_: Forest
 
+    @documented(FITTED, ends=ENDS_EARLY)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Boost.
 
@@ -149,16 +151,7 @@ class AdaBoost(AdaBoostParameters, SequentialEnsemble):
             The weights of the rows in the first round, up to a factor. Rows of weight zero keep
             it.
 
-        Returns
-        -------
-        self
-            Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
-            callback, which is raised afterwards.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_rules(self, RULES)
         check_callbacks(self.callbacks)

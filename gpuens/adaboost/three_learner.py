@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
+from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import check_learner, seed_of
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
@@ -32,6 +34,7 @@ FIRST, PARTS, RIGHT = range(3)
 """What is drawn; the draws for each have numbers of their own."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ThreeLearnerBoostingClassifier(
     ScoresClasses, ClassifierMixin, Savable, MetaEstimatorMixin, BaseEstimator
 ):
@@ -92,21 +95,12 @@ class ThreeLearnerBoostingClassifier(
     (3, True)
     """
 
-    classes_: np.ndarray
+    estimator: Any = field(default=None, kw_only=False)
+    max_samples: int | float = 1 / 3
+    random_state: Any = None
+    device: str = "auto"
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        max_samples: int | float = 1 / 3,
-        random_state: Any = None,
-        device: str = "auto",
-    ) -> None:
-        self.estimator = estimator
-        self.max_samples = max_samples
-        self.random_state = random_state
-        self.device = device
-
+    @documented(FITTED, ends="")
     def fit(self, X: Any, y: Any) -> Any:
         """Train the learners.
 
@@ -117,14 +111,7 @@ class ThreeLearnerBoostingClassifier(
         y : array, shape (n_rows,)
             Two classes.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         base = self._base_estimator()
         check_learner(base)
@@ -283,7 +270,7 @@ class ThreeLearnerBoostingClassifier(
                 f"has {len(labels.classes)} classes. Use AdaBoostClassifier, or wrap this one in "
                 "sklearn.multiclass.OneVsRestClassifier."
             )
-        self.classes_ = labels.classes
+        self.classes_: np.ndarray = labels.classes
         self.n_classes_ = 2
         return to_numpy(labels.codes)
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
+from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
@@ -110,6 +111,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
     verbose: int = 0
     device: str = "auto"
 
+    @documented(FITTED, ends="")
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Fit the members.
 
@@ -122,14 +124,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Chances of the rows to be drawn are proportional to it.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_bagging_parameters(self)
         base = self._base_estimator()

@@ -15,6 +15,7 @@ from ..callbacks import callbacks_of
 from ..devices.placement import Device, resolve_device
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
+from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
 from ..estimators.training import Evaluation, TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
@@ -71,6 +72,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
     """The losses that ``loss`` may name."""
     _categories: Any = None
 
+    @documented(FITTED, ends=ENDS_EARLY)
     def fit(
         self,
         X: Any,
@@ -106,16 +108,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             scikit-learn's names for one evaluation set, which early stopping watches. Its metrics
             are recorded as "validation", as those of held-out rows are.
 
-        Returns
-        -------
-        self
-            Ctrl-C stops training and keeps the finished rounds; so does an error in a callback,
-            which is raised again.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_parameters(self)
         loss = self._read_loss()

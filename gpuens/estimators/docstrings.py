@@ -271,6 +271,20 @@ FOREST_OF_VALUES = {
 """The parts of ``FOREST`` for classification and for regression."""
 
 
+FITTED = """Returns
+    -------
+    self<ends>
+
+    Raises
+    ------
+    ValueError, TypeError
+        Bad data or parameters; names the argument, what it got and what it wants."""
+"""The end of the documentation of ``fit``."""
+ENDS_EARLY = """
+        Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
+        callback, which is raised afterwards."""
+
+
 def documented(text: str, **parts: str) -> Callable[[Documented], Documented]:
     """Put a shared text, with its ``<parts>`` filled in, where a docstring says ``<shared>``."""
     for name, part in parts.items():

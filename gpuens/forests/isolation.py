@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
+from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import (
     COUNT,
     FLOAT_SHARE,
@@ -202,6 +203,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
 
     _takes_sparse = True
 
+    @documented(FITTED, ends="")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IsolationForest:
         """Grow the trees.
 
@@ -215,14 +217,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         sample_weight : array of shape (n_rows,), default=None
             Chances of the rows to be drawn are proportional to it.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_rules(self, _RULES)
         threads_of(self.n_jobs)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..boosting.parameters import schedule_of
 from ..callbacks import callbacks_of
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
+from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
     COUNT,
     HELD_OUT,
@@ -172,6 +173,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
     _seed: int
     estimators_: list[Any]
 
+    @documented(FITTED, ends=ENDS_EARLY)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Add base learners stage by stage.
 
@@ -184,16 +186,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             For base learners whose ``fit`` takes weights. Rows of weight zero are as if they were
             absent.
 
-        Returns
-        -------
-        self
-            Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
-            callback, which is raised afterwards.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_rules(self, RULES)
         schedule_of(self.learning_rate, int(self.n_estimators))

@@ -17,6 +17,7 @@ from ..estimators.docstrings import (
     CLASS_ATTRIBUTES,
     CLASS_CRITERIA,
     CLASS_WEIGHT,
+    FITTED,
     NUMBER_CRITERIA,
     TREE,
     documented,
@@ -62,6 +63,7 @@ class SingleTree(CartEstimator):
     n_jobs: int | None = None
     device: str = "auto"
 
+    @documented(FITTED, ends="")
     def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
         """Grow the tree.
 
@@ -75,14 +77,7 @@ class SingleTree(CartEstimator):
         check_input : bool, default=True
             Has no effect; scikit-learn's trees have it.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            Bad data or parameters; names the argument, what it got and what it wants.
+        <shared>
         """
         check_tree_parameters(self)
         device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
