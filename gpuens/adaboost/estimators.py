@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from ..devices.placement import Device
-from ..estimators.docstrings import documented
+from ..estimators.docstrings import LABELS, PREDICTED, PROBABILITIES, VALUES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels, read_target
@@ -80,17 +80,11 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
 
     _default_base = staticmethod(functools.partial(DecisionTreeClassifier, max_depth=1))
 
+    @documented(PREDICTED, result=LABELS)
     def predict(self, X: Any) -> Any:
         """Predict the class with the largest sum of weighted votes, the first of those that tie.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X where labels are numbers.
+        <shared>
         """
         return self._vote(X, self._labels)
 
@@ -110,18 +104,12 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
         """
         return self._vote(X, self._decide)
 
+    @documented(PREDICTED, result=PROBABILITIES)
     def predict_proba(self, X: Any) -> Any:
         """Predict probabilities: the softmax of the decision function divided by K - 1 (Zhu et al.
         2009, eq. 15), as scikit-learn scales it; with one learner they are not 0 and 1.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+        <shared>
         """
         return self._vote(X, self._probabilities)
 
@@ -272,18 +260,12 @@ class AdaBoostRegressor(ScoresValues, RegressorMixin, AdaBoost):
 
     loss: str = "linear"
 
+    @documented(PREDICTED, result=VALUES)
     def predict(self, X: Any) -> Any:
         """Predict the weighted median of the learners: the smallest prediction with half of the
         weight at or below it.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        float64, shape (n_rows,)
-            In the array library and on the device of X.
+        <shared>
         """
         with self._asking(X) as (values, device):
             predicted = self._predictions(values, device)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
-from ..estimators.docstrings import FITTED, documented
+from ..estimators.docstrings import FITTED, LABELS, PREDICTED, documented
 from ..estimators.parameters import check_learner, seed_of
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
@@ -214,17 +214,11 @@ class ThreeLearnerBoostingClassifier(
         """Return row numbers where a table on the device can be indexed with them."""
         return rows if issparse(values) else device.asarray(rows)
 
+    @documented(PREDICTED, result=LABELS)
     def predict(self, X: Any) -> Any:
         """Predict the class that most learners predict.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X where labels are numbers.
+        <shared>
         """
         return self._vote(
             X, lambda votes, device: labels_of((votes > 0).astype(np.int64), self.classes_, device)

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device
-from ..estimators.docstrings import documented
+from ..estimators.docstrings import LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
@@ -158,32 +158,19 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
 
     voting: str = "auto"
 
+    @documented(PREDICTED, result=LABELS)
     def predict(self, X: Any) -> Any:
-        """Predict the class of each row: the one with the highest probability.
+        """Predict the class of the highest probability, the first of those that tie.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X where labels are numbers. The first
-            class wins a tie.
+        <shared>
         """
         return self._predict(X, self._labels)
 
+    @documented(PREDICTED, result=PROBABILITIES)
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, with hard voting the shares of the votes.
 
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame, shape (n_rows, n_features)
-
-        Returns
-        -------
-        float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+        <shared>
         """
         return self._predict(X, lambda shares, device: shares)
 

@@ -11,6 +11,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.docstrings import LABELS, PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
@@ -38,33 +39,19 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
 
     classes_: np.ndarray
 
+    @documented(PREDICTED, result=LABELS)
     def predict(self, X: Any) -> Any:
         """Predict the class of each row.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-
-        Returns
-        -------
-        array of labels, shape (n_rows,)
-            In the array library and on the device of X if labels are numbers, else NumPy.
+        <shared>
         """
         return self._predict(X, self._labels)
 
+    @documented(PREDICTED, result=PROBABILITIES)
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes.
 
-        Parameters
-        ----------
-        X : array-like, shape (n_rows, n_features)
-            Of any type that ``fit`` takes.
-
-        Returns
-        -------
-        float64, shape (n_rows, n_classes)
-            In the order of ``classes_``.
+        <shared>
         """
         check_is_fitted(self)
         return self._predict(X, self._fitted_loss.predict)

@@ -284,6 +284,22 @@ ENDS_EARLY = """
         Ctrl-C ends the training early and keeps the finished rounds; so does an error in a
         callback, which is raised afterwards."""
 
+PREDICTED = """Parameters
+    ----------
+    X : array-like, shape (n_rows, n_features)
+        Of any type that ``fit`` takes.
+
+    Returns
+    -------
+    <result>"""
+"""The documentation of methods that predict, with one of these results."""
+LABELS = """array of labels, shape (n_rows,)
+        In the array library and on the device of X if labels are numbers, else NumPy."""
+PROBABILITIES = """float64, shape (n_rows, n_classes)
+        In the order of ``classes_``, in the array library and on the device of X."""
+VALUES = """float64, shape (n_rows,)
+        In the array library and on the device of X (NumPy for data frames)."""
+
 
 def documented(text: str, **parts: str) -> Callable[[Documented], Documented]:
     """Put a shared text, with its ``<parts>`` filled in, where a docstring says ``<shared>``."""
