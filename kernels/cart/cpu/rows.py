@@ -217,14 +217,6 @@ def _add_rows(column, n_bins, records, begin, n, groups, is_regression):
         for o in range(items.shape[0]):
             _add_values(column, rows, items[o], histogram[1 + o :], n_statistics)
         return
-    if n_bins == 2 and items.shape[0] == 1:
-        n_others = _add_second_code(column, rows, weights, items[0], histogram, seen, n_statistics)
-        if n_others < n:
-            seen[0] = 1
-            for s in range(n_statistics):
-                others = histogram[n_statistics + s] + histogram[2 * n_statistics + s]
-                histogram[s] = groups.total[s] - others
-        return
     _add_classes(column, rows, weights, items[0], histogram, seen, n_statistics)
     for o in range(1, items.shape[0]):
         _add_classes(column, rows, weights, items[o], histogram, seen, n_statistics)
@@ -241,25 +233,6 @@ def _add_classes(column, rows, weights, items, histogram, seen, n_statistics):
         code = u64(column[rows[i] & LOW_32])
         seen[code] = 1
         histogram[code * n_statistics + u64(items[i])] += weights[i]
-
-
-@inner
-def _add_second_code(column, rows, weights, items, histogram, seen, n_statistics):
-    """Do the same without the rows of code 0 and return the number of the others.
-
-    Adding row after row to the same few entries, each addition waits for the one before; and the
-    first of two codes is usually the more frequent one by far.
-    """
-    last = u64(rows.size - 1)
-    n_others = 0
-    for i in range(u64(rows.size)):
-        prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
-        code = u64(column[rows[i] & LOW_32])
-        if code != 0:
-            n_others += 1
-            seen[code] = 1
-            histogram[code * n_statistics + u64(items[i])] += weights[i]
-    return n_others
 
 
 @inner

@@ -34,7 +34,7 @@ from .partition import (
     partition_piece,
     partition_piece_by_set,
 )
-from .search import evaluate, has_few_rows, recheck, settle_nodes
+from .search import evaluate, recheck, settle_nodes
 from .tables import (
     EVALUATE,
     HISTOGRAM,
@@ -110,12 +110,10 @@ def partition(thread, table, frontier, work):
 
 @inner
 def plan_histograms(frontier, params, work, n_threads):
-    """Cut the rows of all pairs except small ones into pieces of about the same size."""
+    """Cut the rows of all pairs into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
     n_rows = i64(0)
     for p in range(n_pairs):
-        if has_few_rows(frontier, params, frontier.pairs[p]):
-            continue
         node = frontier.nodes[frontier.pairs[p].build]
         n_rows += node.end - node.begin
     size = n_rows + 1
@@ -124,8 +122,6 @@ def plan_histograms(frontier, params, work, n_threads):
     n_pieces = n_partials = 0
     for p in range(n_pairs):
         work.partial_range[p, 0] = work.partial_range[p, 1] = n_partials
-        if has_few_rows(frontier, params, frontier.pairs[p]):
-            continue
         node = frontier.nodes[frontier.pairs[p].build]
         for low in range(node.begin, node.end, size):
             piece = work.pieces[n_pieces]

@@ -8,16 +8,8 @@ of empty bins, which repeat the one before, which wins the tie.
     2**31 > |g|, h and l2      so no product leaves float32
     16 roundings of 2**-24     are the relative error of an approximate score, below ``MARGIN / 2``
 
-In a node of few rows their number is counted along with the sums: those of up to ``MOST_ROWS``
-rows leave room for it in a packed entry.
-
-    63                40 39                16 15             0
-    +-------------------+-------------------+----------------+
-    |         g         |         h         |      rows      |
-    +-------------------+-------------------+----------------+
-
-So no split is found there that leaves a child with too few rows, and a bin is empty where its
-entry is zero. That search goes from one occupied bin to the next, of which there are few.
+Boosting on 10,000 x 20 takes 0.81 of the time with it, and 0.99 on 15,000 x 16 with 26 classes
+and 16 bins (one thread, AMD EPYC).
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.compilation import inner
-from ...runtime.cpu.lanes import LANES, SET_SIZE, lowest_bit, nonzero_bits, running_sums
+from ...runtime.cpu.lanes import LANES, running_sums
 from ...runtime.dtypes import MISSING
 from ...scalars.gain import newton_score
 from ...scalars.primitives import bits_of_float32, float32_of
@@ -134,112 +126,3 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
     if missing == 0 and 2 * (left & LOW) > (total & LOW):
         missing_left = i64(1)
     return best, at, missing_left, left
-
-
-MOST_ROWS = 256
-ROWS = i64(0xFFFF)
-H = i64(0xFFFFFF)
-
-
-@inner
-def counted(record):
-    """Return the record's statistics as an addend of packed sums with their number of rows."""
-    signed = i64(record)
-    return ((signed >> i64(48)) << i64(40)) + ((signed >> i64(16)) & i64(0xFFFF0000)) + i64(1)
-
-
-@inner
-def _occupied_candidates(bins, n_bins, prefix, bin_of):
-    """List the distinct sums on the left of a cut, always including the first bin's, with their
-    bins. Clears the entries and returns how many blocks the candidates fill."""
-    total = bins[0]
-    prefix[0] = total
-    bin_of[0] = 0
-    bins[0] = 0
-    n = u64(1)
-    for first in range(0, n_bins, SET_SIZE):
-        occupied = nonzero_bits(bins, first)
-        if n_bins - first < SET_SIZE:
-            occupied &= (u64(1) << u64(n_bins - first)) - u64(1)
-        while occupied != 0:
-            b = u64(first) + lowest_bit(occupied)
-            occupied &= occupied - u64(1)
-            total += bins[b]
-            bins[b] = 0
-            prefix[n] = total
-            bin_of[n] = b
-            n += u64(1)
-    n_blocks = (i64(n) + BLOCK - 1) // BLOCK
-    for k in range(i64(n), n_blocks * BLOCK):
-        prefix[k] = total
-    return n_blocks
-
-
-@inner
-def _approximate_few(prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores):
-    """Do the same as ``_approximate``; ``stray`` rows without any statistics follow the larger
-    hessian."""
-    least, fewest, stray = i32(least_h), i32(least_rows), i32(stray)
-    total_g, total_h, rows = i32(total >> i64(40)), i32((total >> i64(16)) & H), i32(total & ROWS)
-    l2 = f32(l2)
-    best = bits_of_float32(f32(-1.0))
-    for b in range(n_blocks * BLOCK):
-        left = prefix[b] + extra
-        left_g, left_h = i32(left >> i64(40)), i32((left >> i64(16)) & H)
-        right_g, right_h = i32(total_g - left_g), i32(total_h - left_h)
-        left_rows = i32(left & ROWS) + (stray if left_h > right_h else i32(0))
-        gl, gr = f32(left_g), f32(right_g)
-        hl, hr = f32(left_h) + l2, f32(right_h) + l2
-        score = (gl * gl * hr + gr * gr * hl) / (hl * hr)
-        is_heavy = min(left_h, right_h) >= least
-        has_rows = min(left_rows, i32(rows - left_rows)) >= fewest
-        score = score if is_heavy & has_rows else f32(-1.0)
-        scores[b] = score
-        best = max(best, bits_of_float32(score))
-    return float32_of(i32(best))
-
-
-@inner
-def _exact_few(left, total, l2):
-    right = total - left
-    return newton_score(float(left >> i64(40)), float((left >> i64(16)) & H), l2) + newton_score(
-        float(right >> i64(40)), float((right >> i64(16)) & H), l2
-    )
-
-
-@inner
-def best_of_few(bins, n_bins, total, least_h, least_rows, l2, floor, prefix, bin_of, scores):
-    """Find the best split of one feature: (score, bin, missing_left, left sums packed as usual).
-
-    Clears ``bins``; ``total`` is that of the node; the others are as for ``best_of_plain``.
-    """
-    missing = bins[MISSING]
-    bins[MISSING] = 0
-    n_blocks = _occupied_candidates(bins, n_bins, prefix, bin_of)
-    stray = missing if missing >> i64(16) == 0 else i64(0)
-    best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
-    for side in range(2):
-        if side == 1 and missing == stray:
-            break
-        extra = missing if side == 1 else i64(0)
-        top = _approximate_few(
-            prefix, n_blocks, extra, stray, total, least_h, least_rows, l2, scores
-        )
-        if top < f32(0.0) or float(top) * (1.0 + MARGIN) < floor:
-            continue
-        bound = f32(float(top) * (1.0 - MARGIN))
-        first, count = at_least(scores, n_blocks, bound)
-        k = u64(first)
-        while count > 0:
-            if scores[k] >= bound:
-                count -= 1
-                score = _exact_few(prefix[k] + extra, total, l2)
-                if score > best or (score == best and i64(k) < at):
-                    best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
-            k += u64(1)
-    if best == NO_GAIN:
-        return best, i64(-1), i64(0), i64(0)
-    left_h = (left >> i64(16)) & H
-    if missing == stray and 2 * left_h > ((total >> i64(16)) & H):
-        missing_left = i64(1)
-    return best, i64(bin_of[at]), missing_left, ((left >> i64(40)) << i64(32)) + left_h

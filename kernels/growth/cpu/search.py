@@ -1,10 +1,4 @@
-"""The best splits of the nodes of a round, feature by feature.
-
-A node of few rows has no histogram in its slot: clearing it, subtracting it from its parent's and
-walking over its empty bins would take longer than adding up the rows of both children. One word
-of eight features is added up at a time, in a scratch that stays in the first-level cache and is
-cleared as it is read.
-"""
+"""The best splits of the nodes of a round, feature by feature."""
 
 from __future__ import annotations
 
@@ -26,34 +20,14 @@ from ..limits import (
     l2_of,
     least_h,
 )
-from .histogram import (
-    STRIDE,
-    add_partial_word,
-    add_rows,
-    add_used,
-    add_word,
-    clear_used,
-    expand,
-    subtract_used,
-)
-from .quick_split import LARGEST_L2, best_of_few, best_of_plain, counted
+from .histogram import STRIDE, add_rows, add_used, clear_used, expand, subtract_used
+from .quick_split import LARGEST_L2, best_of_plain
 from .split import COUNTS, PLACES, SUMS, arrange, best_of_feature, fill_left_codes
 from .tables import EVALUATE, RECHECK
 
-u32, u64, i64 = np.uint32, np.uint64, np.int64
+u64, i64 = np.uint64, np.int64
 
 LOW = i64(0xFFFFFFFF)
-FEW_ROWS = 192
-"""Rows up to which adding up both nodes of a pair is cheaper than the histogram of one."""
-
-
-@inner
-def has_few_rows(frontier, params, pair):
-    """Return whether both nodes are so small that they do not need a histogram."""
-    x = pair.build if pair.sibling < 0 else pair.sibling
-    node = frontier.nodes[x]
-    is_plain = frontier.rules.size == 0 and l2_of(frontier, params, x) <= LARGEST_L2
-    return is_plain and node.end - node.begin <= FEW_ROWS
 
 
 @inner
@@ -79,11 +53,6 @@ def evaluate(thread, n_threads, table, frontier, params, work):
         best[0].score = best[1].score = fr.NO_GAIN
         if n_threads == 1:
             best = work.best[p, 0]
-        if has_few_rows(frontier, params, pair):
-            best_of_few_rows(thread, table, frontier, params, work, pair.build, word, best[0])
-            if pair.sibling >= 0:
-                best_of_few_rows(thread, table, frontier, params, work, pair.sibling, word, best[1])
-            continue
         built = work.histograms[frontier.nodes[pair.build].slot]
         for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
             add_used(slots, first, last, built, work.partials[q])
@@ -315,65 +284,3 @@ def settle_nodes(frontier, params, work):
     for k in range(frontier.state[fr.N_RECHECK]):
         _settle(frontier, params, frontier.recheck[k], work.rechecked[k])
     frontier.state[fr.N_RECHECK] = 0
-
-
-@inner
-def _add_rows(words, n_columns, word, records, begin, end, sums):
-    """Add one word of the rows to packed sums with numbers of rows."""
-    n_words = u64((n_columns + 7) >> 3)
-    n = n_columns - 8 * word
-    at = u64(word)
-    if n >= 8:
-        for i in range(begin, end):
-            record = records[i]
-            add_word(sums, u64(0), words[u64(u32(record)) * n_words + at], counted(record))
-    else:
-        for i in range(begin, end):
-            record = records[i]
-            codes = words[u64(u32(record)) * n_words + at]
-            add_partial_word(sums, u64(0), codes, counted(record), n)
-
-
-@inner
-def best_of_few_rows(thread, table, frontier, params, work, x, word, best):
-    """Replace ``best`` by the node's best split by eight features that leaves enough rows in
-    both children, if that is better."""
-    if not can_split(frontier, params, x):
-        return
-    allowed = work.allowed[thread]
-    allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
-    least, l2 = least_h(frontier, params, x), l2_of(frontier, params, x)
-    node = frontier.nodes[x]
-    total = (node.g << i64(40)) + (node.h << i64(16)) + (node.end - node.begin)
-    layout = table.layout
-    n_columns = layout.column_slots.size
-    sums = work.few[thread]
-    records = table.records[node.depth & 1]
-    _add_rows(layout.words, n_columns, word, records, node.begin, node.end, sums)
-    for column in range(8 * word, min(8 * word + 8, n_columns)):
-        o = (column - 8 * word) * STRIDE
-        bins = sums[o : o + N_SLOTS]
-        for k in range(layout.column_begin[column], layout.column_begin[column + 1]):
-            f = layout.column_features[k]
-            if allowed[f] == 0:
-                continue
-            feature = layout.features[f]
-            bins_of_feature = bins
-            if feature.stride != 0:
-                expand(bins, feature, work.expanded[thread])
-                bins_of_feature = work.expanded[thread]
-            score, bin_, missing_left, left = best_of_few(
-                bins_of_feature, feature.n_bins, total, least, params.min_samples_leaf, l2,
-                best.score, work.prefix[thread], work.bin_of[thread], work.approximate[thread],
-            )  # fmt: skip
-            if score > best.score or (
-                score == best.score and score > fr.NO_GAIN and f < best.feature
-            ):
-                best.score = score
-                best.feature = f
-                best.bin = bin_
-                best.missing_left = missing_left
-                best.left = left
-        is_shared = layout.column_begin[column + 1] - layout.column_begin[column] > 1
-        if is_shared or allowed[layout.column_features[layout.column_begin[column]]] == 0:
-            bins[:] = 0

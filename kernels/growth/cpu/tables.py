@@ -66,7 +66,6 @@ class Work(NamedTuple):
     best : BEST, (pairs, words, 2)
         For the pair's two nodes, among the features of a word.
     rechecked : BEST, one a rechecked node.
-    few : a word of a histogram, zero between its uses.
     spare : packed histogram; like all below it has a line for each thread.
     """
 
@@ -92,8 +91,6 @@ class Work(NamedTuple):
     prefix: np.ndarray
     scores: np.ndarray
     approximate: np.ndarray
-    few: np.ndarray
-    bin_of: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
 
@@ -128,8 +125,6 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
-        few=np.zeros((n_threads, WORD_ENTRIES), np.int64),
-        bin_of=np.empty((n_threads, N_CANDIDATES), np.uint8),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
     )

@@ -79,7 +79,6 @@ def test_parity(target, oracle, same, pack, settings):
 
 @pytest.mark.parametrize("settings", [{}, {"colsample_bynode": 0.6}, {"l2": 1.0}], ids=str)
 def test_nodes_of_many_rows_with_a_large_least_leaf(target, oracle, same, pack, settings):
-    """On the CPU nodes of few rows take another way."""
     if target.rows(2500) < 2500:
         pytest.skip("the simulator is too slow for so many rows")
     rng = np.random.default_rng(8)
