@@ -196,7 +196,7 @@ def read_all(folder: Path) -> tuple[Records, list[str]]:
     """Return the newest result of every program, and the files that could not be read."""
     records: Records = {}
     problems: list[str] = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.rglob("*.json")):
         try:
             record = (
                 conformance.read(path) if path.name.startswith("conformance") else read_record(path)

@@ -268,7 +268,7 @@ def test_files_without_a_format_are_of_the_first():
     assert compare.compare(record, fit(1.0), 0.05).changes
 
 
-WRITTEN = [path for path in sorted(RESULTS.glob("*.json")) if path.name.startswith(WRITERS)]
+WRITTEN = [path for path in sorted(RESULTS.rglob("*.json")) if path.name.startswith(WRITERS)]
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.stem)
