@@ -1,4 +1,4 @@
-"""Draw the picture of docs/out_of_bag.md.
+"""Draw the picture of docs/guide/out_of_bag.md.
 
 Random forests on halves of the handwritten digits, the out-of-bag error beside the error on the
 other half as trees are added, averaged over several partitions, and the share of the rows in each

@@ -352,7 +352,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"categorical_features": [True, False]}, ["categorical_features is a mask of 2", "3"]),
     ({"categorical_features": [3]}, ["categorical_features must hold positions from 0 to 2", "3"]),
-    ({"categorical_features": ["a"]}, ["categorical_features names ['a']", "no data frame"]),
+    ({"categorical_features": ["a"]}, ["categorical_features names ['a']", "not a data frame"]),
     ({"categorical_features": "all"}, ["categorical_features must be None", "'all'"]),
     ({"cat_smooth": -1.0}, ["cat_smooth must be a finite number >= 0", "-1.0"]),
     ({"cat_hash_groups": 0}, ["cat_hash_groups must be an integer >= 1", "0"]),

@@ -310,9 +310,8 @@ class TestDocument:
     """The picture of docs/guide/out_of_bag.md."""
 
     def test_its_picture_can_be_drawn(self, tmp_path, capsys):
-        path = tmp_path / "picture.png"
-        assert out_of_bag.main(["--trees", "5", "--splits", "2", "--picture", str(path)]) == 0
-        assert path.read_bytes().startswith(b"\x89PNG")
+        assert out_of_bag.main(["--trees", "5", "--splits", "2", "--output", str(tmp_path)]) == 0
+        assert (tmp_path / out_of_bag.PICTURE.name).read_bytes().startswith(b"\x89PNG")
         results = out_of_bag.measure(5, 2)
         assert results["out_of_bag"].shape == results["test"].shape == (5,)
         assert results["test"][-1] < results["test"][0] and results["inside"].size == 10
