@@ -3,7 +3,7 @@
 #   make demo         train on real data beside scikit-learn and draw the learning curve
 #   make test         all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
 #   make conformance  scikit-learn's own tests on these estimators, as a table
-#   make docs         the documentation site, in docs/_build/html
+#   make docs         the documentation site, in docs/_build/html, and the code on its pages
 #   make lint         format, lint and types
 #   make bench        all measurements of benchmarks/RESULTS.md
 #   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in nine minutes;
@@ -40,10 +40,14 @@ bench: $(call ready,bench)
 gpu-check: $(call ready,xgboost-cuda)
 	$(PY) -m benchmarks gpu_check $(ARGS)
 
+# Runs every example of the pages and compares what it prints; `make test` leaves it to `make docs`.
+PAGES := tests/front/test_documentation.py
+
 # -n: names that refer to nothing are errors, as all warnings are. Pages are written in parallel,
 # examples of the gallery run one after the other.
-docs: $(call ready,docs)
+docs: $(call ready,docs) $(call ready,test)
 	$(PY) -m sphinx -b html -n -W --keep-going -j auto docs docs/_build/html
+	$(PY) -m pytest $(PAGES)
 	@echo "The site: docs/_build/html/index.html"
 
 lint: $(call ready,dev)
@@ -61,7 +65,8 @@ test: $(call ready,test)
 	{ run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda; \
 	  run aside $(PY) -m pytest $(ASIDE); } & aside=$$!; \
 	trap "kill $$aside 2>/dev/null" INT TERM; \
-	{ $(PY) -m pytest --ignore=tests/cuda_sim $(ASIDE:%=--ignore=%) 2>&1 || touch $(LOGS)/failed; } \
+	{ $(PY) -m pytest --ignore=tests/cuda_sim $(ASIDE:%=--ignore=%) \
+	      --ignore=$(PAGES) 2>&1 || touch $(LOGS)/failed; } \
 	  | tee $(LOGS)/test-main.log; \
 	wait $$aside; \
 	for name in simulator aside; do \
