@@ -56,9 +56,10 @@ lint: $(call ready,dev)
 	$(PY) -m mypy
 
 # The simulator needs a process of its own, because Numba decides on import whether CUDA is
-# simulated. It runs beside the main tests, and after it what takes long: scikit-learn's own tests
-# and compilation for CUDA. All run to the end; logs of those beside follow if they failed.
-ASIDE := tests/conformance tests/cuda_compile
+# simulated. It runs beside the main tests, and after it as much as lets both take equally long:
+# scikit-learn's own tests, compilation for CUDA, plots. All run to the end; logs of those beside
+# follow if they failed.
+ASIDE := tests/conformance tests/cuda_compile tests/plotting
 test: $(call ready,test)
 	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
 	run() { "$${@:2}" >$(LOGS)/test-$$1.log 2>&1 || touch $(LOGS)/failed $(LOGS)/test-$$1.failed; }; \
@@ -74,7 +75,7 @@ test: $(call ready,test)
 	done; \
 	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-*.log; \
 	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
-	echo "scikit-learn's own tests, compilation for CUDA:"; tail -n 1 $(LOGS)/test-aside.log; \
+	echo "scikit-learn's own tests, compilation for CUDA, plots:"; tail -n 1 $(LOGS)/test-aside.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
 	[ ! -e $(LOGS)/failed ]
 

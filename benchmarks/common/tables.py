@@ -38,7 +38,7 @@ def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.n
     if max_rows is not None:
         n = len(arrays["y"])
         rows = np.random.default_rng(0).permutation(n)[:max_rows]
-        arrays = {key: a[rows] if len(a) == n else a for key, a in arrays.items()}
+        arrays = {key: a[rows] if a.shape[:1] == (n,) else a for key, a in arrays.items()}
     return arrays
 
 
