@@ -20,8 +20,8 @@ from ..members.classes import labels_of
 
 
 class AdditiveModel:
-    """What the two mixins need: both methods pass raw predictions (n_outputs, n_rows) to a function
-    ``finish(raw, device)``, the second after every round."""
+    """The methods that the two mixins need: both pass raw predictions (n_outputs, n_rows) to a
+    function ``finish(raw, device)``, the second after every round."""
 
     loss: Any
     _fitted_loss: Loss

@@ -38,7 +38,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "tree": {},
     "adaboost": {},
 }
-"""What differs from the estimators' own defaults."""
+"""Settings that differ from the estimators' own defaults."""
 
 
 def run(options: argparse.Namespace) -> None:

@@ -26,7 +26,7 @@ from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
 from ..trees.parameters import cart_params
 
 AfterBatch = Callable[[int, Forest, Any], bool]
-"""What is called with a batch of finished trees, see ``grow_forest``."""
+"""A function that is called with each batch of finished trees, see ``grow_forest``."""
 
 
 class Progress:
