@@ -26,7 +26,7 @@ CELLS_AT_ONCE = 2**25
 """Cells of a table that are generated together on a card, where a launch costs as much as a
 million of them; the host's blocks fit into its cache."""
 QUERY = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
-"""What ``nvidia-smi`` reports."""
+"""The fields that ``nvidia-smi`` reports."""
 
 
 class Card:
@@ -159,7 +159,7 @@ class Bench:
     repeats: int = 3
     """Rounds of what is short."""
     threads: int = 2
-    """Of everything that runs on the host."""
+    """Threads of everything that runs on the host."""
     deadline: float = float("inf")
     """By ``time.monotonic()``, when the case must be done."""
     rehearsal: bool = False
