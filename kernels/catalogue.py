@@ -91,6 +91,7 @@ def entries() -> Iterator[Entry]:
             yield Entry(f"bin_values_{name}", number_bins, binning, 64)
     yield from prediction(f32)
     yield from prediction(f64)
+    yield from prediction_in_float32()
     of_rows = (array(i32, 2), array(i64, 2), array(i64), array(u64))
     arguments = (*of_rows, records(TILE), array(i64), array(i64, 3), array(u8))
     yield Entry("cart_nodes", add_up_nodes, arguments, 64)
@@ -207,3 +208,18 @@ def prediction(dtype: types.Type) -> Iterator[Entry]:
     yield Entry(f"perfect_fill_{dtype}", perfect_kernels(wide).fill, arguments, 48)
     arguments = (*perfect, i64, array(i32), i64, *cells, raw)
     yield Entry(f"predict_perfect_{dtype}", perfect_kernels(wide).add, arguments, 64)
+
+
+def prediction_in_float32() -> Iterator[Entry]:
+    """Yield the kernels whose sums are float32 numbers."""
+    cells, raw = (array(f32), i64, i64), array(f32, 2)
+    adding = (array(f64, 2), array(i32), *cells, raw)
+    yield Entry("predict_few_single", add_trees_of_rows, (*TREES, *adding), 64)
+    packed = (array(u64), u32, array(u32), array(i32), array(i64))
+    for tiled in (False, True):
+        kernels = deep_kernels(False, tiled)
+        name = f"single_{'tile' if tiled else 'in_place'}"
+        yield Entry(f"predict_deep_{name}", kernels.add_values, (*packed, *adding), 64)
+        yield Entry(f"predict_deep_vectors_{name}", kernels.add_vectors, (*packed, *adding), 64)
+    arguments = (array(u64), array(f64), i64, array(i32), i64, *cells, raw)
+    yield Entry("predict_perfect_single", perfect_kernels(False).add, arguments, 64)

@@ -58,8 +58,9 @@ def traverse(trees: Trees, X: Array, raw: Array) -> None:
     trees : Trees
         Arrays on the device of X.
     X : float32 or float64, shape (n_rows, n_features), any strides
-    raw : float64, shape (n_outputs, n_rows), contiguous
-        Changed in place; usually starts at the base score.
+    raw : float64 or float32, shape (n_outputs, n_rows), contiguous
+        Changed in place; usually starts at the base score. float32 takes float32 X, and values
+        that float32 holds: then every sum is rounded to float32, as libraries do that add so.
     """
     implementation(__name__, X).traverse(trees, X, raw)
 

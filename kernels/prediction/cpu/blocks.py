@@ -153,13 +153,15 @@ def evaluate(packed: Packed, table: Table, raw: Array) -> None:
     run(_block_worker, threads, packed, table, raw, np.zeros(CACHE_LINE, np.int64))
 
 
-def pack(trees: Trees, n_features: int, dtype: np.dtype) -> Packed | None:
+def pack(trees: Trees, n_features: int, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
     """Return the layout for blocks, kept as long as the forest; None where it does not fit (more
-    than 256 leaves in a tree, 254 thresholds of a feature, splits by categories)."""
-    return derived(tuple(trees), ("blocks", dtype.str), lambda: _pack(trees, n_features, dtype))
+    than 256 leaves in a tree, 254 thresholds of a feature, splits by categories). The types are
+    those of the table and of the sums."""
+    purpose = "blocks", dtype.str, of_sums.str
+    return derived(tuple(trees), purpose, lambda: _pack(trees, n_features, dtype, of_sums))
 
 
-def _pack(trees: Trees, n_features: int, dtype: np.dtype) -> Packed | None:
+def _pack(trees: Trees, n_features: int, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
     inner_node = trees.feature >= 0
     n_inner = np.add.reduceat(inner_node, trees.offset[:-1], dtype=np.int64)
     if trees.categories.size or n_inner.max(initial=0) >= MOST_LEAVES:
@@ -189,7 +191,7 @@ def _pack(trees: Trees, n_features: int, dtype: np.dtype) -> Packed | None:
         left=entry[root + trees.left[inner_node]][order],
         right=entry[root + trees.right[inner_node]][order],
         leaf_begin=trees.offset - begin,
-        values=trees.value[~inner_node].T.copy(),
+        values=np.array(trees.value[~inner_node].T, of_sums, order="C"),
         output=trees.output.copy(),  # a layout that refers to its source would never be freed
         cuts=cuts,
     )

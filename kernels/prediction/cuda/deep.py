@@ -258,7 +258,7 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
                     total = raw[into, i]
                 root = u64(offset[u32(t)])
                 leaf = walk(words, shift, categories, n_categories, root, cells, first, step)
-                total += value[root + u64(leaf), u32(0)]
+                total = raw.dtype.type(total + value[root + u64(leaf), u32(0)])
             raw[into, i] = total
             i = u32(i + cuda.gridsize(1))
 

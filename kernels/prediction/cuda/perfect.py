@@ -123,7 +123,7 @@ def kernels(wide: bool) -> Kernels:
         begin = u32(cuda.blockIdx.x * cuda.blockDim.x)
         while begin < n:
             i = u32(begin + t)
-            total, into = 0.0, u32(output[u32(0)])
+            total, into = raw.dtype.type(0.0), u32(output[u32(0)])
             if i < n:
                 at, cell = t, u64(i) * u64(row)
                 for _ in range(n_features):
@@ -157,7 +157,8 @@ def kernels(wide: bool) -> Kernels:
                             x = tile[u32(u32(meta & u32(0x7FFFFFFF)) * step + t)]
                             left = value_goes_left(x, threshold, meta >= MISSING_LEFT)
                             place = u32(u32(place + place) + (u32(0) if left else u32(1)))
-                        total += own_leaves[u32(root + place - (u32(1) << u32(depth)))]
+                        added = own_leaves[u32(root + place - (u32(1) << u32(depth)))]
+                        total = raw.dtype.type(total + added)
             if i < n:
                 raw[into, i] = total
             begin = u32(begin + cuda.gridsize(1))

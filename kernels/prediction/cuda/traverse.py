@@ -100,7 +100,8 @@ def add_trees_of_rows(
                 for s in range(last):
                     j = k - into[s]
                     if 0 <= j < width:
-                        total += found[s] if width == 1 else value[leaf[s], j]
+                        added = found[s] if width == 1 else value[leaf[s], j]
+                        total = raw.dtype.type(total + added)
                 raw[k, i] = total
         i += cuda.gridDim.x
 

@@ -28,7 +28,7 @@ def traverse(trees: Trees, X: Array, raw: Array) -> None:
         value = trees.value[_nodes(trees, tree), :]
         columns = slice(int(trees.output[tree]), int(trees.output[tree]) + width)
         added = xp.take(value, _leaves(trees, tree, X), axis=0)
-        raw[columns, :] = raw[columns, :] + added.T
+        raw[columns, :] = xp.astype(raw[columns, :] + added.T, raw.dtype)
 
 
 def leaf_indices(trees: Trees, X: Array) -> Array:

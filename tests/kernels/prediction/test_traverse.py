@@ -77,6 +77,25 @@ def test_parity_of_forests(
     assert_parity(trees, X, rng.normal(size=(n_outputs, n)))
 
 
+@pytest.mark.parametrize("kinds", [NUMERIC, CATEGORIES], ids=["numbers", "categories"])
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize(("n", "width", "n_outputs"), [(50, 1, 2), (900, 1, 1), (900, 3, 4)])
+def test_parity_of_sums_in_float32(
+    target, assert_parity, random_tree, n, width, n_outputs, sizes, kinds
+):
+    """Every sum is rounded; the rows differ from sums that are rounded at the end."""
+    rng = np.random.default_rng(n)
+    trees = random_forest(random_tree, rng, sizes, 7, n_outputs, width, kinds)
+    trees.value[:] = trees.value.astype(np.float32)
+    X = awkward_values(rng, trees, n, 7, np.float32)
+    raw = rng.normal(size=(n_outputs, n)).astype(np.float32)
+    assert_parity(trees, X, raw)
+    wide = raw.astype(np.float64)
+    traverse(trees, X, wide)
+    traverse(trees, X, raw)
+    assert (wide.astype(np.float32) != raw).any()
+
+
 @pytest.mark.parametrize("n_values", [1, 2, 900, 2000])
 def test_parity_whatever_leaves_have_in_common(target, assert_parity, random_tree, n_values):
     """Many leaves of a classification tree are alike; zeros of both signs are not."""
