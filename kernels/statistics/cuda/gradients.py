@@ -112,6 +112,10 @@ def gradients_kernel(loss: type) -> Any:
     return gradients_of_chunks
 
 
+JOINING_BLOCK = block_size(1024)
+"""One block joins all chunks, so it is as large as a block can be."""
+
+
 @kernel
 def join_measures(measures, n, n_bits, totals):
     """Join the chunks into column 0, upper half onto lower half, and find the scales; by the
@@ -124,7 +128,7 @@ def join_measures(measures, n, n_bits, totals):
             measures[SUM_G, k] += measures[SUM_G, k + half]
             measures[MAX_H, k] = max(measures[MAX_H, k], measures[MAX_H, k + half])
             measures[SUM_H, k] += measures[SUM_H, k + half]
-            k += BLOCK
+            k += JOINING_BLOCK
         cuda.syncthreads()
         half //= 2
     if cuda.grid(1) == 0:
@@ -156,7 +160,8 @@ def gradients(
     args = (y, raw, float(loss.parameter), shift, weight, *adding, g, h, measures)
     launch(gradients_kernel(type(loss)), blocks_for(chunks), BLOCK, *args)
     totals = empty(N_VALUES, np.float64)
-    launch(join_measures, blocks_for(1), BLOCK, measures, n, fixed_point_bits(n), totals)
+    args = (measures, n, fixed_point_bits(n), totals)
+    launch(join_measures, blocks_for(1), JOINING_BLOCK, *args)
     return DeviceTotals(totals, n)
 
 
