@@ -84,7 +84,7 @@ def frontier_of(rules: FeatureRules) -> fr.Frontier:
 def test_tables_lie_beside_each_other(launches, rules):
     """Each where the host writes and reads it; those that are empty take no room."""
     frontier = frontier_of(rules)
-    arena = Arena(frontier, 4)
+    arena = Arena(frontier, 4, 2)
     tables = arena.tables._asdict()
     places = {
         name: (table.__cuda_array_interface__["data"][0], table.nbytes)
@@ -111,7 +111,7 @@ def test_tables_lie_beside_each_other(launches, rules):
 def test_what_the_host_writes_arrives(launches):
     frontier = frontier_of(RULED)
     frontier.trees["scale_g"] = [0.5, 2.0]
-    arena = Arena(frontier, 4)
+    arena = Arena(frontier, 4, 2)
     arena._memory.array[:] = 255
     arena.write(frontier, PARAMS)
     for name, expected in (("trees", frontier.trees), ("rules", frontier.rules)):

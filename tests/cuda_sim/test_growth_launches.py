@@ -8,9 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth.cuda import grow as growth
+from gpuens.kernels.growth.cuda import split as search
 from gpuens.kernels.growth.cuda import tables as growth_tables
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
@@ -170,6 +171,28 @@ def test_launches_around_the_growth(monkeypatch, watched):
         rounds.append(names.copy())
     around = {name: (rounds[1][name] - rounds[0][name]) / 3 for name in AROUND_THE_GROWTH}
     assert around == {**dict.fromkeys(AROUND_THE_GROWTH, 1), "add_values": int(watched)}
+
+
+def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):
+    """A block of the search counts the rows of a small one by itself."""
+    rows = []
+    count = search.count_bins
+
+    def noted(column, source, node, *args):
+        rows.append(int(node.end - node.begin))
+        count(column, source, node, *args)
+
+    monkeypatch.setattr(search, "count_bins", noted)
+    X, _ = make_higgs_like(200, 3)
+    y = np.random.default_rng(0).standard_t(1, 200)  # the best split is about one row
+    settings = {"min_samples_leaf": 9, "n_estimators": 2}
+    model = fit(GradientBoostingRegressor, X, y, **settings)
+    assert 18 <= min(rows) <= max(rows) < growth.LEAST_COUNTED
+    rows.clear()
+    monkeypatch.setattr(growth, "LEAST_COUNTED", 10**6)
+    alone = fit(GradientBoostingRegressor, X, y, **settings)
+    assert max(rows) == 200
+    assert model.forest_.fingerprint() == alone.forest_.fingerprint()
 
 
 def test_one_workspace_serves_all_rounds(grown):

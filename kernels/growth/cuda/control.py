@@ -21,28 +21,34 @@ from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
 from .partition import TILE as PARTITION_TILE
-from .tables import IS_DONE, N_LOOKED, N_TILES, frontier_of, params_of
+from .tables import IS_DONE, N_COUNTED, N_LOOKED, N_TILES, frontier_of, params_of
 
-i64 = np.int64
+i32, i64 = np.int32, np.int64
 
 BLOCK = block_size(512)
 
 
 @device_function
-def write_tiles(nodes, of, n, by_slot, first_tile, size, tiles, t):
+def rows_of(nodes, x):
+    """Return the number of rows of a node; -1 is a node without rows."""
+    return nodes[x].end - nodes[x].begin if x >= 0 else i64(0)
+
+
+@device_function
+def write_tiles(nodes, of, n, first_tile, size, tiles, t):
     """Cut the rows of nodes into tiles of ``size`` rows.
 
     ``of`` are the nodes, ``first_tile`` where the tiles of each begin. A tile belongs to the
-    slot of its node or to the node's entry in ``of``.
+    node's entry in ``of``.
     """
     for k in range(n):
-        node = nodes[of[k]]
         first = first_tile[k]
         n_own = first_tile[k + 1] - first
         piece = i64(t)
         while piece < n_own:
+            node = nodes[of[k]]
             tile = tiles[first + piece]
-            tile.of = node.slot if by_slot else k
+            tile.of = k
             tile.buffer = node.depth & 1
             tile.begin = node.begin + piece * size
             tile.end = min(node.begin + (piece + 1) * size, node.end)
@@ -54,7 +60,7 @@ def fair_size(nodes, of, n, least, n_shares, sums, t):
     """Return the rows of a tile that give every block about as many."""
     rows = i64(0)
     for k in range(t, n, BLOCK):
-        rows += nodes[of[k]].end - nodes[of[k]].begin
+        rows += rows_of(nodes, of[k])
     sums[t] = rows
     inclusive_scan(sums, t)
     total = sums[BLOCK - 1]
@@ -71,18 +77,56 @@ def count_tiles(nodes, of, n, size, first_tile, sums, t):
     end = min(begin + share, n)
     own = i64(0)
     for k in range(begin, end):
-        own += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+        own += (rows_of(nodes, of[k]) + size - 1) // size
     sums[t] = own
     inclusive_scan(sums, t)
     total = sums[t] - own
     for k in range(begin, end):
         first_tile[k] = total
-        total += (nodes[of[k]].end - nodes[of[k]].begin + size - 1) // size
+        total += (rows_of(nodes, of[k]) + size - 1) // size
     total = sums[BLOCK - 1]
     if t == 0:
         first_tile[n] = total
     cuda.syncthreads()
     return total
+
+
+@device_function
+def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_counted, t):
+    """List the histograms that nodes to recheck need, and return how many there are.
+
+    Blocks share the rows of a node of ``least`` or more rows; those of a smaller one are counted
+    by the search, a block a feature. A large node has two histograms behind the ``n_kept`` that
+    growth keeps: the sums, if its own are given up, and the numbers of rows. Their order does not
+    matter. They stand behind the pairs in ``looked``; -1 is for sums that are kept.
+    """
+    if t == 0:
+        n_counted[0] = 0
+    cuda.syncthreads()
+    for k in range(t, n, BLOCK):
+        x = recheck[k]
+        counted = i64(-1)
+        if rows_of(nodes, x) >= least:
+            first = i64(cuda.atomic.add(n_counted, 0, i32(2)))
+            looked[n_pairs + first] = x if nodes[x].slot < 0 else i64(-1)
+            looked[n_pairs + first + 1] = x
+            counted = n_kept + first
+        limits[2 * n_pairs + k].counted = counted
+    cuda.syncthreads()
+    return i64(n_counted[0])
+
+
+@device_function
+def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
+    """Let the tiles of ``write_tiles`` belong to histograms: those of pairs to the slots of their
+    nodes, the others to the histograms of ``plan_counts``."""
+    cuda.syncthreads()
+    for i in range(t, n_tiles, BLOCK):
+        k = tiles[i].of
+        other = k - n_pairs
+        tiles[i].of = nodes[of[k]].slot if other < 0 else n_kept + other
+        tiles[i].counts = i64(0) if other < 0 else other & i64(1)
+    cuda.syncthreads()
 
 
 WARP = 32
@@ -118,19 +162,38 @@ def tree_of_thread(t):
     return (t % WARP) * (BLOCK // WARP) + t // WARP
 
 
+@device_function
+def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
+    """Fill in the limits of the splits that are looked for."""
+    for k in range(t, n_looked, BLOCK):
+        x = looked[k]
+        limit = limits[k]
+        wanted = i64(0)
+        if x >= 0:
+            if k >= 2 * n_pairs or can_split(frontier, settings, x):
+                wanted = i64(1)
+            limit.least_h = least_h(frontier, settings, x)
+            limit.l2 = l2_of(frontier, settings, x)
+            limit.category_least_h = category_least_h(frontier, settings, x)
+            limit.category_l2 = category_l2(frontier, settings, x)
+            limit.smoothing = category_smoothing(frontier, settings, x)
+        limit.wanted = wanted
+
+
 @kernel
 def open_nodes(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
     params, totals, scales, tiles, first_tile, filled, looked, limits, counts, is_first,
-    least_rows, n_shares,
+    least_rows, n_shares, least_counted,
 ):  # fmt: skip
     """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
-    new nodes and the search for their splits."""
+    new nodes and of those to recheck, and the search for their splits."""
     if cuda.blockIdx.x > 0:
         return
     t = cuda.threadIdx.x
     sums = cuda.shared.array(BLOCK, np.int64)
+    counted = cuda.shared.array(1, np.int32)
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
@@ -154,35 +217,29 @@ def open_nodes(
             commit(frontier, settings)
     cuda.syncthreads()
     n_pairs = state[fr.N_PAIRS]
+    n_recheck = state[fr.N_RECHECK]
+    n_kept = free_slots.shape[0]
     for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
         looked[p] = pairs[p].build
-    cuda.syncthreads()
-    size = fair_size(nodes, looked, n_pairs, least_rows, n_shares, sums, t)
-    n_tiles = count_tiles(nodes, looked, n_pairs, size, first_tile, sums, t)
+    n_counted = plan_counts(
+        nodes, recheck, n_pairs, n_recheck, least_counted, n_kept, looked, limits, counted, t
+    )
+    n_built = n_pairs + n_counted
+    size = fair_size(nodes, looked, n_built, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(nodes, looked, n_built, size, first_tile, sums, t)
     if t == 0:
         counts[N_TILES] = n_tiles
-        counts[N_LOOKED] = 2 * n_pairs + state[fr.N_RECHECK]
-    write_tiles(nodes, looked, n_pairs, True, first_tile, size, tiles, t)
-    cuda.syncthreads()
+        counts[N_LOOKED] = 2 * n_pairs + n_recheck
+        counts[N_COUNTED] = n_counted
+    write_tiles(nodes, looked, n_built, first_tile, size, tiles, t)
+    address_tiles(nodes, looked, n_pairs, n_kept, tiles, n_tiles, t)
     for p in range(t, n_pairs, BLOCK):
         looked[2 * p] = pairs[p].build
         looked[2 * p + 1] = pairs[p].sibling
-    for k in range(t, state[fr.N_RECHECK], BLOCK):
+    for k in range(t, n_recheck, BLOCK):
         looked[2 * n_pairs + k] = recheck[k]
     cuda.syncthreads()
-    for k in range(t, counts[N_LOOKED], BLOCK):
-        x = looked[k]
-        limit = limits[k]
-        wanted = i64(0)
-        if x >= 0:
-            if k >= 2 * n_pairs or can_split(frontier, settings, x):
-                wanted = i64(1)
-            limit.least_h = least_h(frontier, settings, x)
-            limit.l2 = l2_of(frontier, settings, x)
-            limit.category_least_h = category_least_h(frontier, settings, x)
-            limit.category_l2 = category_l2(frontier, settings, x)
-            limit.smoothing = category_smoothing(frontier, settings, x)
-        limit.wanted = wanted
+    write_limits(frontier, settings, n_pairs, looked, limits, 2 * n_pairs + n_recheck, t)
 
 
 @kernel
@@ -265,7 +322,7 @@ def choose_nodes(
         filled[2 * k + 1] = 0
     cuda.syncthreads()
     n_tiles = count_tiles(nodes, looked, n, i64(PARTITION_TILE), first_tile, sums, t)
-    write_tiles(nodes, looked, n, False, first_tile, i64(PARTITION_TILE), tiles, t)
+    write_tiles(nodes, looked, n, first_tile, i64(PARTITION_TILE), tiles, t)
     if t == 0:
         counts[N_TILES] = n_tiles
         if n == 0:
@@ -325,6 +382,6 @@ def number_leaves(
     n = i64(n_closed[0])
     size = fair_size(nodes, recheck, n, least_rows, n_shares, sums, t)
     n_tiles = count_tiles(nodes, recheck, n, size, first_tile, sums, t)
-    write_tiles(nodes, recheck, n, False, first_tile, size, tiles, t)
+    write_tiles(nodes, recheck, n, first_tile, size, tiles, t)
     if t == 0:
         counts[N_TILES] = n_tiles

@@ -50,6 +50,11 @@ from .split import clear_histograms, search_kernel, write_best_splits
 from .tables import Arena, Tables
 
 ROWS_BLOCK = block_size(256)
+LEAST_COUNTED = 64 if is_simulated() else 2**14
+"""Rows of a node to recheck from which blocks share them; fewer are counted by a block a feature,
+64 threads, in some hundred steps."""
+COUNTED_SHARES = 64
+"""Large nodes to recheck that a round can have, at most: their histograms take memory."""
 DRAWING_THREADS = 8 if is_simulated() else 1024
 """Nodes whose features are drawn at the same time."""
 MORE_ROUNDS = 2
@@ -142,6 +147,17 @@ def likely_rounds(params: GrowthParams) -> int:
     return min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 4) + 1
 
 
+def least_counted(n_records: int) -> int:
+    """Return the rows from which a node to recheck is large."""
+    return max(LEAST_COUNTED, n_records // COUNTED_SHARES)
+
+
+def most_counted(n_records: int, params: GrowthParams) -> int:
+    """Return how many large nodes, which have no rows in common, a round can recheck: none where
+    every child has enough rows."""
+    return n_records // least_counted(n_records) if params.min_samples_leaf > 1 else 0
+
+
 class Workspace:
     """The memory that batches of one shape grow in: tables, a buffer of records, and histograms.
     All of it stays in place, so that the launches of a batch can be repeated as a graph.
@@ -160,12 +176,16 @@ class Workspace:
         n_features = n_bins.size
         self.min_samples_leaf = params.min_samples_leaf
         self.n_rounds = likely_rounds(params)
-        self.arena = Arena(frontier, max(most_blocks(), n_records // partition.TILE) + 1)
+        n_counted = 2 * most_counted(n_records, params)
+        n_tiles = max(most_blocks(), n_records // partition.TILE) + 1
+        self.arena = Arena(frontier, n_tiles, n_counted)
         self.tables: Tables = self.arena.tables
         self.of_control = self.tables[:12]
         (self.n_bins,) = upload(np.asarray(n_bins, np.int32))
         self.spare = empty(n_records, np.uint64)
-        self.histograms = empty((frontier.free_slots.size, 2, n_features, N_SLOTS), np.int32)
+        self.n_kept = frontier.free_slots.size
+        self.histograms = empty((self.n_kept + n_counted, 2, n_features, N_SLOTS), np.int32)
+        self.least_counted = least_counted(n_records)
         self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
         self.sums = empty(2 * frontier.trees.size, np.int64)
         self.scales = empty(2 * frontier.trees.size, np.float64)
@@ -253,11 +273,12 @@ class Workspace:
         ones."""
         x, of = self.tables, self.of_control
         plan = (x.tiles, x.first_tile, x.filled, x.looked)
-        sizes = (is_first, LEAST_TILE, most_blocks())
+        sizes = (is_first, LEAST_TILE, most_blocks(), self.least_counted)
         args = (*of, x.params, self.sums, self.scales, *plan, x.limits, x.counts, *sizes)
         launch(open_nodes, blocks_for(1), BLOCK, *args)
         blocks = blocks_for_rows(self.histograms.size, ROWS_BLOCK)
-        launch(clear_histograms, blocks, ROWS_BLOCK, x.nodes, x.pairs, x.state, self.histograms)
+        args = (x.nodes, x.pairs, x.state, x.counts, self.n_kept, self.histograms)
+        launch(clear_histograms, blocks, ROWS_BLOCK, *args)
         add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
         if self.samples:
             drawing = (x.looked, x.counts, *self.scratch, self.allowed)

@@ -45,7 +45,8 @@ def histogram_kernel(n_words: int) -> Any:
 
         ``words`` is ``Codes.rows`` as uint32; ``records`` and ``spare`` are the two buffers.
         The sums of a tile are kept in shared memory as ``[plane][feature of the group][bin]``
-        and added to its entry of ``out``, the result, at its end.
+        and added to its entry of ``out``, the result, at its end. A tile that counts puts the
+        numbers of rows into the first plane.
         The planes are apart because a bank holds 4 bytes: g and h side by side would use
         every other bank for each. All words of a row are loaded before the first addition,
         which the compiler would not let them overtake.
@@ -63,13 +64,14 @@ def histogram_kernel(n_words: int) -> Any:
                 sums[u32(entry)] = 0
             cuda.syncthreads()
             source = records if tiles[tile].buffer == 0 else spare
+            one = i32(tiles[tile].counts)  # as a constant it would change the kind of additions
             i = tiles[tile].begin + t
             end = tiles[tile].end
             while i < end:
                 record = i64(source[i])
                 row = record & i64(0xFFFFFFFF)
-                g = i32(record >> i64(48))
-                h = i32((record >> i64(32)) & i64(0xFFFF))
+                g = one if one != 0 else i32(record >> i64(48))
+                h = i32(0) if one != 0 else i32((record >> i64(32)) & i64(0xFFFF))
                 for w in range(n_words):
                     loaded[w] = words[row, min(first_word + w, last_word)]
                 for k in range(n_group):

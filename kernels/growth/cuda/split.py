@@ -45,7 +45,7 @@ from .candidates import (
     packed,
     word_of_codes,
 )
-from .tables import N_LOOKED
+from .tables import N_COUNTED, N_LOOKED
 
 u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
 
@@ -220,17 +220,20 @@ ROW = i64(0xFFFFFFFF)
 
 
 @kernel
-def clear_histograms(nodes, pairs, state, histograms):
-    """Zero the histograms that are about to be built."""
+def clear_histograms(nodes, pairs, state, counts, n_kept, histograms):
+    """Zero the histograms that are about to be built: those of pairs, and those of nodes to
+    recheck, which are behind the ``n_kept`` that growth keeps."""
     size = histograms.shape[1] * histograms.shape[2] * N_SLOTS
+    n_pairs = state[fr.N_PAIRS]
     i = i64(cuda.grid(1))
-    while i < state[fr.N_PAIRS] * size:
+    while i < (n_pairs + counts[N_COUNTED]) * size:
         p = i // size
         rest = i - p * size
         plane = rest // (histograms.shape[2] * N_SLOTS)
         rest -= plane * histograms.shape[2] * N_SLOTS
         feature = rest // N_SLOTS
-        histograms[nodes[pairs[p].build].slot, plane, feature, rest - feature * N_SLOTS] = 0
+        slot = nodes[pairs[p].build].slot if p < n_pairs else n_kept + p - n_pairs
+        histograms[slot, plane, feature, rest - feature * N_SLOTS] = 0
         i += cuda.gridsize(1)
 
 
@@ -253,8 +256,16 @@ def subtract_bins(histograms, slot, f, bins, t):
 
 
 @device_function
+def load_counts(histograms, slot, f, rows, t):
+    """Load the numbers of rows by a feature that a histogram holds."""
+    for b in range(t, N_SLOTS, BLOCK):
+        rows[b] = histograms[slot, 0, f, b]
+
+
+@device_function
 def count_bins(column, source, node, bins, rows, t):
-    """Count a node's rows by code, and add up its sums as well if its histogram is not kept."""
+    """Count the rows of a small node by code, and add up its sums as well if its histogram is
+    not kept."""
     for b in range(t, N_SLOTS, BLOCK):
         rows[b] = 0
         if node.slot < 0:
@@ -344,11 +355,16 @@ def search_kernel(with_rules: bool) -> Any:
                 if x >= 0:
                     node = nodes[x]
                     limit = limits[k]
-                    if k == first and node.slot >= 0:
-                        load_bins(histograms, node.slot, f, bins, t)
+                    slot = node.slot
+                    if needed > 0 and slot < 0:
+                        slot = limit.counted
+                    if k == first and slot >= 0:
+                        load_bins(histograms, slot, f, bins, t)
                     if k > first:
-                        subtract_bins(histograms, node.slot, f, bins, t)
-                    if needed > 0:
+                        subtract_bins(histograms, slot, f, bins, t)
+                    if needed > 0 and limit.counted >= 0:
+                        load_counts(histograms, limit.counted + 1, f, rows, t)
+                    elif needed > 0:
                         source = records if node.depth & 1 == 0 else spare
                         count_bins(columns[f], source, node, bins, rows, t)
                     cuda.syncthreads()

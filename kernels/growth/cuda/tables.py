@@ -38,12 +38,13 @@ LIMITS = np.dtype(
         ("l2", _F),
         ("category_l2", _F),
         ("smoothing", _F),
+        ("counted", _I),  # of a node to recheck: see ``control.plan_counts``; -1: not counted yet
     ],
     align=True,
 )
 """The limits of a node's splits."""
 
-N_TILES, N_LOOKED, IS_DONE = range(3)
+N_TILES, N_LOOKED, IS_DONE, N_COUNTED = range(4)
 """Entries of ``Tables.counts``."""
 
 
@@ -103,11 +104,13 @@ class Arena:
     frontier : Frontier
         Host tables of the same sizes.
     n_tiles : int
-        Most tiles of a launch.
+        Most tiles of a launch, less one for each segment that is cut.
+    n_counted : int
+        Most histograms of nodes to recheck.
     """
 
-    def __init__(self, frontier: Frontier, n_tiles: int) -> None:
-        kinds = self._kinds(frontier, n_tiles)
+    def __init__(self, frontier: Frontier, n_tiles: int, n_counted: int) -> None:
+        kinds = self._kinds(frontier, n_tiles, n_counted)
         names = [name for name in Tables._fields if name not in WRITTEN + READ]
         order = [*WRITTEN, *names, *READ]
         sizes = [_aligned(kinds[name][1] * kinds[name][0].itemsize) for name in order]
@@ -123,7 +126,7 @@ class Arena:
         self.tables = Tables(**views)
 
     @staticmethod
-    def _kinds(frontier: Frontier, n_tiles: int) -> dict[str, tuple[np.dtype, int]]:
+    def _kinds(frontier: Frontier, n_tiles: int, n_counted: int) -> dict[str, tuple[np.dtype, int]]:
         """Return the type and the number of entries of each table."""
         kinds = {
             name: (table.dtype, table.size)
@@ -132,8 +135,8 @@ class Arena:
         capacity = frontier.nodes.size
         n_looked = min(3 * capacity, 3 * frontier.free_slots.size + 2)
         kinds["params"] = PARAMS, 1
-        kinds["tiles"] = TILE, n_tiles + capacity
-        kinds["first_tile"] = np.dtype(_I), capacity + 1
+        kinds["tiles"] = TILE, n_tiles + capacity + n_counted
+        kinds["first_tile"] = np.dtype(_I), capacity + n_counted + 1
         kinds["filled"] = np.dtype(_I), 2 * capacity
         kinds["looked"] = np.dtype(_I), n_looked
         kinds["limits"] = LIMITS, n_looked

@@ -57,10 +57,18 @@ def best_to_front(scores, numbers, t):
 
 
 TILE = np.dtype(
-    [("of", np.int64), ("buffer", np.int64), ("begin", np.int64), ("end", np.int64)], align=True
+    [
+        ("of", np.int64),
+        ("buffer", np.int64),
+        ("begin", np.int64),
+        ("end", np.int64),
+        ("counts", np.int64),
+    ],
+    align=True,
 )
 """Rows ``begin … end - 1`` of a buffer of records, 0 or 1; ``of`` is the number of the
-node, or other segment, that they belong to."""
+node, or other segment, that they belong to. Where ``counts`` is 1, a histogram counts the rows
+instead of adding up their statistics."""
 
 
 def cut(begin: np.ndarray, end: np.ndarray, rows: int) -> np.ndarray:

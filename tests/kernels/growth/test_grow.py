@@ -130,6 +130,30 @@ def test_splits_that_leave_too_few_rows_are_chosen_again(oracle, pack, monkeypat
     assert n_samples.min() >= 15
 
 
+@pytest.mark.parametrize("slots", [4, 100])
+def test_large_nodes_are_chosen_again(target, oracle, same, pack, monkeypatch, slots):
+    """The best split of every node cuts off the first bin of a feature whose neighbouring bins
+    cancel; its rows are too few. On a GPU blocks share the rows of such nodes. With few slots, the
+    histograms of some have been given up."""
+    rng = np.random.default_rng(9)
+    n = target.rows(120_000, 600)
+    codes = columns(n, rng)
+    g = np.where(codes[0] % 2 == 0, 25_000, -25_000) + rng.normal(0, 400, n)
+    g += 2500.0 * codes[1] + 1000.0 * codes[2] + 80.0 * codes[5]
+    rows = pack(np.rint(np.where(codes[0] == MISSING, 0, g)), np.full(n, 50), np.arange(n))
+    rechecked = []
+    original = _Batch.best_splits_counted
+    monkeypatch.setattr(
+        _Batch, "best_splits_counted", lambda self, x: rechecked.append(x) or original(self, x)
+    )
+    monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
+    settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": n // 30}
+    actual, expected = (grow_on(t, codes, rows, **settings) for t in (target, oracle))
+    for got, wanted in zip(actual, expected, strict=True):
+        same(got, wanted)
+    assert len(rechecked) > 3
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_features_that_share_a_byte_change_nothing(
     oracle, same, pack, monkeypatch, request, n_threads
