@@ -1,0 +1,141 @@
+"""Operations of ``kernels`` for the stand-in's arrays, by the CPU's implementations.
+
+A call is compared with its contract first: which arguments are on the device and which on the host,
+as the CUDA implementations take them. Then the CPU's implementation runs on the memory of the
+arrays, and the results become arrays of the device where the contract puts them there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpuens.kernels.runtime import dispatch
+from gpuens.kernels.runtime.dispatch import Implementation
+
+from .arrays import ndarray, require_here, result
+from .machine import begun, waited
+
+_module = dispatch._module
+ARGUMENTS: dict[str, set[str]] = {
+    "add_leaf_values": {"raw", "leaf"},
+    "bin_values": {"X", "thresholds"},
+    "count_draws": {"counts"},
+    "gradients": {"y", "raw", "shift", "weight", "g", "h", "update.leaf"},
+    "grow": {"codes.rows", "codes.columns", "trees.words", "trees.sums"},
+    "grow_cart": {"table.codes", "target.classes", "target.values", "target.weight", "records"},
+    "leaf_indices": {"X", "trees.*"},
+    "leaf_quantiles": {"leaf", "values", "weight"},
+    "leaf_sums": {"leaf", "g", "h"},
+    "log_sum_exp": {"raw"},
+    "newton_steps": {"trees.leaf", "g", "h"},
+    "probabilities": {"raw"},
+    "quantile_of_leaves": {"targets.*", "leaf", "least"},
+    "quantise": {"g", "h", "rows"},
+    "records_of_sample": {"counts"},
+    "row_values": {"y", "raw", "shift"},
+    "traverse": {"trees.*", "X", "raw"},
+    "traverse_codes": {"codes.rows", "codes.columns", "leaf"},
+}
+"""The arguments of each operation that are on the device, all others being on the host."""
+RESULTS: dict[str, set[str]] = {
+    "bin_values": {"rows", "columns"},
+    "grow": {"leaf"},
+    "leaf_indices": {""},
+    "log_sum_exp": {""},
+    "probabilities": {""},
+    "quantile_of_leaves": {""},
+    "quantise": {"words", "sums"},
+    "records_of_sample": {""},
+    "row_values": {""},
+}
+"""The results, or fields of results, that are on the device."""
+WAITING = {"grow", "grow_cart", "leaf_sums", "leaf_quantiles", "records_of_sample"}
+"""Operations whose results the host waits for."""
+
+
+def module_for(contract: str, implementation: Implementation) -> Any:
+    """Take the place of ``dispatch._module``."""
+    room = contract.split(".")[-2]
+    if implementation is not Implementation.CUDA or room == "runtime":
+        return _module(contract, implementation)
+    return _routed(contract)
+
+
+@cache
+def _routed(contract: str) -> SimpleNamespace:
+    cpu, declared = _module(contract, Implementation.CPU), import_of(contract)
+    return SimpleNamespace(**{
+        name: _operation(name, getattr(declared, name), getattr(cpu, name))
+        for name in ARGUMENTS
+        if hasattr(cpu, name) and getattr(declared, name, None) is not None
+        and getattr(declared, name).__module__ == contract
+    })  # fmt: skip
+
+
+def import_of(contract: str) -> ModuleType:
+    """Return the module that holds a contract."""
+    from importlib import import_module
+
+    return import_module(contract)
+
+
+def _operation(name: str, contract: Callable[..., Any], on_cpu: Callable[..., Any]) -> Any:
+    parameters = inspect.signature(contract)
+
+    def operation(*args: Any, **settings: Any) -> Any:
+        for parameter, value in parameters.bind(*args, **settings).arguments.items():
+            require_places(name, parameter, value)
+        begun(name)
+        if name in WAITING:
+            waited(name)
+        found = on_cpu(*map(host, args), **{key: host(value) for key, value in settings.items()})
+        return _placed(found, RESULTS.get(name, set()))
+
+    return operation
+
+
+def require_places(operation: str, path: str, value: Any) -> None:
+    """Raise a TypeError for an array that is not where the contract wants it."""
+    fields = getattr(value, "_fields", None)
+    if fields is not None:
+        for field, part in zip(fields, value, strict=True):
+            require_places(operation, f"{path}.{field}", part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            require_places(operation, path, part)
+    elif isinstance(value, (ndarray, np.ndarray)):
+        wanted = ARGUMENTS[operation]
+        on_device = path in wanted or f"{path.split('.')[0]}.*" in wanted
+        if on_device != isinstance(value, ndarray):
+            raise TypeError(
+                f"{operation}(): {path} must be on the {'device' if on_device else 'host'}, got "
+                f"{type(value)}"
+            )
+        if on_device:
+            require_here(value)  # type: ignore[arg-type]
+
+
+def host(value: Any) -> Any:
+    """Return arguments with the memory in place of the arrays; the same object without any."""
+    if isinstance(value, ndarray):
+        return value.memory
+    if isinstance(value, (list, tuple)):
+        parts = [host(part) for part in value]
+        if all(new is old for new, old in zip(parts, value, strict=True)):
+            return value
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def _placed(found: Any, on_device: set[str]) -> Any:
+    if "" in on_device:
+        return result(found)
+    if not on_device:
+        return found
+    return found._replace(**{name: result(getattr(found, name)) for name in on_device})
