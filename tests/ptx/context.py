@@ -27,15 +27,15 @@ class Word(IntEnum):
     BLOCK = auto()
     """The number of the block in its grid."""
     EPOCH = auto()
-    """Counts barriers over all launches."""
+    """Counts the barriers of all blocks."""
     BLOCK_EPOCH = auto()
     """The epoch in which the running block began."""
-    LAUNCH_EPOCH = auto()
     FUEL = auto()
     """Jumps backwards that are left to the launch."""
     CHECK = auto()
     """The address of the function that checks an access."""
     REGIONS = auto()
+    N_REGIONS = auto()
     FAULTS = auto()
     N_FAULTS = auto()
     SCRATCH = auto()

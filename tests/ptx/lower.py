@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from . import opcodes
 from .context import DONE, KINDS, RAN_AWAY, SHARED_TAGS, SPACES, TAG, Word
-from .parse import BITS, Instruction, Program, PtxError, Variable
+from .parse import BITS, FRAME_ALIGNMENT, Instruction, Program, PtxError, Variable
 
 SPECIAL = {
     f"%{name}.{axis}": Word[f"{word}_{axis.upper()}"]
@@ -285,7 +285,7 @@ class _Function(Emitter):
         self.point = {barrier: k + 1 for k, barrier in enumerate(program.barriers)}
         kept = sorted({name for names in self.alive.values() for name in names})
         self.slots = {name: k * SLOT for k, name in enumerate(kept)}
-        self.local_at = -(-len(kept) * SLOT // 16) * 16
+        self.local_at = -(-len(kept) * SLOT // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
 
     def lower(self) -> Lowered:
         for k, block in enumerate(self.program.blocks):
@@ -303,8 +303,8 @@ class _Function(Emitter):
         self.prologue()
         trace = [TRACE] if self.options.count else []
         text = "\n".join([*trace, *self.lines, *body, "}", *declarations(body)])
-        frame = self.local_at + -(-self.program.local_bytes // 16) * 16
-        return Lowered(text, max(frame, 16))
+        frame = self.local_at + self.program.local_bytes_in_frame
+        return Lowered(text, max(frame, FRAME_ALIGNMENT))
 
     def emit(self) -> None:
         """Emit an instruction in the middle of a block."""

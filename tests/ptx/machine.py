@@ -139,9 +139,6 @@ class Kernel:
         start = -held.ctypes.data % SHARED_ALIGNMENT
         context[Word.PARAMETERS] = words.ctypes.data
         context[Word.SHARED] = held.ctypes.data + start
-        watching = None
-        if memory is not None and self.options.watch:
-            watching = checks.Watch(self.program, memory, context, words, shared, self.frame_bytes)
         n_blocks = self.counts.shape[1]
         counting = np.zeros(n_blocks, np.int64)
         most = np.zeros((-(-n_threads // native.WARP), n_blocks), np.int64)
@@ -150,6 +147,9 @@ class Kernel:
         context[Word.TRACE], context[Word.TRACE_ROOM] = rows.ctypes.data, len(rows)
         points = np.zeros(n_threads, np.int64)
         frames = np.zeros((n_threads, self.frame_bytes), np.uint8)
+        watching = None
+        if memory is not None:
+            watching = checks.Watch(self.program, memory, context, words, frames, shared)
         ended, where = native.run_blocks(
             self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed,
             counting, self.counts, most,
@@ -158,9 +158,9 @@ class Kernel:
             trace.missed = max(0, int(context[Word.TRACED]) - len(rows))
             trace.rows = rows[: context[Word.TRACED]]
         faults = watching.faults() if watching else []
-        faults += checks.faults_of_end(self.program, ended, where, points, context)
+        faults += checks.faults_of_end(self.program, ended, where, points)
         if faults:
-            raise checks.MachineFault(self.name, faults)
+            raise checks.MachineFault(self.program.short_name, faults)
 
     def _check(
         self,

@@ -228,22 +228,19 @@ def shift(e: Emitter, d: str, a: str, b: str, name: str, kind: str) -> None:
 
 @opcode(r"bfi\.(b32|b64)")
 def insert_bits(e: Emitter, d: str, a: str, b: str, begin: str, length: str, kind: str) -> None:
-    """Write the lowest ``length`` bits of a into b, from bit ``begin`` on. Only the lowest eight
-    bits of both numbers count, and bits beyond the width are dropped."""
-    of, bits = llvm_type(kind), BITS[kind]
-    wide = "i512"  # as wide as begin and length can reach
-
-    def widened(value: str, of: str) -> str:
-        return e(f"zext {of} {value} to {wide}")
-
-    start, count = (widened(e(f"and i32 {e.get(x, 'u32')}, 255"), "i32") for x in (begin, length))
-    ones = e(f"sub {wide} {e(f'shl {wide} 1, {count}')}, 1")
-    mask = e(f"trunc {wide} {e(f'shl {wide} {ones}, {start}')} to {of}")
-    moved = e(f"shl {wide} {widened(e.get(a, kind), of)}, {start}")
-    inserted = e(f"and {of} {e(f'trunc {wide} {moved} to {of}')}, {mask}")
-    kept = e(f"and {of} {e.get(b, kind)}, {e(f'xor {of} {mask}, -1')}")
-    assert bits <= 64
-    e.set(d, kind, e(f"or {of} {inserted}, {kept}"))
+    """Write the lowest ``length`` bits of a into b, from bit ``begin`` on. Bits beyond the width
+    are dropped."""
+    if not (begin.isdigit() and length.isdigit()):
+        raise e.error("a place or a number of bits that is not constant")
+    of, first = llvm_type(kind), min(int(begin) & 255, BITS[kind])
+    every = (1 << BITS[kind]) - 1
+    mask = (((1 << (int(length) & 255)) - 1) << first) & every
+    if mask == 0:
+        e.set(d, kind, e.get(b, kind))
+        return
+    moved = e(f"shl {of} {e.get(a, kind)}, {first}")
+    kept = e(f"and {of} {e.get(b, kind)}, {every - mask}")
+    e.set(d, kind, e(f"or {of} {e(f'and {of} {moved}, {mask}')}, {kept}"))
 
 
 # Comparison and choice.

@@ -21,6 +21,7 @@ BITS = {
 
 BARRIERS = ("bar", "barrier")
 JUMPS = ("bra", "ret", "exit")
+FRAME_ALIGNMENT = 16
 SPACES = ("param", "shared", "global", "local")
 
 
@@ -131,6 +132,15 @@ class Program:
     labels: dict[str, int] = field(default_factory=dict)
 
     @property
+    def short_name(self) -> str:
+        """The name of the Python function, where Numba has mangled it into the kernel's."""
+        rest, part = self.name.removeprefix("_ZN"), ""
+        while match := re.match(r"\d+", rest):
+            end = match.end() + int(match[0])
+            part, rest = rest[match.end() : end], rest[end:]
+        return part or self.name
+
+    @property
     def shared_bytes(self) -> int:
         """The bytes of shared memory that the kernel declares."""
         return _end_of(self.shared)
@@ -138,6 +148,11 @@ class Program:
     @property
     def local_bytes(self) -> int:
         return _end_of(self.local)
+
+    @property
+    def local_bytes_in_frame(self) -> int:
+        """The bytes of local memory as the frame of a thread, at whose end it is, holds them."""
+        return -(-self.local_bytes // FRAME_ALIGNMENT) * FRAME_ALIGNMENT
 
     @property
     def parameter_bytes(self) -> int:
@@ -194,7 +209,7 @@ STATEMENT = re.compile(
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\((.*)\)", re.DOTALL)
 DECLARATION = re.compile(
     r"(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)\s+(?:\.ptr\s+)?(?:\.(?:global|shared)\s+)?"
-    r"(?:\.align\s+\d+\s+)?(?P<name>[\w$]+)(?:\[(?P<count>\d+)\])?$"
+    r"(?:\.align\s+\d+\s+)?(?P<name>[\w$]+)(?P<array>\[(?P<count>\d*)\])?$"
 )
 INSTRUCTION = re.compile(
     r"(?:@(?P<negated>!?)(?P<guard>%[\w$]+)\s+)?(?P<opcode>[a-z][\w.]*)\s*(?P<operands>.*)$",
@@ -286,7 +301,8 @@ class _Parser:
         size = BITS[match["type"]] // 8
         align = int(match["align"] or size)
         offset = -(-_end_of(variables) // align) * align
-        variables.append(Variable(match["name"], offset, size * int(match["count"] or 1)))
+        count = int(match["count"] or 0) if match["array"] else 1
+        variables.append(Variable(match["name"], offset, size * count))
 
     def read(self, line: int, text: str) -> None:
         """Read a declaration or an instruction."""

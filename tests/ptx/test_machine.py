@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tests.ptx import machine, native
+from tests.ptx import checks, machine, native
 from tests.ptx.parse import PtxError
 
 REVERSE = """
@@ -97,3 +99,113 @@ def test_a_launch_that_is_not_possible_is_refused(changes, named):
 def test_a_module_without_the_kernel():
     with pytest.raises(PtxError, match="reverse"):
         machine.load(REVERSE, "forward")
+
+
+def memory_of(source, result, changed):
+    regions = [
+        checks.Region(source.ctypes.data, source.nbytes, "source", 0, writable=False),
+        checks.Region(result.ctypes.data, result.nbytes, "result", 8),
+    ]
+    return checks.Memory([replace(region, **changed.get(region.name, {})) for region in regions])
+
+
+def faults_of(ptx, n_blocks=4, n=None, **changed):
+    """Run the kernel watched on 256 entries, and return what it is reported for."""
+    source = np.arange(1, 257, dtype=np.uint64)
+    result = np.zeros_like(source)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, source.size if n is None else n)
+    kernel = machine.load(ptx, watch=True)
+    try:
+        kernel.launch(
+            (n_blocks, 1, 1), (64, 1, 1), words, memory=memory_of(source, result, changed)
+        )
+    except checks.MachineFault as error:
+        assert "reverse" in str(error)
+        return error.faults
+    np.testing.assert_array_equal(result, source.reshape(4, 64)[:, ::-1].ravel())
+    return []
+
+
+def kinds_of(faults):
+    return {(fault.kind, fault.array) for fault in faults}
+
+
+def test_a_kernel_without_faults():
+    assert faults_of(REVERSE) == []
+
+
+def test_an_access_behind_an_array():
+    (fault,) = faults_of(REVERSE, source={"size": 255 * 8})
+    assert (fault.kind, fault.array, fault.offset) == ("out of bounds", "source", 255 * 8)
+    assert (fault.block, fault.thread, fault.times) == (3, 63, 1)
+    assert fault.instruction == "ld.global.u64 %rd7, [%rd4];"
+    assert REVERSE.splitlines()[fault.line - 1].strip() == fault.instruction
+
+
+def test_an_overrun_into_another_array_is_one():
+    both = np.arange(512, dtype=np.uint64)
+    words = parameters_of(both.ctypes.data, both.ctypes.data + 2048, 512)
+    memory = memory_of(both[:256], both[256:], {})
+    kernel = machine.load(REVERSE, watch=True)
+    with pytest.raises(checks.MachineFault) as caught:
+        kernel.launch((8, 1, 1), (64, 1, 1), words, memory=memory)
+    assert kinds_of(caught.value.faults) == {
+        ("out of bounds", "source"),
+        ("out of bounds", "result"),
+    }
+
+
+def test_a_write_to_a_read_only_array():
+    faults = faults_of(REVERSE, result={"writable": False})
+    assert kinds_of(faults) == {("a write to a read-only array", "result")}
+
+
+def test_a_misaligned_access():
+    faults = faults_of(REVERSE.replace("[%rd4]", "[%rd4+-4]"), source={"size": 4096})
+    assert ("misaligned", "source") in kinds_of(faults)
+
+
+def test_an_address_of_nothing():
+    faults = faults_of(REVERSE.replace("ld.param.u64 %rd1, [source];", "mov.u64 %rd1, 64;"))
+    assert kinds_of(faults) == {("an address outside of all arrays", "")}
+
+
+def test_a_missing_barrier_is_a_race_in_every_order():
+    assert ("a race", "held") in kinds_of(faults_of(REVERSE.replace("bar.sync 0;", "")))
+
+
+def test_reading_shared_memory_that_nobody_wrote():
+    faults = faults_of(REVERSE.replace("@%p1 ret;", ""), n=250)
+    assert kinds_of(faults) == {("an uninitialised read", "held")}
+
+
+@pytest.mark.parametrize("missing", [0, 13, 255])
+def test_reading_an_array_that_nobody_wrote(missing):
+    initialised = np.ones(2048, np.uint8)
+    initialised[8 * missing + 3] = 0
+    (fault,) = faults_of(REVERSE, source={"initialised": initialised})
+    assert (fault.kind, fault.offset) == ("an uninitialised read", 8 * missing)
+
+
+def test_what_is_written_is_initialised():
+    initialised = np.zeros(2048, np.uint8)
+    assert faults_of(REVERSE, result={"initialised": initialised}) == []
+    assert initialised.all()
+
+
+def test_blocks_that_write_the_same_entry_race():
+    faults = faults_of(REVERSE.replace("mov.u32 %r3, %ctaid.x;", "mov.u32 %r3, 0;"))
+    assert kinds_of(faults) == {("a race", "result")}
+
+
+def test_threads_that_wait_at_different_barriers():
+    apart = REVERSE.replace("@%p1 bra $wait;", "@%p1 bra $wait;\n    bar.sync 0;")
+    faults = faults_of(apart, n=250)
+    assert [fault.kind for fault in faults] == [checks.UNORDERED] * 2
+    assert [fault.times for fault in faults] == [58, 6]
+
+
+def test_a_loop_without_an_end_is_stopped(monkeypatch):
+    monkeypatch.setattr(machine, "FUEL", 10_000)
+    endless = REVERSE.replace("$wait:\n", "$wait:\n    bra $wait;\n")
+    assert [fault.kind for fault in faults_of(endless)] == [checks.ENDLESS]
