@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .saving import save as save
     from .stagewise.estimators import StagewiseClassifier as StagewiseClassifier
     from .stagewise.estimators import StagewiseRegressor as StagewiseRegressor
+    from .trees.on_host import HostGrowthWarning as HostGrowthWarning
     from .trees.trees import DecisionTreeClassifier as DecisionTreeClassifier
     from .trees.trees import DecisionTreeRegressor as DecisionTreeRegressor
     from .trees.trees import ExtraTreeClassifier as ExtraTreeClassifier
@@ -67,6 +68,7 @@ _HOME = {
     "GradientBoostingClassifier": "boosting.classifier",
     "GradientBoostingRegressor": "boosting.regressor",
     "GridSearchCV": "many_fits",
+    "HostGrowthWarning": "trees.on_host",
     "IsolationForest": "forests.isolation",
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import joblib
-
 from .devices.gpu_problems import driver_version
 from .devices.placement import gpu_problem, simulated
+from .devices.policy import thresholds
+from .devices.threads import available_threads
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
 CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -25,7 +24,8 @@ def show_config() -> dict[str, Any]:
     -------
     dict
         What was printed. ``gpus`` holds one dict for each usable GPU, and ``gpu_problem``
-        says why there is none.
+        says why there is none. ``gpu_pays`` holds the sizes from which ``device="auto"`` gives
+        data in host memory to a GPU, by kind of work.
 
     Examples
     --------
@@ -44,6 +44,9 @@ def show_config() -> dict[str, Any]:
                     f"{'GPU ' + str(gpu['index']):<18}{gpu['name']}, {gpu['memory_gib']:.1f} GiB, "
                     f"compute capability {capability}"
                 )
+        elif key == "gpu_pays":
+            for work, sizes in value.items():
+                print(f"{'GPU pays':<18}{work} of host data: {sizes} (estimate)")
         elif value is not None:
             print(f"{key.replace('_', ' '):<18}{value}")
     return config
@@ -64,27 +67,11 @@ def _collect() -> dict[str, Any]:
         "cuda_driver": "none" if driver is None else f"CUDA {driver[0]}.{driver[1]}",
         "gpus": [] if problem else _gpus(),
         "gpu_problem": problem,
+        "gpu_pays": thresholds(),
         "threads": available_threads(),
         "threading": "gpuens' own team of threads, started on first use",
         "kernel_cache": str(kernel_cache()),
     }
-
-
-@functools.cache
-def available_threads() -> int:
-    """Return the number of threads that this process may keep busy.
-
-    The least of the CPUs of the machine, those that the process is bound to, the quota of
-    its container (cgroup), and ``OMP_NUM_THREADS`` and ``NUMBA_NUM_THREADS``, which joblib
-    sets in its workers so that together they do not ask for more than there are. Asked
-    once a process.
-    """
-    limits = [joblib.cpu_count()]
-    for variable in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        first = os.environ.get(variable, "").split(",")[0].strip()
-        if first.isdecimal() and int(first) > 0:
-            limits.append(int(first))
-    return min(limits)
 
 
 def kernel_cache() -> Path:

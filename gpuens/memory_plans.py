@@ -71,7 +71,8 @@ def memory_plan(
             f"{type(estimator).__name__}: memory_plan knows no others."
         )
     shape, itemsize = _shape_of(X)
-    device = resolve_device(estimator.device, X, y=y, sample_weight=sample_weight)
+    work = estimator._training_work(np.broadcast_to(np.float32(), shape), y)
+    device = resolve_device(estimator.device, X, work=work, y=y, sample_weight=sample_weight)
     is_there = _is_there(X, device)
     is_of_classes = is_classifier(estimator)
     if n_outputs is None:

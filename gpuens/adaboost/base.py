@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..callbacks import callbacks_of
 from ..devices.placement import Device
+from ..devices.policy import Work, prediction_work, size_of
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
     COUNT,
@@ -38,7 +39,8 @@ from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
-from ..members.fitting import device_for, input_tags
+from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
+from ..trees.on_host import growth_on_host
 from .learners import are_trees, member_seeds, read_any, trees_of
 from .rounds import AdaBoostResult, RowWeights, Rule, boost
 
@@ -74,9 +76,10 @@ ADABOOST = """Parameters
         process may use. The model does not depend on it.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where to work. "auto" follows the arrays where the learners are of this package, cuML
-        or XGBoost, and brings them to the host for all others.
+        or XGBoost, and brings them to the host for all others. Host arrays go to a usable GPU if
+        the learners are of this package and it would be faster (``gpuens.show_config()``).
     verbose : bool or int, default=0
-        Whether to show a progress bar with the errors of the learners.
+        Whether to show a progress bar with the errors of the learners, and where the work runs.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -159,8 +162,19 @@ class AdaBoost(AdaBoostParameters, SequentialEnsemble):
         base = self._base_estimator()
         check_learner(base)
         self._check_base(base)
-        device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
-        return self._train(device, X, y, sample_weight, base)
+        work = self._training_work(X, y)
+        device = device_for(base, self.device, X, work=work, y=y, sample_weight=sample_weight)
+        self._report_choice(device)
+        with growth_on_host(device, base):
+            return self._train(device, X, y, sample_weight, base)
+
+    def _training_work(self, X: Any, y: Any) -> Work | None:
+        return training_work(self._base_estimator(), X, y, int(self.n_estimators))
+
+    def _prediction_work(self, X: Any) -> Work | None:
+        if hasattr(self, "forest_"):
+            return prediction_work(size_of(X), self.forest_.n_trees)
+        return prediction_work_of(self._members, X)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
         grows = are_trees(base)
@@ -212,7 +226,7 @@ class AdaBoost(AdaBoostParameters, SequentialEnsemble):
     def _asking(self, X: Any) -> Iterator[tuple[Any, Device]]:
         """Yield X as the learners get it, and its device, which is active inside."""
         check_is_fitted(self)
-        device = device_for(self.estimator_, self.device, X)
+        device = device_for(self.estimator_, self.device, X, work=self._prediction_work(X))
         with self._working_on(device):
             if hasattr(self, "forest_"):
                 values = read_features(X, device, estimator=self, reset=False).values

@@ -22,8 +22,9 @@ from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.classes import labels_of
-from ..members.fitting import device_for, input_tags
+from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
 from ..numerics.sampling import subset
+from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeClassifier
 from .base import check_not_regressor
 from .learners import class_numbers, new_member, read_any
@@ -64,7 +65,8 @@ class ThreeLearnerBoostingClassifier(
         same call gives the same model.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Where the learners get their arrays. "auto" leaves them where they are for estimators of
-        this package, cuML and XGBoost, and copies them to the host for all others.
+        this package, cuML and XGBoost, and copies them to the host for all others. Host arrays
+        go to a usable GPU if the learners are of this package and it would be faster.
 
     Attributes
     ----------
@@ -116,8 +118,9 @@ class ThreeLearnerBoostingClassifier(
         base = self._base_estimator()
         check_learner(base)
         check_not_regressor(base, "BaggingRegressor")
-        device = device_for(base, self.device, X, y=y)
-        with kept_on_failure(self), device.active():
+        work = training_work(base, X, y, 3)
+        device = device_for(base, self.device, X, work=work, y=y)
+        with growth_on_host(device, base), kept_on_failure(self), device.active():
             return self._fit(X, y, base, device)
 
     def _fit(self, X: Any, y: Any, base: Any, device: Device) -> Any:
@@ -242,7 +245,8 @@ class ThreeLearnerBoostingClassifier(
         """Return ``finish(votes for the second class minus those for the first, device)`` in the
         array library of X."""
         check_is_fitted(self)
-        device = device_for(self.estimator_, self.device, X)
+        work = prediction_work_of(self.estimators_, X)
+        device = device_for(self.estimator_, self.device, X, work=work)
         with device.active():
             values = read_any(X, device, estimator=self, base=self.estimator_, reset=False)
             votes = sum(

@@ -14,7 +14,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import CPU, Device, report_choice, to_numpy
+from ..devices.policy import Work
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
 from ..estimators.docstrings import FITTED, documented
@@ -30,9 +31,12 @@ from ..members.fitting import (
     in_order,
     input_tags,
     jobs_for,
+    prediction_work_of,
     read_features,
+    training_work,
 )
 from ..members.samples import OutOfBag, SampledMembers, SamplingPlan, left_out, sampling_plan
+from ..trees.on_host import growth_on_host
 from .parameters import check_bagging_parameters, check_columns
 
 _joined: WeakKeyDictionary[Any, tuple[list[Any], Forest]] = WeakKeyDictionary()
@@ -128,8 +132,11 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         """
         check_bagging_parameters(self)
         base = self._base_estimator()
-        device = device_for(base, self.device, X, y=y, sample_weight=sample_weight)
-        with kept_on_failure(self), device.active():
+        work = self._training_work(X, y)
+        device = device_for(base, self.device, X, work=work, y=y, sample_weight=sample_weight)
+        if self.verbose:
+            report_choice(device)
+        with growth_on_host(device, base), kept_on_failure(self), device.active():
             return self._fit(X, y, sample_weight, base, device)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
@@ -161,6 +168,12 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
         if self.oob_score:
             self._set_oob_score(values, target, device)
         return self
+
+    def _training_work(self, X: Any, y: Any) -> Work | None:
+        return training_work(self._base_estimator(), X, y, self.n_estimators)
+
+    def _prediction_work(self, X: Any) -> Work | None:
+        return prediction_work_of(self.estimators_, X)
 
     def _before(self) -> tuple[list[Any], list[SamplingPlan], list[np.ndarray]]:
         """Return the members that a warm start continues from, with their plans and features."""
@@ -195,7 +208,7 @@ class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
     def _asking(self, X: Any) -> Iterator[tuple[Any, Device]]:
         """Yield X in the form that members get, and its device, which is active inside."""
         check_is_fitted(self)
-        device = device_for(self.estimator_, self.device, X)
+        device = device_for(self.estimator_, self.device, X, work=self._prediction_work(X))
         with device.active():
             sparse = input_tags(self.estimator_).sparse
             yield read_features(X, device, estimator=self, reset=False, sparse=sparse), device

@@ -44,11 +44,13 @@ BAGGING = """Parameters
         Seed of all draws, and of the ``random_state`` of each member. None is a fixed seed: the
         same call gives the same model.
     verbose : int, default=0
-        The verbosity of joblib.
+        The verbosity of joblib, where members are fitted one by one; if not zero, where the work
+        runs is printed too.
     <voting>device : {"auto", "cpu", "cuda"}, default="auto"
         Where the members get their arrays. "auto" leaves them where they are for estimators
-        of this package, cuML and XGBoost, and copies them to the host once for all others; "cuda"
-        gives CuPy arrays to any estimator.
+        of this package, cuML and XGBoost, and copies them to the host once for all others. Host
+        arrays go to a usable GPU if the members are of this package and it would be faster
+        (``gpuens.show_config()``). "cuda" gives CuPy arrays to any estimator.
 
     Attributes
     ----------

@@ -9,10 +9,12 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.placement import Device, resolve_device
+from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -115,7 +117,11 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
         arrays = {name: array for rows in further for name, array in rows.arrays().items()}
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight, **arrays)
+        work = self._training_work(X, y)
+        device = resolve_device(
+            self.device, X, work=work, y=y, sample_weight=sample_weight, **arrays
+        )
+        self._report_choice(device)
         training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
         with self._working_on(device):
             with nullcontext() if init is None else kept_on_failure(self):
@@ -124,6 +130,12 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         if result.error is not None:
             raise result.error
         return self
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        """Return the work of all rounds: how many early stopping leaves is not known yet."""
+        n_targets = outputs_in(y, is_classifier(self))
+        n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
+        return boosting_work(size_of(X), int(self.n_estimators) * n_trees)
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)

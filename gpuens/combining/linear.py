@@ -17,12 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import NOT_NEGATIVE
-from ..inputs.arrays import read_table, resolve_device, to_input_library
+from ..inputs.arrays import read_table, to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..members.fitting import read_outputs
+from ..members.rows import home_of
 from ..numerics.fixed_point import inner
 from ..numerics.minimise import Cholesky
 
@@ -150,7 +151,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
     alpha : float, default=1.0
         Strength of the penalty: that of ``alpha`` rows with target 0 for each feature.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        Where to work. "auto" follows the arrays: those on the host stay there.
 
     Attributes
     ----------
@@ -188,7 +189,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
         self
         """
         NOT_NEGATIVE.check("alpha", self.alpha)
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        device = home_of(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
             columns = read_columns(X, device, estimator=self, reset=True)
             n_rows = columns.shape[1]
@@ -222,7 +223,7 @@ class RidgeRegression(RegressorMixin, BaseEstimator):
             In the array library and on the device of X.
         """
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = home_of(self.device, X)
         with device.active():
             columns = read_columns(X, device, estimator=self, reset=False)
             coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)

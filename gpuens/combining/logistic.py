@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import COUNT, POSITIVE, check_rules
-from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.arrays import to_input_library
 from ..inputs.targets import Labels, read_labels, read_sample_weight
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..kernels.runtime.arrays import Array
+from ..members.rows import home_of
 from ..numerics.fixed_point import Slices, inner, slices, weighted_sum
 from ..numerics.minimise import Minimum, Operator, dot, newton
 from .linear import Features, forward, log_odds_of, read_columns, standardise
@@ -52,7 +53,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         Largest entry of the mean loss's gradient to end at.
     max_iter : int, default=1000
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        Where to work. "auto" follows the arrays: those on the host stay there.
 
     Attributes
     ----------
@@ -105,7 +106,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
         self
         """
         check_rules(self, RULES)
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        device = home_of(self.device, X, y=y, sample_weight=sample_weight)
         with device.active():
             columns = self._features(X, device, reset=True)
             n_rows = columns.shape[1]
@@ -162,7 +163,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Array:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows)."""
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = home_of(self.device, X)
         with device.active():
             columns = self._features(X, device, reset=False)
             raw = forward(columns, self.coef_, self.intercept_, device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ from ..kernels.runtime import dispatch
 from ..kernels.runtime.dispatch import Implementation
 from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
+from .policy import Work
 
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 """Errors of the CUDA runtime and driver when memory is allocated outside CuPy's pool."""
@@ -31,10 +32,13 @@ class Device:
         The simulator runs the CUDA kernels in Python, on NumPy arrays.
     index : int
         Number of the GPU.
+    reason : object
+        Why it was chosen, in words once it is printed.
     """
 
     kind: Literal["cpu", "cuda", "simulator"]
     index: int = 0
+    reason: Any = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"cuda:{self.index}" if self.kind == "cuda" else self.kind
@@ -43,6 +47,11 @@ class Device:
     def implementation(self) -> Implementation:
         """The implementation of the operations that runs here."""
         return Implementation.CPU if self.kind == "cpu" else Implementation.CUDA
+
+    @property
+    def is_gpu(self) -> bool:
+        """Return whether this is a GPU, which the simulator is not."""
+        return self.kind == "cuda"
 
     @property
     def runs_ahead(self) -> bool:
@@ -125,6 +134,7 @@ class Device:
 
 
 CPU = Device("cpu")
+CPU_BY_WORD = Device("cpu", reason="device='cpu'")
 SIMULATOR = Device("simulator")
 
 
@@ -174,17 +184,22 @@ def gpu_of(array: Any) -> int | None:
     return None
 
 
-def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
+def resolve_device(
+    device: str, X: Any = None, *, work: Work | None = None, **others: Any
+) -> Device:
     """Choose where to work.
 
     Parameters
     ----------
     device : str
         "auto" follows the arrays: the GPU that holds any of them, else a usable GPU if the
-        machine has one, else the CPU. "cuda" is a GPU ("cuda:1" a certain one), and the
-        simulator under ``NUMBA_ENABLE_CUDASIM=1``. "cpu" is the CPU, also for arrays on a
-        GPU: they are copied to the host.
+        machine has one and the work is worth it, else the CPU. "cuda" is a GPU ("cuda:1" a
+        certain one), and the simulator under ``NUMBA_ENABLE_CUDASIM=1``. "cpu" is the CPU, also
+        for arrays on a GPU: they are copied to the host.
     X : array or data frame
+    work : Work or None
+        What is to be done, by which "auto" decides about data in host memory; None: anything
+        is worth a GPU. No GPU is looked for where it would not be used.
     **others : array or None
         What comes along, by argument name. Arrays in host memory are copied to the chosen
         GPU, whichever of the arguments they are.
@@ -202,14 +217,17 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
     """
     wanted = _parse(device)
     if wanted == CPU:
-        return CPU
+        return CPU_BY_WORD
     homes = {name: gpu for name, array in {"X": X, **others}.items()
              if (gpu := gpu_of(array)) is not None}  # fmt: skip
     if simulated():
         return _resolve_simulated(device, homes)
-    is_free = device == "auto" and not homes
-    if is_free and (gpu_problem() or card_problem(_current_gpu())) is not None:
-        return CPU
+    if device == "auto" and not homes:
+        if work is not None and not work.pays_on_gpu:
+            return Device("cpu", reason=work)
+        problem = gpu_problem() or card_problem(_current_gpu())
+        if problem is not None:
+            return Device("cpu", reason=problem)
     _require_gpu(device, homes)
     if wanted is not None and wanted.index >= 0:
         homes = {"device": wanted.index, **homes}
@@ -219,7 +237,8 @@ def resolve_device(device: str, X: Any = None, **others: Any) -> Device:
     index = next(iter(homes.values())) if homes else _current_gpu()
     if (problem := card_problem(index)) is not None:
         raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
-    return Device("cuda", index)
+    reason = _origin(device, homes) if homes or wanted is not None else work
+    return Device("cuda", index, reason)
 
 
 def same_place() -> Callable[[], AbstractContextManager[Any]]:
@@ -271,6 +290,12 @@ def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:
     return CPU if device == "auto" else SIMULATOR
 
 
+def report_choice(device: Device) -> None:
+    """Print where the work runs and why, for estimators that are verbose."""
+    print(f"Running on {device}" + (f": {device.reason}." if device.reason else "."),
+          file=sys.stderr)  # fmt: skip
+
+
 def _require_gpu(device: str, homes: dict[str, int]) -> None:
     problem = gpu_problem()
     if problem is not None:
@@ -284,6 +309,13 @@ def _asking(device: str, homes: dict[str, int]) -> str:
     """Why a GPU should be used."""
     if device != "auto" or not homes:
         return f"device={device!r} asks for a GPU"
+    return _origin(device, homes)
+
+
+def _origin(device: str, homes: dict[str, int]) -> str:
+    """What names the device: the word, or the first of the arrays on a GPU."""
+    if device != "auto":
+        return f"device={device!r}"
     name, gpu = next(iter(homes.items()))
     return f"{name} is on cuda:{gpu}"
 

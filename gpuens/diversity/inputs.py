@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..bagging.base import Bagging
 from ..devices.placement import Device, gpu_of, to_numpy
-from ..inputs.arrays import require_readable, resolve_device, to_input_library
+from ..inputs.arrays import require_readable, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.frames import is_frame
 from ..kernels.runtime.arrays import Array
-from ..members.fitting import device_for, input_tags
+from ..members.fitting import device_for, input_tags, prediction_work_of
 from ..members.fitting import read_features as read_for_members
 from ..trees.cart import CartEstimator
 
@@ -323,7 +323,7 @@ def member_predictions(ensemble: Any, X: Any) -> Array:
 
 def _of_trees(forest: Any, X: Any) -> Array:
     """Look up the predictions of all trees by their leaves, one label a leaf."""
-    device = resolve_device(forest.device, X)
+    device = forest._device_to_predict(X)
     with forest._working_on(device):
         values = read_features(X, device, estimator=forest, reset=False).values
         trees = forest.forest_
@@ -337,7 +337,8 @@ def _of_trees(forest: Any, X: Any) -> Array:
 def _of_members(ensemble: Any, members: list[Any], X: Any) -> Array:
     every = np.arange(ensemble.n_features_in_)
     features = getattr(ensemble, "estimators_features_", [every] * len(members))
-    device = device_for(members[0], getattr(ensemble, "device", "auto"), X)
+    work = prediction_work_of(members, X)
+    device = device_for(members[0], getattr(ensemble, "device", "auto"), X, work=work)
     with device.active():
         table = X
         if not hasattr(members[0], "feature_names_in_"):

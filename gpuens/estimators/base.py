@@ -10,7 +10,8 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device
+from ..devices.placement import Device, report_choice
+from ..devices.policy import Work, prediction_work, size_of
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
@@ -46,17 +47,29 @@ class OnDevice:
         with using_threads(threads_of(self.n_jobs)), device.active():
             yield
 
+    def _report_choice(self, device: Device) -> None:
+        """Print where ``fit`` runs, and why, if the estimator is verbose."""
+        if getattr(self, "verbose", False):
+            report_choice(device)
+
 
 class ForestEstimator(Savable, OnDevice, BaseEstimator):
     """An estimator that is fitted once it has a ``forest_``."""
 
     forest_: Forest
 
+    def _prediction_work(self, X: Any) -> Work:
+        return prediction_work(size_of(X), self.forest_.n_trees)
+
+    def _device_to_predict(self, X: Any, **others: Any) -> Device:
+        """Return where rows go through the trees, see ``resolve_device``."""
+        return resolve_device(self.device, X, work=self._prediction_work(X), **others)
+
     def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Any:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
         library of X."""
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             table = read_features(X, device, estimator=self, reset=False).values
             return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
@@ -64,7 +77,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
     def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
         """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         forest, n_outputs = self.forest_, self.forest_.n_outputs
         with self._working_on(device):
             table = read_features(X, device, estimator=self, reset=False).values
@@ -89,7 +102,7 @@ class ForestEstimator(Savable, OnDevice, BaseEstimator):
             beside each other, one for each output.
         """
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             table = read_features(X, device, estimator=self, reset=False).values
             return to_input_library(self.forest_.apply(table, device), X)

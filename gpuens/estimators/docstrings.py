@@ -11,7 +11,8 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 _PLACE = """n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay."""
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
+        enough for that to be faster (``gpuens.show_config()``), else stay."""
 _GROWTH = """max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits.
     min_samples_split : int or float, default=2
@@ -41,7 +42,8 @@ _GROWTH = """max_depth : int or None, default=None
         categories. Categories that were not in the training data count as missing.
     max_bins : int or None, default=<bins>
         None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
-        with more distinct values is cut into this many bins, from 2 to 255."""
+        with more distinct values is cut into this many bins, from 2 to 255. GPUs grow trees with
+        bins only: with None the host does (``HostGrowthWarning``)."""
 _FEATURES_IN = """n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names."""
@@ -137,9 +139,11 @@ BOOSTING = """Parameters
     n_jobs : int or None, default=None
         Threads on the CPU; None uses all that the process may use.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
+        enough for that to be faster (``gpuens.show_config()``), else stay.
     verbose : bool or int, default=False
-        Whether to show a progress bar with the metrics.
+        Whether to show a progress bar with the metrics, where the work runs, and the memory that it
+        takes.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -224,7 +228,7 @@ FOREST = f"""Parameters
     warm_start : bool, default=False
         Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
     verbose : bool or int, default=0
-        Whether to show a progress bar.
+        Whether to show a progress bar, and where the work runs.
     {_PLACE}
 
     Attributes

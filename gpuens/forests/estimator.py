@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import CPU, Device, resolve_device, to_numpy
+from ..devices.policy import Work, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.parameters import seed_of
 from ..forest.forest import Forest
@@ -22,7 +23,8 @@ from ..inputs.targets import read_sample_weight
 from ..members.samples import SampledMembers, SamplingPlan, made_members
 from ..trees.cart import CartEstimator, TrainingData
 from ..trees.growth import tree_key
-from ..trees.parameters import check_tree_parameters
+from ..trees.on_host import growth_on_host
+from ..trees.parameters import check_tree_parameters, work_of_trees
 from .growing import ForestGrower, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 
@@ -99,10 +101,15 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "`bootstrap=True` or set `max_sample=None`. Got "
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
-        with self._working_on(device), kept_on_failure(self):
+        work = self._training_work(X, y)
+        device = resolve_device(self.device, X, work=work, y=y, sample_weight=sample_weight)
+        self._report_choice(device)
+        with growth_on_host(device, self), self._working_on(device), kept_on_failure(self):
             self._fit(X, y, sample_weight, device)
         return self
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        return work_of_trees(self, size_of(X), int(self.n_estimators))
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         before = self._forest_before()
@@ -257,7 +264,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             Columns ``n_nodes_ptr[t]:n_nodes_ptr[t + 1]`` are those of tree t.
         """
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             values = read_features(X, device, estimator=self, reset=False).values
             return decision_path(self.forest_, values, device)
@@ -325,7 +332,8 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             raise ValueError("Out-of-bag importances need bootstrap=True: no tree leaves rows out.")
         if not isinstance(n_repeats, Integral) or n_repeats < 1:
             raise ValueError(f"n_repeats must be an integer >= 1, got {n_repeats!r}.")
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
+        work = self._prediction_work(X).times(n_repeats * self.n_features_in_)
+        device = resolve_device(self.device, X, work=work, y=y, sample_weight=sample_weight)
         rng = np.random.default_rng(seed_of(random_state))
         with self._working_on(device):
             known = self._known_rows(X, y, sample_weight, device)

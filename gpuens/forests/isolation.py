@@ -14,6 +14,7 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.placement import CPU, Device, to_numpy
+from ..devices.policy import NO_WORK, Work, prediction_work, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import FITTED, documented
@@ -149,11 +150,12 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of all draws. None is a fixed seed: the same call gives the same model.
     verbose : bool or int, default=0
-        Whether to show a progress bar.
+        Whether to show a progress bar, and where the work runs.
     warm_start : bool, default=False
         Whether ``fit`` adds to the existing trees until there are ``n_estimators``.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
+        enough for that to be faster (``gpuens.show_config()``), else stay.
 
     Attributes
     ----------
@@ -221,13 +223,20 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         """
         check_rules(self, _RULES)
         threads_of(self.n_jobs)
-        device = resolve_device(self.device, X, sample_weight=sample_weight)
+        work = self._training_work(X, y)
+        device = resolve_device(self.device, X, work=work, sample_weight=sample_weight)
+        self._report_choice(device)
         with kept_on_failure(self), self._working_on(device):
             values = self._read(X, device, reset=True)
             self._fit(values, sample_weight, device)
             self._scores = IsolationScores(self.forest_, self.max_samples_)
             self.offset_ = self._offset(values, device)
         return self
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        """Return the work of scoring all rows; the host grows the trees on few of them."""
+        scores = not isinstance(self.contamination, str)
+        return prediction_work(size_of(X), int(self.n_estimators)) if scores else NO_WORK
 
     def _offset(self, values: Any, device: Device) -> float:
         if isinstance(self.contamination, str):
@@ -327,7 +336,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     def _scored(self, X: Any, finish: Callable[[Any, Device], Any]) -> Any:
         """Return ``finish(scores, device)`` in the array library of X."""
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             score = self._scores.of(self._read(X, device, reset=False), device)
             return to_input_library(finish(score, device), X)

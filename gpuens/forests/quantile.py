@@ -14,7 +14,7 @@ from ..devices.placement import Device, on_host, to_numpy
 from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
 from ..forest.forest import Forest
-from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..kernels.leaves.quantiles import (
     SHARE_BITS,
@@ -311,7 +311,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         wanted = _read_quantiles(quantiles, name)
         if wanted is None:
             return super().predict(X)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             values = read_features(X, device, estimator=self, reset=False).values
             result = self._targets.quantiles(self.forest_, values, wanted.reshape(-1), device)

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from ..devices.placement import CPU, Device, gpu_of, on_host, to_numpy
+from ..devices.policy import NO_WORK
 from ..inputs.arrays import dense_table, require_readable, resolve_device
 from ..inputs.frames import (
     Column,
@@ -277,7 +278,10 @@ def home_of(model: Any, X: Any) -> Device:
     package = type(model).__module__.partition(".")[0]
     if package not in TAKE_GPU_ARRAYS or (package != "gpuens" and gpu_of(X) is None):
         return CPU
-    return resolve_device(getattr(model, "device", "auto"), X)
+    known = getattr(model, "_prediction_work", None)
+    work = None if known is None else known(X)  # which is repeated, feature by feature
+    work = NO_WORK if work is None else work.times(work.features)
+    return resolve_device(getattr(model, "device", "auto"), X, work=work)
 
 
 def _require_table(shape: tuple[int, ...], name: str) -> None:

@@ -15,6 +15,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
+from ..devices.policy import NO_WORK, Work
 from ..inputs.arrays import read_table
 from ..inputs.targets import read_target
 from .samples import Samples, SamplingPlan
@@ -76,7 +77,9 @@ class GrowsBatches(Protocol):
         ...
 
 
-def device_for(estimator: Any, device: str, X: Any, **others: Any) -> Device:
+def device_for(
+    estimator: Any, device: str, X: Any, *, work: Work | None = None, **others: Any
+) -> Device:
     """Return the device on which members get their arrays.
 
     Parameters
@@ -88,13 +91,29 @@ def device_for(estimator: Any, device: str, X: Any, **others: Any) -> Device:
         ``TAKE_GPU_ARRAYS``, and brings them to the host for all others.
     X, **others : array
         What the user passed.
+    work : Work or None
+        By which "auto" decides about data in host memory. None, for estimators whose work is
+        not known, leaves it there.
     """
+    work = NO_WORK if work is None else work
     if device != "auto":
-        return resolve_device(device, X, **others)
+        return resolve_device(device, X, work=work, **others)
     packages = _packages(estimator)
     if packages & TAKE_GPU_ARRAYS and ("gpuens" in packages or gpu_of(X) is not None):
-        return resolve_device(device, X, **others)
+        return resolve_device(device, X, work=work, **others)
     return CPU
+
+
+def training_work(estimator: Any, X: Any, y: Any, times: int = 1) -> Work | None:
+    """Return the work of fitting clones of an estimator, None if it is not known."""
+    known = getattr(estimator, "_training_work", None)
+    return None if known is None else known(X, y).times(times)
+
+
+def prediction_work_of(members: Sequence[Any], X: Any) -> Work | None:
+    """Return the work of predicting with members of one kind, None if it is not known."""
+    known = getattr(members[0], "_prediction_work", None) if len(members) else None
+    return None if known is None else known(X).times(len(members))
 
 
 def _packages(estimator: Any) -> set[str]:

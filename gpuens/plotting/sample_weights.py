@@ -69,7 +69,8 @@ def staged_sample_weights(estimator: Any, X: Any, y: Any, sample_weight: Any = N
         )
     model = copy.copy(estimator)
     base = model.estimator_
-    device = device_for(base, model.device, X, y=y, sample_weight=sample_weight)
+    work = model._prediction_work(X)
+    device = device_for(base, model.device, X, work=work, y=y, sample_weight=sample_weight)
     with model._working_on(device):
         before = model._trees if are_trees(base) else model._members
         learners = model._learners(are_trees(base))(model, base, X, device, before)

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..boosting.parameters import schedule_of
 from ..callbacks import callbacks_of
 from ..devices.placement import Device, on_host, resolve_device, to_numpy
+from ..devices.policy import NO_WORK, Work, outputs_in, sum_of
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
     COUNT,
@@ -39,8 +40,9 @@ from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
-from ..members.fitting import input_tags, read_features
+from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
 from ..members.rows import OWN_PACKAGE, Rows, home_of, takes_weights
+from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeRegressor
 from .rounds import (
     StagewiseLearners,
@@ -101,11 +103,11 @@ STAGEWISE = """Parameters
         Threads on the CPU; None uses all that the process may use. For base learners of other
         packages their own parameter counts.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if all base
-        learners are of this package, else stay. Base learners that take no arrays on a GPU get
-        copies on the host.
+        Where to work. "auto" follows the arrays; host arrays go to a usable GPU if they are large
+        enough for that to be faster (``gpuens.show_config()``) and all base learners are of this
+        package, else stay. Base learners that take no arrays on a GPU get copies on the host.
     verbose : bool or int, default=0
-        Whether to show a progress bar with the losses.
+        Whether to show a progress bar with the losses, and where the work runs.
     callbacks : list or None, default=None
         Functions of the state after a round, or objects with ``after_iteration(state)``, see
         ``gpuens.callbacks``. A true result stops the training.
@@ -197,8 +199,20 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         if sample_weight is not None:
             check_weighted(kinds)
         loss = self._read_loss()
-        device = self._device_for(kinds, X, y=y, sample_weight=sample_weight)
-        return self._train(device, X, y, sample_weight, kinds, loss)
+        work = self._training_work(X, y)
+        device = self._device_for(kinds, X, work, y=y, sample_weight=sample_weight)
+        self._report_choice(device)
+        with growth_on_host(device, *kinds):
+            return self._train(device, X, y, sample_weight, kinds, loss)
+
+    def _training_work(self, X: Any, y: Any) -> Work | None:
+        """Return the work of fitting all base learners to choose from in every round."""
+        works = [training_work(kind, X, y, int(self.n_estimators)) for kind in self._kinds()]
+        known = [work for work in works if work is not None]
+        return sum_of(known).times(outputs_in(y, self._of_classes())) if known else None
+
+    def _prediction_work(self, X: Any) -> Work | None:
+        return prediction_work_of(self.estimators_, X)
 
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, kinds: list[Any], loss: Loss, device: Device
@@ -333,7 +347,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
         check_is_fitted(self)
         kinds = self._kinds()
-        device = self._device_for(kinds, X)
+        device = self._device_for(kinds, X, self._prediction_work(X))
         with self._working_on(device):
             table = Rows(self._read_table(X, kinds, device, False), device)
             raw = _constants(self._base_score, table.n, device)
@@ -367,9 +381,10 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         several = isinstance(self.estimator, (list, tuple))
         return list(self.estimator) if several else [self.estimator]
 
-    def _device_for(self, kinds: list[Any], X: Any, **others: Any) -> Device:
-        own = all(type(kind).__module__.partition(".")[0] == OWN_PACKAGE for kind in kinds)
-        return (resolve_device if own else home_of)(self.device, X, **others)
+    def _device_for(self, kinds: list[Any], X: Any, work: Work | None, **others: Any) -> Device:
+        if any(type(kind).__module__.partition(".")[0] != OWN_PACKAGE for kind in kinds):
+            return home_of(self.device, X, **others)
+        return resolve_device(self.device, X, work=work or NO_WORK, **others)
 
     def _read_loss(self) -> Loss:
         """Read the parameter ``loss``, before the data is known."""

@@ -7,6 +7,7 @@ import warnings
 from numbers import Integral
 from typing import Any
 
+from ..devices.policy import Work, cart_work
 from ..estimators.parameters import (
     CALLABLE,
     CLASS_FACTORS_OF_OUTPUTS,
@@ -90,6 +91,29 @@ def n_features_to_look_at(max_features: Any, n_features: int) -> int:
             )
         return int(max_features)
     return max(1, int(max_features * n_features))
+
+
+def grows_on_host(tree: Any) -> bool:
+    """Return whether the host grows the trees of an estimator wherever the data is: those with a
+    bin for every value, and those of the absolute error."""
+    return tree.max_bins is None or tree.criterion == "absolute_error"
+
+
+def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: int) -> Work:
+    """Return the work of growing an estimator's trees on a table of (n_rows, n_features)."""
+    share, depth = estimator.max_features, estimator.max_depth
+    looked_at = size[1]  # also for settings that are checked, and refused, later
+    if isinstance(share, Integral):
+        looked_at = min(int(share), looked_at)
+    elif isinstance(share, float) or share in ("sqrt", "log2"):
+        looked_at = n_features_to_look_at(share, looked_at)
+    return cart_work(
+        size,
+        n_trees,
+        looked_at=looked_at,
+        max_depth=int(depth) if isinstance(depth, Integral) else None,
+        exact=grows_on_host(estimator),
+    )
 
 
 def cart_params(

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, resolve_device, to_numpy
+from ..devices.policy import NO_WORK, Work, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import (
     CLASS_ATTRIBUTES,
@@ -39,7 +40,8 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, grow_forest, tree_key
-from .parameters import cart_params, check_tree_parameters, n_features_to_look_at
+from .on_host import growth_on_host
+from .parameters import cart_params, check_tree_parameters, n_features_to_look_at, work_of_trees
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -80,8 +82,9 @@ class SingleTree(CartEstimator):
         <shared>
         """
         check_tree_parameters(self)
-        device = resolve_device(self.device, X, y=y, sample_weight=sample_weight)
-        with self._working_on(device), kept_on_failure(self):
+        work = self._training_work(X, y)
+        device = resolve_device(self.device, X, work=work, y=y, sample_weight=sample_weight)
+        with growth_on_host(device, self), self._working_on(device), kept_on_failure(self):
             data = self._read_training(X, y, sample_weight, device, 1)
             records = all_rows(data.values.shape[0], device)
             if data.used is not None:
@@ -89,6 +92,9 @@ class SingleTree(CartEstimator):
             seeds = [tree_key(seed_of(self.random_state), 0)]
             self._keep(self._grow(data, lambda tree: records, seeds, device))
         return self
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        return work_of_trees(self, size_of(X), 1)
 
     def _grow(
         self, data: TrainingData, sample: Any, seeds: Sequence[int], device: Device
@@ -134,7 +140,7 @@ class SingleTree(CartEstimator):
     def apply(self, X: Any, check_input: bool = True) -> Any:
         """Return the leaf that each row ends in, int64 of shape (n_rows,)."""
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             table = read_features(X, device, estimator=self, reset=False).values
             leaf = self.forest_.apply(table, device)[:, 0].astype(np.int64)
@@ -149,7 +155,7 @@ class SingleTree(CartEstimator):
             1 where a row passes a node.
         """
         check_is_fitted(self)
-        device = resolve_device(self.device, X)
+        device = self._device_to_predict(X)
         with self._working_on(device):
             values = read_features(X, device, estimator=self, reset=False).values
             return decision_path(self.forest_, values, device)[0]
@@ -181,7 +187,7 @@ class SingleTree(CartEstimator):
         self
         """
         check_is_fitted(self)
-        device = resolve_device(self.device, X_val, y=y_val, sample_weight=sample_weight)
+        device = self._device_to_predict(X_val, y=y_val, sample_weight=sample_weight)
         with self._working_on(device):
             table = read_features(X_val, device, estimator=self, reset=False, name="X_val").values
             n = table.shape[0]
@@ -220,7 +226,7 @@ class SingleTree(CartEstimator):
         """Fit the members of a bag, as one batch where they see the same features (contract:
         ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
-        device = resolve_device(self.device, X, y=y)
+        device = resolve_device(self.device, X, work=NO_WORK, y=y)  # the bag has placed X
         members: list[Any] = [None] * len(seeds)
         groups: dict[bytes, list[int]] = {}
         for m, columns in enumerate(features):

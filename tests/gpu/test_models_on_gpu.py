@@ -100,6 +100,7 @@ def fitted(device: str, case: Case, X: Any, y: Any, weight: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
+@pytest.mark.filterwarnings("ignore::gpuens.trees.on_host.HostGrowthWarning")
 @pytest.mark.parametrize("name", [*BOOSTED, *OTHERS])
 def test_same_model_as_on_the_cpu(cupy, host, name):
     case = (BOOSTED | OTHERS)[name]
