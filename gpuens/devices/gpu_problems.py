@@ -11,6 +11,8 @@ from importlib.util import find_spec
 
 OLDEST_DRIVER = 12
 """Major version of CUDA that the driver must support."""
+OLDEST_CUPY = 14
+"""Major version of CuPy whose results have the types of NumPy 2's."""
 OLDEST_CARD = (7, 5)
 """Compute capability that a GPU must have."""
 PACKAGES = (("CuPy", "cupy"), ("numba-cuda", "numba_cuda"), ("cuda-bindings", "cuda.bindings"))
@@ -129,6 +131,12 @@ def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:
     try:
         import cupy
 
+        if int(cupy.__version__.split(".")[0]) < OLDEST_CUPY:
+            return (
+                f"CuPy {cupy.__version__} is installed, at least {OLDEST_CUPY} is needed: results "
+                "of older versions have other types than NumPy's. Run: pip install --upgrade "
+                f"'gpuens[{extra}]'"
+            )
         built_for = cupy.cuda.runtime.runtimeGetVersion() // 1000
         if built_for > driver[0]:
             command = f"pip uninstall cupy-cuda{built_for}x, then pip install 'gpuens[{extra}]'"

@@ -176,6 +176,19 @@ class TestWhatIsMissing:
             assert probe().startswith("numba-cuda is installed for CUDA 13, and the NVIDIA driver")
             assert "supports CUDA 12.4. Update the driver, or run: pip install" in probe()
 
+    @pytest.mark.parametrize(("installed", "is_enough"), [("13.6.0", False), ("14.0.0a1", True)])
+    def test_version_of_cupy(self, cupy, probe, monkeypatch, installed, is_enough):
+        """CuPy 13 gives results other types than NumPy 2 does."""
+        cupy.__version__ = installed
+        if is_enough:
+            assert probe() is None
+            return
+        assert probe().startswith("CuPy 13.6.0 is installed, at least 14 is needed: results of")
+        assert "Run: pip install --upgrade 'gpuens[cuda13]'" in probe()
+        monkeypatch.setattr(devices, "gpu_problem", probe)
+        with pytest.raises(RuntimeError, match="X is on cuda:1, but CuPy 13.6.0 is installed"):
+            resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1))
+
     def test_driver_newer_than_the_packages(self, cupy, probe, monkeypatch):
         monkeypatch.setattr(gpu_problems, "driver_version", lambda: (14, 1))
         assert probe() is None

@@ -66,6 +66,7 @@ def install(monkeypatch, gpus=2):
 
     cupy = ModuleType("cupy")
     cupy.__getattr__ = lambda name: getattr(np, name)
+    cupy.__version__ = "14.0.0"
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
     cupy.zeros = lambda shape: asarray(np.zeros(shape))
     pool = MemoryPool()
