@@ -105,7 +105,7 @@ def shared_memory_kernel() -> tuple[Any, int]:
 
     @kernel
     def add(rounds, out):
-        sums = cuda.shared.array(8 * N_SLOTS, np.int32)
+        sums = cuda.shared.array(entries, np.int32)  # Numba takes a name here, and no product
         t = cuda.threadIdx.x
         for entry in range(t, entries, block):
             sums[u32(entry)] = 0

@@ -1,4 +1,4 @@
-"""Every kernel of the catalogue, compiled for real architectures on a machine without a GPU.
+"""Every kernel of the repository, compiled for real architectures on a machine without a GPU.
 
 NVVM writes PTX, nvJitLink links it as it does at run time and reports registers, stack and
 spills, and nvdisasm shows the machine code.
@@ -6,10 +6,12 @@ spills, and nvdisasm shows the machine code.
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,11 +25,22 @@ nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 from numba.cuda import compile_ptx, dispatcher  # noqa: E402
 
+from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
 from tests.support.cuda_modules import cuda_modules  # noqa: E402
 
 ARCHITECTURES = ((7, 5), (8, 0), (9, 0), (12, 0))
-ENTRIES = {entry.name: entry for entry in catalogue.entries()}
+CATALOGUE = {entry.name: entry for entry in catalogue.entries()}
+OUTSIDE = [
+    catalogue.Entry(
+        "benchmark_additions",
+        shared_memory_kernel()[0],
+        (types.int64, catalogue.array(types.int32)),
+        64,
+    )
+]
+"""Kernels that no operation starts, which the catalogue leaves out."""
+ENTRIES = CATALOGUE | {entry.name: entry for entry in OUTSIDE}
 POWERS_OF_TWO = {
     f"0d{sign + exponent:03X}{0:013X}" for sign in (0, 2048) for exponent in range(1, 2047)
 }
@@ -69,11 +82,58 @@ def linked(name: str, cc: tuple[int, int]) -> tuple[str, bytes]:
 
 
 def test_the_catalogue_is_complete():
-    catalogued = {id(entry.kernel) for entry in ENTRIES.values()}
+    catalogued = {id(entry.kernel) for entry in CATALOGUE.values()}
     for module in cuda_modules():
         for name, value in vars(module).items():
             if isinstance(value, dispatcher.CUDADispatcher) and not value.targetoptions["device"]:
                 assert id(value) in catalogued, f"{name} in {module.__name__}"
+
+
+def kernels_in(source: str) -> list[int]:
+    """The lines on which the kernels of a module begin, wherever in it they are defined."""
+    tree = ast.parse(source)
+    names = {"cuda.jit"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("cuda.target"):
+            names |= {a.asname or a.name for a in node.names if a.name == "kernel"}
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            marks = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+            lines += [marks[0].lineno] if names & set(map(ast.unparse, marks)) else []
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in names:
+            lines.append(node.lineno)  # a kernel without a decorator
+    return lines
+
+
+def test_every_kernel_of_the_repository_is_compiled():
+    """Those inside of functions too, which only their use would show."""
+    codes = (entry.kernel.py_func.__code__ for entry in ENTRIES.values())
+    compiled = {(Path(code.co_filename).resolve(), code.co_firstlineno) for code in codes}
+    root = Path(__file__).parents[2]
+    found = {
+        (path.resolve(), line)
+        for folder in ("kernels", "benchmarks", "gpuens")
+        for path in (root / folder).rglob("*.py")
+        if path.resolve() != root / "kernels/runtime/cuda/target.py"  # which defines `kernel`
+        for line in kernels_in(path.read_text(encoding="utf-8"))
+    }
+    assert found - compiled == set()
+    assert compiled - found == set(), "kernels_in overlooks kernels"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("from ..cuda.target import cuda, kernel\n@kernel\ndef f(): ...", [2]),
+        ("def g():\n from x.cuda.target import kernel as k\n @k\n def f(): ...", [3]),
+        ("@cuda.jit\ndef f(): ...\n@cuda.jit(debug=True)\ndef g(): ...", [1, 3]),
+        ("from .cuda.target import kernel\nf = kernel(g)", [2]),
+        ("from ..compilation import kernel\n@kernel\ndef f(): ...", []),
+    ],
+)
+def test_kernels_are_found(source, lines):
+    assert sorted(set(kernels_in(source))) == lines
 
 
 @everywhere
