@@ -101,11 +101,11 @@ def say(text: str = "") -> None:
 
 
 def device_line() -> str:
-    """Return a sentence that names the device, and why it was chosen."""
+    """Return a sentence that names the device, and the reason why it is used."""
     device = resolve_device("auto")
     problem = "NUMBA_ENABLE_CUDASIM=1 is set" if simulated() else gpu_problem()
     if problem is None:
-        return f"Models are trained on {device}, because this machine has a usable GPU."
+        return f"This machine has a usable GPU, {device}: large tables are worked on there."
     reason = problem.split(". ")[0]
     threads = available_threads()
     return (
