@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ..callbacks import callbacks_of
 from ..devices.placement import Device
 from ..devices.policy import Work, prediction_work, size_of
+from ..estimators.base import Exportable
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
     COUNT,
@@ -130,7 +131,7 @@ class AdaBoostParameters:
     callbacks: Any = None
 
 
-class AdaBoost(AdaBoostParameters, SequentialEnsemble):
+class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     """The base class of the classifier and the regressor."""
 
     _takes_sparse = True

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, report_choice, to_numpy
 from ..devices.policy import Work
 from ..estimators.all_or_nothing import kept_on_failure
-from ..estimators.base import Savable
+from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
@@ -99,7 +99,7 @@ def _is_whole(member: Any, features: np.ndarray, bag: Any) -> bool:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Bagging(SampledMembers, Savable, MetaEstimatorMixin, BaseEstimator):
+class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstimator):
     """Estimators on samples of the rows and features, averaged or voting."""
 
     estimator: Any = field(default=None, kw_only=False)

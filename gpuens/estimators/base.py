@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -36,6 +37,112 @@ class Savable:
         gpuens.save(self, path)
 
 
+class Exportable:
+    """Gives a sum of trees its methods that write it for other libraries."""
+
+    def to_treelite(self) -> Any:
+        """Return the model for Treelite, a ``treelite.Model`` of float64.
+
+        Raises
+        ------
+        ImportError
+            Treelite is not installed.
+        ValueError
+            The model is not a sum of trees, or Treelite does not know its link.
+        """
+        return _writer("treelite")(self)
+
+    def to_lightgbm(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a text file that ``lightgbm.Booster(model_file=path)`` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            Replaced if it exists, once the new file is complete.
+
+        Raises
+        ------
+        ValueError
+            The model is not a sum of trees, or LightGBM does not know its link.
+        """
+        _writer("lightgbm")(self, path)
+
+    def to_xgboost(self, path: str | os.PathLike[str], *, allow_rounding: bool = False) -> None:
+        """Write the model as JSON that ``xgboost.Booster(model_file=path)`` reads.
+
+        Parameters
+        ----------
+        path : str or path
+            Should end in ".json". Replaced if it exists, once the new file is complete.
+        allow_rounding : bool, default=False
+            Must be True: XGBoost rounds thresholds, leaves and sums to float32.
+
+        Raises
+        ------
+        ValueError
+            ``allow_rounding`` is False; the model is not a sum of trees, or XGBoost does not know
+            its link.
+        """
+        _writer("xgboost")(self, path, allow_rounding=allow_rounding)
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        target_opset: int | dict[str, int] | None = None,
+        dtype: str = "float64",
+        allow_rounding: bool = False,
+    ) -> None:
+        """Write the model in ONNX; see ``gpuens.exchange.writing.onnx.to_onnx``.
+
+        Parameters
+        ----------
+        path : str or path
+            Replaced if it exists, once the new file is complete.
+        target_opset : int, dict or None, default=None
+            Version of the operators, or versions by domain.
+        dtype : {"float64", "float32"}, default="float64"
+            Of the input, thresholds, leaves and sums.
+        allow_rounding : bool, default=False
+            Whether the model may be rounded to float32.
+
+        Raises
+        ------
+        ImportError
+            The package onnx is not installed.
+        ValueError
+            The model would be rounded, or is not a sum of trees.
+        """
+        _writer("onnx")(
+            self,
+            path,
+            target_opset=target_opset,
+            dtype=dtype,
+            allow_rounding=allow_rounding,
+        )
+
+    def to_c(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as a file of C99 and a header beside it; see
+        ``gpuens.exchange.writing.c.to_c``.
+
+        Parameters
+        ----------
+        path : str or path
+            Must end in ".c". Both files are replaced if they exist.
+
+        Raises
+        ------
+        ValueError
+            ``path`` does not end in ".c", or the model is not a sum of trees.
+        """
+        _writer("c")(self, path)
+
+
+def _writer(library: str) -> Callable[..., Any]:
+    """Return the function that writes models for a library; training does not need them."""
+    return getattr(import_module(f"gpuens.exchange.writing.{library}"), f"to_{library}")
+
+
 class OnDevice:
     """Lets an estimator work where its parameters ``device`` and ``n_jobs`` say."""
 
@@ -53,7 +160,7 @@ class OnDevice:
             report_choice(device)
 
 
-class ForestEstimator(Savable, OnDevice, BaseEstimator):
+class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
     """An estimator that is fitted once it has a ``forest_``."""
 
     forest_: Forest

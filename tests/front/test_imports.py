@@ -17,7 +17,7 @@ GPUENS = (
     "callbacks datasets losses trees",
     "custom_metrics bagging forests adaboost combining",
     "boosting diversity",
-    "stagewise inspection saving many_fits memory_plans warming_up",
+    "exchange stagewise inspection saving many_fits memory_plans warming_up",
     "bias_variance plotting",
     "demo command",
     "__init__ __main__",

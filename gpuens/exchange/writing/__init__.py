@@ -1,0 +1,1 @@
+"""Models of this package, written in the formats of other libraries."""

@@ -1,0 +1,303 @@
+"""What is exported of a model: a sum of trees, and what follows the sum.
+
+All formats hold trees whose leaves are added up, and a function of the sum. They differ in how a
+split treats values that no category of its set names, in the type of their sums, and in whether
+there is a number to start from. Here the three are brought into one form:
+
+- The base of the raw prediction is added to the leaves of each output's first tree. Sums that
+  begin with zero then pass through the same float64 numbers as those that begin with the base.
+- A split by categories is turned so that one child gets the categories of a list and the other
+  one everything else, missing values included.
+- Trees whose leaves hold several values can be taken apart into trees of one value.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from ...adaboost.base import AdaBoost
+from ...bagging.bagging import BaggingClassifier
+from ...bagging.base import Bagging, joined_forest
+from ...boosting.estimator import BoostingEstimator
+from ...estimators.all_or_nothing import replacing
+from ...forest.forest import NODE_ARRAYS, Forest
+from ...forests.isolation import IsolationForest
+from ...forests.quantile import QuantileForestRegressor
+from ...kernels.scalars.isolation import average_path_length
+from ...losses import Exponential, Focal, Gamma, LogLoss, Loss, Poisson, Tweedie
+from ...losses.base import RegressionLoss
+from ...trees.cart import CartEstimator
+
+
+class Tree(NamedTuple):
+    """The nodes of one tree; children are counted from its root. See ``Forest``."""
+
+    output: int
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    value: np.ndarray
+    gain: np.ndarray
+    n_samples: np.ndarray
+    cover: np.ndarray
+    members: dict[int, tuple[np.ndarray, bool]]
+    """Of the splits by categories: the categories of the list, ascending, and whether they go
+    left. All other values, missing ones included, go to the other child."""
+
+    @property
+    def is_leaf(self) -> np.ndarray:
+        return self.feature < 0
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """A model as a sum of trees.
+
+    Parameters
+    ----------
+    kind : str
+        Name of the estimator's class.
+    forest : Forest
+        Its base is zero.
+    n_averaged : int
+        The sum is divided by this number, that of the trees of a forest; otherwise 1.
+    link : {"identity", "exp", "logistic", "softmax", "isolation"}
+        From raw scores to predictions. "isolation": ``-2 ** score``.
+    slope : float
+        Factor on the raw score in the link.
+    names : list of str
+        Of the features.
+    classes : ndarray or None
+        Labels, ascending; None for regression.
+    """
+
+    kind: str
+    forest: Forest
+    n_averaged: int
+    link: str
+    slope: float
+    names: list[str]
+    classes: np.ndarray | None
+
+    @property
+    def n_outputs(self) -> int:
+        return self.forest.n_outputs
+
+    @property
+    def has_categories(self) -> bool:
+        return bool((self.forest.category_begin >= 0).any())
+
+    def trees(self) -> Iterator[Tree]:
+        """Iterate over the trees as they are."""
+        return map(self._tree, range(self.forest.n_trees))
+
+    def single_valued(self) -> Additive:
+        """Return the same sums by trees whose leaves hold one value each: a tree of several
+        values becomes as many trees."""
+        forest = self.forest
+        if forest.width == 1:
+            return self
+        parts = []
+        for t in range(forest.n_trees):
+            tree = forest.slice(t, t + 1)
+            for j in range(forest.width):
+                column = np.ascontiguousarray(tree.value[:, j : j + 1])
+                parts.append(replace(tree, value=column, output=tree.output + np.int32(j)))
+        return replace(self, forest=Forest.concatenate(parts))
+
+    def by_rounds(self) -> list[list[Tree]]:
+        """Return trees of one value by rounds: in every round one tree for each output, with a
+        leaf of zero where an output has fewer trees."""
+        of_output: list[list[Tree]] = [[] for _ in range(self.n_outputs)]
+        for tree in self.single_valued().trees():
+            of_output[tree.output].append(tree)
+        n_rounds = max(map(len, of_output))
+        for output, trees in enumerate(of_output):
+            trees += [_leaf(output, 0.0)] * (n_rounds - len(trees))
+        return [list(round_) for round_ in zip(*of_output, strict=True)]
+
+    def _tree(self, t: int) -> Tree:
+        forest = self.forest
+        nodes = slice(int(forest.offset[t]), int(forest.offset[t + 1]))
+        fields = {
+            name: getattr(forest, name)[nodes] for name in Tree._fields if name in NODE_ARRAYS
+        }
+        splits = np.flatnonzero(forest.category_begin[nodes] >= 0).tolist()
+        members = {node: self._members(nodes.start + node) for node in splits}
+        return Tree(output=int(forest.output[t]), members=members, **fields)
+
+    def _members(self, node: int) -> tuple[np.ndarray, bool]:
+        forest = self.forest
+        n = int(forest.n_categories[forest.feature[node]])
+        begin = int(forest.category_begin[node])
+        words = forest.categories[begin : begin + (n + 31) // 32].astype("<u4")
+        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little")[:n] != 0
+        others_left = bool(forest.missing_left[node])
+        return np.flatnonzero(goes_left != others_left), not others_left
+
+
+def _leaf(output: int, value: float) -> Tree:
+    one = {name: np.zeros(1, dtype) for name, dtype in NODE_ARRAYS.items() if name in Tree._fields}
+    child = np.full(1, -1, np.int32)
+    one |= {"feature": child, "left": child, "right": child, "value": np.full((1, 1), value)}
+    return Tree(output=output, members={}, **one)
+
+
+def described(model: Any) -> Additive:
+    """Return the sum of trees that a fitted model is.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+    ValueError
+        The model is not a sum of trees of this package, or has several outputs of classes.
+    """
+    check_is_fitted(model)
+    forest, n_averaged, link, slope = _parts(model)
+    classes = model.classes_ if is_classifier(model) else None
+    if isinstance(classes, list):
+        raise ValueError(
+            f"model must predict one output of classes, this one predicts {len(classes)}. Fit and "
+            "export one model for each output."
+        )
+    _warn_of_codes(model, forest)
+    names = getattr(model, "feature_names_in_", None)
+    return Additive(
+        kind=type(model).__name__,
+        forest=_without_base(forest),
+        n_averaged=n_averaged,
+        link=link,
+        slope=slope,
+        names=[f"f{i}" for i in range(forest.n_features)] if names is None else names.tolist(),
+        classes=classes,
+    )
+
+
+def _parts(model: Any) -> tuple[Forest, int, str, float]:
+    """Return the forest, by what its sum is divided, the link, and its slope."""
+    forest: Any = getattr(model, "forest_", None)
+    if isinstance(model, Bagging):
+        averages = not isinstance(model, BaggingClassifier) or model._averages_values()
+        forest = joined_forest(model) if averages else None
+        if forest is not None:
+            return forest, forest.n_trees, "identity", 1.0
+        wrong = "its members are not trees of this package that see all features, or they vote"
+    elif isinstance(model, AdaBoost):
+        if forest is not None and is_classifier(model):
+            return forest, 1, *_votes_link(model)
+        wrong = "the weighted median of its learners, or of learners that are not trees"
+    elif isinstance(model, QuantileForestRegressor):
+        wrong = "it predicts quantiles of the targets in its leaves"
+    elif isinstance(model, IsolationForest):
+        average = average_path_length(float(model.max_samples_))
+        return forest, forest.n_trees, "isolation", -1.0 / average
+    elif isinstance(model, BoostingEstimator):
+        return forest, 1, *_loss_link(model._fitted_loss)
+    elif isinstance(model, CartEstimator):
+        return forest, forest.n_trees, "identity", 1.0
+    else:
+        wrong = "only gradient boosting, trees, forests, bagging and AdaBoost can be"
+    raise ValueError(
+        f"{type(model).__name__} cannot be exported as a sum of trees: {wrong}. Save it with "
+        "model.save(path)."
+    )
+
+
+def _votes_link(model: Any) -> tuple[str, float]:
+    weight = float(np.cumsum(model.estimator_weights_)[-1])
+    if model.n_classes_ <= 2:
+        return "logistic", 2.0 / weight
+    return "softmax", 1.0 / weight / (model.n_classes_ - 1)
+
+
+def _loss_link(loss: Loss) -> tuple[str, float]:
+    if isinstance(loss, (LogLoss, Focal)) and loss.n_outputs == 1:
+        return "logistic", 1.0
+    if isinstance(loss, LogLoss):
+        return "softmax", 1.0
+    if isinstance(loss, Exponential):
+        return "logistic", 2.0
+    if isinstance(loss, (Poisson, Gamma, Tweedie)):
+        return "exp", 1.0
+    if isinstance(loss, RegressionLoss):
+        return "identity", 1.0
+    raise ValueError(
+        f"loss={loss!r} turns raw scores into predictions by a function that no other format "
+        "knows. Export models of the built-in losses, or save this one with model.save(path)."
+    )
+
+
+def _warn_of_codes(model: Any, forest: Forest) -> None:
+    """Warn of categories that other libraries see as their numbers."""
+    known = getattr(model, "_categories", None)
+    values = () if known is None else known.values
+    renamed = [
+        f
+        for f, of_feature in enumerate(values)
+        if of_feature is not None and of_feature.tolist() != list(range(len(of_feature)))
+    ]
+    if renamed:
+        warnings.warn(
+            f"The features {renamed} hold categories that the exported model knows by their "
+            "numbers alone: 0, 1, ... in ascending order of the training values. Encode them so "
+            "before predicting elsewhere.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _without_base(forest: Forest) -> Forest:
+    """Return a forest of base zero: the base moves to the leaves of each output's first tree."""
+    base = forest.base
+    value = forest.value.copy()
+    parts = []
+    for output in np.flatnonzero(base):
+        trees = np.flatnonzero((forest.output <= output) & (output < forest.output + forest.width))
+        if trees.size == 0:
+            parts.append(_constant(forest, int(output), float(base[output])))
+            continue
+        nodes = slice(int(forest.offset[trees[0]]), int(forest.offset[trees[0] + 1]))
+        value[nodes, output - forest.output[trees[0]]] += base[output]
+    zero = np.zeros_like(base)
+    changed = replace(forest, base=zero, value=value)
+    return Forest.concatenate([*(replace(p, base=zero) for p in parts), changed])
+
+
+def _constant(forest: Forest, output: int, value: float) -> Forest:
+    """Return a tree that is a leaf, with the features of a forest."""
+    nodes: dict[str, Any] = {name: np.zeros(1, dtype) for name, dtype in NODE_ARRAYS.items()}
+    for name in ("feature", "left", "right", "category_begin"):
+        nodes[name] -= 1
+    nodes["value"] = np.zeros((1, forest.width))
+    nodes["value"][0, 0] = value
+    if forest.impurity.size == 0:
+        nodes["impurity"] = np.empty(0)
+    empty = Forest.empty(forest.n_features, forest.base, forest.width, forest.n_categories)
+    return replace(empty, offset=np.array([0, 1]), output=np.array([output], np.int32), **nodes)
+
+
+def write(path: Any, content: str | bytes) -> None:
+    """Write a file, whole or not at all."""
+    data = content.encode() if isinstance(content, str) else content
+    with replacing(Path(path)) as unfinished:
+        Path(unfinished).write_bytes(data)
+
+
+def refuse_rounding(allowed: bool, losses: Sequence[str], target: str) -> None:
+    """Raise a ValueError that lists what an export would lose, unless that is allowed."""
+    if losses and not allowed:
+        raise ValueError(
+            f"{target} cannot hold this model exactly: {'; '.join(losses)}. Pass "
+            "allow_rounding=True to accept that, or use a format of float64: to_c, to_lightgbm, "
+            "to_treelite or to_onnx."
+        )
