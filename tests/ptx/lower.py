@@ -376,6 +376,7 @@ class _Function(Emitter):
         place = self(f"getelementptr i64, ptr {counts}, i64 {k}")
         more = self(f"add i64 {self(f'load i64, ptr {place}')}, 1")
         self.line_of(f"store i64 {more}, ptr {place}")
+        self.line_of(f"call void @trace(ptr %context, i64 {-1 - k}, i64 0)")
 
     def prologue(self) -> None:
         """Emit the entry: registers, words of the context, and the way back to each barrier."""
@@ -408,6 +409,9 @@ TRACE = f"""
 define internal void @trace(ptr %context, i64 %instruction, i64 %address) alwaysinline {{
   %at.room = getelementptr i64, ptr %context, i64 {Word.TRACE_ROOM}
   %room = load i64, ptr %at.room
+  %is_traced = icmp sgt i64 %room, 0
+  br i1 %is_traced, label %count, label %done
+count:
   %at.traced = getelementptr i64, ptr %context, i64 {Word.TRACED}
   %traced = load i64, ptr %at.traced
   %more = add i64 %traced, 1
@@ -439,7 +443,7 @@ done:
   ret void
 }}
 """
-"""Appends an access to the trace, while there is room."""
+"""Appends an event to the trace, while there is room; blocks that are not traced have none."""
 
 INTRINSIC = re.compile(r"call (\S+) (@llvm\.[\w.]+)\(([^)]*)\)")
 

@@ -42,13 +42,18 @@ SHARED_ALIGNMENT = 256
 
 @dataclass
 class Trace:
-    """The accesses of a launch to shared and global memory, for kernels loaded with ``count``.
+    """What the threads of a launch did in their order, for kernels loaded with ``count``.
 
-    ``rows`` has a row for each: block, phase (counts up at every barrier), thread, number of the
-    instruction, address. ``missed`` counts those for which there was no room.
+    ``rows`` has a row for each access to shared and global memory: block, phase (counts up at every
+    barrier), thread, number of the instruction, address. The entry of basic block k is a row too,
+    with ``-1 - k`` in place of the instruction. ``blocks`` are the blocks that are traced, by
+    default all; ``missed`` counts what there was no room for; ``shared`` is the address at which
+    shared memory begins.
     """
 
     room: int = 1 << 20
+    blocks: Sequence[int] | None = None
+    shared: int = 0
     rows: np.ndarray | None = None
     missed: int = 0
 
@@ -150,11 +155,13 @@ class Kernel:
         watching = None
         if memory is not None:
             watching = checks.Watch(self.program, memory, context, words, frames, shared)
+        traced = numbers if trace is None or trace.blocks is None else np.array(trace.blocks)
         ended, where = native.run_blocks(
             self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed,
-            counting, self.counts, most,
+            counting, self.counts, most, traced.astype(np.int64),
         )  # fmt: skip
         if trace is not None:
+            trace.shared = int(context[Word.SHARED])
             trace.missed = max(0, int(context[Word.TRACED]) - len(rows))
             trace.rows = rows[: context[Word.TRACED]]
         faults = watching.faults() if watching else []

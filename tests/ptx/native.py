@@ -26,6 +26,7 @@ W_BLOCKS_X, W_BLOCKS_Y = int(Word.BLOCKS_X), int(Word.BLOCKS_Y)
 W_BLOCK_X, W_BLOCK, W_THREAD_X, W_THREAD = (
     int(Word.BLOCK_X), int(Word.BLOCK), int(Word.THREAD_X), int(Word.THREAD)
 )  # fmt: skip
+W_TRACE_ROOM = int(Word.TRACE_ROOM)
 W_EPOCH, W_BLOCK_EPOCH = int(Word.EPOCH), int(Word.BLOCK_EPOCH)
 WARP = 32
 
@@ -82,6 +83,7 @@ def run_blocks(
     counts: Any,
     warp_counts: Any,
     most: Any,
+    traced: Any,
 ) -> tuple[int, int]:
     """Run blocks, and return how that ended and in which block.
 
@@ -104,6 +106,8 @@ def run_blocks(
         count of a warp's threads (row 1).
     most : int64 array of shape (warps, basic blocks)
         Scratch space.
+    traced : int64 array
+        The blocks among them that are traced.
     """
     n = points.size
     at_context = context.ctypes.data
@@ -111,8 +115,10 @@ def run_blocks(
     sequence = np.arange(n)
     if order == REVERSED:
         sequence = sequence[::-1].copy()
+    room = context[W_TRACE_ROOM]
     for block in blocks:
         set_block(context, block)
+        context[W_TRACE_ROOM] = room if block in traced else 0
         points[:] = 0
         context[W_EPOCH] += 1
         context[W_BLOCK_EPOCH] = context[W_EPOCH]
