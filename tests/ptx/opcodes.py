@@ -23,8 +23,8 @@ HANDLERS: list[tuple[re.Pattern[str], Handler]] = []
 INTEGER = r"([su](?:16|32|64))"
 ANY_BITS = r"([bsu](?:16|32|64)|f32|f64)"
 FLOAT = r"(f32|f64)"
-NAN = {"f32": "0x7FFFFFFFE0000000", "f64": "0xFFF8000000000000"}
-"""The NaN that an invalid operation gives: canonical in single precision, the default in double."""
+CANONICAL_NAN = 0x7FFFFFFF
+"""The bits of every NaN that arithmetic in single precision gives."""
 
 
 def opcode(pattern: str) -> Callable[[Handler], Handler]:
@@ -64,12 +64,14 @@ def is_signed(kind: str) -> bool:
     return kind.startswith("s")
 
 
-def canonical(e: Emitter, value: str, kind: str) -> str:
-    """Replace any NaN of single precision by the one that hardware gives."""
+def set_result(e: Emitter, target: str, kind: str, value: str) -> None:
+    """Write the result of arithmetic: in single precision, every NaN is the canonical one."""
     if kind != "f32":
-        return value
-    nan = e(f"fcmp uno float {value}, {value}")
-    return e(f"select i1 {nan}, float {NAN['f32']}, float {value}")
+        e.set(target, kind, value)
+        return
+    # As integers: LLVM may take one NaN for another.
+    bits, nan = e(f"bitcast float {value} to i32"), e(f"fcmp uno float {value}, {value}")
+    e.set_bits(target, kind, e(f"select i1 {nan}, i32 {CANONICAL_NAN}, i32 {bits}"))
 
 
 # Arithmetic.
@@ -85,26 +87,26 @@ def integer_arithmetic(e: Emitter, d: str, a: str, b: str, name: str, kind: str)
 @opcode(rf"(div)\.rn\.{FLOAT}")
 def float_arithmetic(e: Emitter, d: str, a: str, b: str, name: str, kind: str) -> None:
     value = e(f"f{name} {llvm_type(kind)} {e.get(a, kind)}, {e.get(b, kind)}")
-    e.set(d, kind, canonical(e, value, kind))
+    set_result(e, d, kind, value)
 
 
 @opcode(rf"fma\.rn\.{FLOAT}")
 def fused(e: Emitter, d: str, a: str, b: str, c: str, kind: str) -> None:
     arguments = ", ".join(f"{llvm_type(kind)} {e.get(x, kind)}" for x in (a, b, c))
     value = e(f"call {llvm_type(kind)} @llvm.fma.{kind}({arguments})")
-    e.set(d, kind, canonical(e, value, kind))
+    set_result(e, d, kind, value)
 
 
 @opcode(rf"rcp\.rn\.{FLOAT}")
 def reciprocal(e: Emitter, d: str, a: str, kind: str) -> None:
     value = e(f"fdiv {llvm_type(kind)} 1.0, {e.get(a, kind)}")
-    e.set(d, kind, canonical(e, value, kind))
+    set_result(e, d, kind, value)
 
 
 @opcode(rf"sqrt\.rn\.{FLOAT}")
 def square_root(e: Emitter, d: str, a: str, kind: str) -> None:
     value = e(f"call {llvm_type(kind)} @llvm.sqrt.{kind}({llvm_type(kind)} {e.get(a, kind)})")
-    e.set(d, kind, canonical(e, value, kind))
+    set_result(e, d, kind, value)
 
 
 @opcode(rf"neg\.{FLOAT}")
@@ -132,7 +134,7 @@ def float_extreme(e: Emitter, d: str, a: str, b: str, name: str, kind: str) -> N
     value = e(f"select i1 {equal}, {of} {signed}, {of} {value}")
     y_is_nan = e(f"fcmp uno {of} {y}, {y}")
     value = e(f"select i1 {y_is_nan}, {of} {x}, {of} {value}")
-    e.set(d, kind, canonical(e, value, kind))
+    set_result(e, d, kind, value)
 
 
 @opcode(rf"(min|max)\.{INTEGER}")
@@ -335,16 +337,16 @@ def convert_from_integer(e: Emitter, d: str, a: str, to: str, of: str) -> None:
 def convert_float(e: Emitter, d: str, a: str, to: str, of: str) -> None:
     operation = "fpext" if to == "f64" else "fptrunc"
     value = e(f"{operation} {llvm_type(of)} {e.get(a, of)} to {llvm_type(to)}")
-    e.set(d, to, canonical(e, value, to))
+    set_result(e, d, to, value)
 
 
 @opcode(r"cvt\.r([nzmp])i\.(f32|f64)\.(f32|f64)")
 def round_float(e: Emitter, d: str, a: str, how: str, to: str, of: str) -> None:
     if to != of:
-        raise PtxError(f"line {e.line}: rounding {of} to an integer of type {to}")
+        raise e.error(f"rounding {of} to an integer of type {to}")
     source = llvm_type(of)
     value = e(f"call {source} @llvm.{ROUNDED[how]}.{of}({source} {e.get(a, of)})")
-    e.set(d, to, canonical(e, value, to))
+    set_result(e, d, to, value)
 
 
 # Memory.
@@ -381,7 +383,7 @@ def change_atomically(e: Emitter, d: str, a: str, b: str, name: str, kind: str) 
     other = e.get(b, kind)
     if name == "exch":
         new = other
-    elif name == "add" and kind in NAN:
+    elif name == "add" and kind.startswith("f"):
         new = e(f"fadd {of} {old}, {other}")
     elif name in ("min", "max"):
         call = f"@llvm.{'s' if is_signed(kind) else 'u'}{name}.{of}({of} {old}, {of} {other})"

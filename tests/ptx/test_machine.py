@@ -209,3 +209,38 @@ def test_a_loop_without_an_end_is_stopped(monkeypatch):
     monkeypatch.setattr(machine, "FUEL", 10_000)
     endless = REVERSE.replace("$wait:\n", "$wait:\n    bra $wait;\n")
     assert [fault.kind for fault in faults_of(endless)] == [checks.ENDLESS]
+
+
+def test_blocks_of_instructions_are_counted():
+    """Of 256 threads, 250 load an entry, all wait, and six return after the barrier."""
+    kernel = machine.load(REVERSE, count=True)
+    source, result = np.zeros((2, 256), np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, 250)
+    kernel.launch((4, 1, 1), (64, 1, 1), words)
+    # The six threads are part of the last warp; it issues the instructions all the same.
+    np.testing.assert_array_equal(kernel.counts, [[256, 250, 256, 256, 250], [8] * 5])
+    first = kernel.program.blocks[0]
+    assert kernel.program.instructions[first.end - 1].opcode == "bra"
+
+
+def test_accesses_are_traced():
+    kernel = machine.load(REVERSE, count=True)
+    source, result = np.zeros((2, 256), np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, 256)
+    trace = machine.Trace()
+    kernel.launch((4, 1, 1), (64, 1, 1), words, blocks=[2], trace=trace)
+    assert trace.rows is not None
+    assert trace.missed == 0
+    assert len(trace.rows) == 4 * 64
+    accesses = [kernel.program.instructions[k].access for k in trace.rows[:, 3]]
+    assert [access.space for access in accesses[:128]] == ["global", "shared"] * 64
+    reading = trace.rows[[access.kind == "read" and access.space == "global"
+                          for access in accesses]]  # fmt: skip
+    block, _, thread, _, address = reading.T
+    assert set(block) == {2}
+    np.testing.assert_array_equal(address, source.ctypes.data + 8 * (128 + thread))
+    assert sorted(thread) == list(range(64))
+    small = machine.Trace(room=100)
+    kernel.launch((4, 1, 1), (64, 1, 1), words, blocks=[2], trace=small)
+    assert small.rows is not None
+    assert (len(small.rows), small.missed) == (100, 156)
