@@ -105,7 +105,7 @@ def device_line() -> str:
     device = resolve_device("auto")
     problem = "NUMBA_ENABLE_CUDASIM=1 is set" if simulated() else gpu_problem()
     if problem is None:
-        return f"This machine has a usable GPU, {device}: large tables are worked on there."
+        return f"Models are trained on {device}, because this machine has a usable GPU, if that pays."
     reason = problem.split(". ")[0]
     threads = available_threads()
     return (
