@@ -37,6 +37,7 @@ from gpuens import (
     GradientBoostingRegressor,
 )
 from gpuens.devices.placement import CPU, Device
+from gpuens.devices.policy import boosting_work
 from gpuens.members.fitting import device_for
 from tests.support import fake_cupy
 from tests.support.user_estimators import (
@@ -192,7 +193,9 @@ class TestDevices:
         assert device_for(foreign, "auto", gpu) == CPU
         assert device_for(foreign, "cuda", gpu) == there
         assert device_for(own, "cpu", gpu) == CPU
-        assert device_for(own, "auto", X) == Device("cuda", 0)
+        large = boosting_work((11_000_000, 28), 100)
+        assert device_for(own, "auto", X, work=large) == Device("cuda", 0)
+        assert device_for(own, "auto", X) == CPU  # the work is not known
         assert device_for(cuml, "auto", X) == CPU
 
 
