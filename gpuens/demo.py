@@ -105,7 +105,10 @@ def device_line() -> str:
     device = resolve_device("auto")
     problem = "NUMBA_ENABLE_CUDASIM=1 is set" if simulated() else gpu_problem()
     if problem is None:
-        return f"Models are trained on {device}, because this machine has a usable GPU, if that pays."
+        return (
+            f"Models are trained on {device}, because this machine has a usable GPU, or on the "
+            "CPU where that is faster."
+        )
     reason = problem.split(". ")[0]
     threads = available_threads()
     return (

@@ -110,6 +110,8 @@ class Work(NamedTuple):
         return self._replace(trees=self.trees * n, cpu=self.cpu * n, gpu=self.gpu * n)
 
     def __str__(self) -> str:
+        if self == NO_WORK:
+            return "the data is in host memory"
         task = f"{self.rows:,} x {self.features:,} values and {self.trees:,} trees"
         if math.isinf(self.gpu):
             return f"{task}, which the host works on in any case"
@@ -158,7 +160,7 @@ def prediction_work(size: tuple[int, int], n_trees: int) -> Work:
     return Work(*size, n_trees, cpu, SPEEDS.gpu_call + visits / SPEEDS.gpu_predict)
 
 
-NO_WORK = Work(0, 0, 0, 0.0, 0.0)
+NO_WORK = Work(0, 0, 0, 0.0, math.inf)
 """Leaves data in host memory to the CPU."""
 
 

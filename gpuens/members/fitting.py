@@ -107,13 +107,15 @@ def device_for(
 def training_work(estimator: Any, X: Any, y: Any, times: int = 1) -> Work | None:
     """Return the work of fitting clones of an estimator, None if it is not known."""
     known = getattr(estimator, "_training_work", None)
-    return None if known is None else known(X, y).times(times)
+    work = None if known is None else known(X, y)
+    return None if work is None else work.times(times)
 
 
 def prediction_work_of(members: Sequence[Any], X: Any) -> Work | None:
     """Return the work of predicting with members of one kind, None if it is not known."""
     known = getattr(members[0], "_prediction_work", None) if len(members) else None
-    return None if known is None else known(X).times(len(members))
+    work = None if known is None else known(X)
+    return None if work is None else work.times(len(members))
 
 
 def _packages(estimator: Any) -> set[str]:

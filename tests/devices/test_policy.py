@@ -273,7 +273,8 @@ def test_inspection_is_placed_by_its_predictions(cupy, everything_pays):
 
 
 def test_host_data_for_other_packages_and_linear_models_stay(cupy, everything_pays):
-    gpuens.BaggingRegressor(LinearRegression(), 2).fit(X, Y).predict(X)
+    bag = gpuens.BaggingRegressor(LinearRegression(), 2)
+    gpuens.BaggingRegressor(bag, 2).fit(X, Y).predict(X)
     gpuens.StagewiseRegressor(LinearRegression(), n_estimators=2).fit(X, Y).predict(X)
     RidgeRegression().fit(X, Y).predict(X)
 
@@ -313,6 +314,12 @@ def test_small_data_is_the_reason_that_verbose_fits_give(name, looked_for, capsy
     assert len(said) == 1
     assert said[0].startswith("Running on cpu: 60 x 3 values and ")
     assert "s on the CPU and" in said[0] and "s on a GPU, by estimate." in said[0]
+
+
+def test_the_reason_where_the_work_is_not_known(looked_for, capsys):
+    gpuens.BaggingRegressor(LinearRegression(), 2, verbose=1).fit(X, Y)
+    assert "Running on cpu.\n" in capsys.readouterr().err  # other packages get host arrays
+    assert str(NO_WORK) == "the data is in host memory"
 
 
 def test_reasons_of_a_gpu(cupy, everything_pays):
