@@ -124,7 +124,14 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             )
         known = getattr(self, "classes_", None), getattr(self, "_categories", None)
         fitted = self.__dict__.copy()
-        data = self._read_training(X, y, sample_weight, device, 31 if self.bootstrap else 1)
+        data = self._read_training(
+            X,
+            y,
+            sample_weight,
+            device,
+            31 if self.bootstrap else 1,
+            keeps_values=bool(self.oob_score),
+        )
         if n_new == 0:
             warnings.warn(
                 "Warm-start fitting without increasing n_estimators does not fit new trees.",
@@ -135,7 +142,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 return
         if before is not None:
             self._require_same_problem(before, *known, data)
-        self._n_rows = data.values.shape[0]
+        self._n_rows = data.shape[0]
         self._n_draws = self._draws(self._n_rows)
         report = ForestReport(self, data, before, device)
         if n_new > 0:

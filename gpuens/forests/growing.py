@@ -110,9 +110,8 @@ class ForestGrower:
         """
         data, estimator, device = self.data, self.estimator, self.device
         self._require_memory_for_leaves(n_trees)
-        n_rows, n_features = data.values.shape
         plan = cart_plan(
-            estimator, (n_rows, n_features), data.values.dtype.itemsize, device,
+            estimator, data.shape, data.itemsize, device,
             width=data.problem.width, is_there=True, held=True,
         )  # fmt: skip
         plan.require()
@@ -170,7 +169,7 @@ class ForestGrower:
         return [tree_key(self.seed, t) for t in range(first, first + n_trees)]
 
     def _params(self) -> Any:
-        n_rows, n_features = self.data.values.shape
+        n_rows, n_features = self.data.shape
         random = self.estimator._random_splits
         return cart_params(self.estimator, self.data.problem, n_rows, n_features, random=random)
 

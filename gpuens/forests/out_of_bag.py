@@ -38,7 +38,7 @@ class OutOfBagErrors:
     def __init__(self, estimator: Any, data: TrainingData, device: Device) -> None:
         self.classes: OutputClasses | None = estimator._output_classes
         self.plan, self.device = estimator._plan, device
-        self.values, self.truth = data.values, data.truth
+        self.values, self.truth = _kept(data), data.truth
         self.total = OutOfBag(self.truth.shape[0], data.problem.width, CPU)
         self.path: list[float] = []
 
@@ -51,6 +51,12 @@ class OutOfBagErrors:
         mean = self.total.sums[seen] / self.total.n_models[seen, None]
         errors = row_errors(self.classes, mean.T, self.truth[seen])
         self.path.append(float(errors.mean()) if errors.size else float("nan"))
+
+
+def _kept(data: TrainingData) -> Array:
+    if data.values is None:
+        raise ValueError("Rows are predicted while trees grow, but the table was not kept.")
+    return data.values
 
 
 class ForestReport(Progress):

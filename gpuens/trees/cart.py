@@ -52,7 +52,12 @@ class TrainingData:
         The rows of positive weight; None: all.
     y : ndarray, shape (n_rows,) or (n_rows, n_outputs)
         Class numbers (int64) or targets (float64), NumPy.
-    values : float32 or float64, shape (n_rows, n_features), on the device
+    shape : tuple (n_rows, n_features)
+    itemsize : int
+        Bytes of a value.
+    values : float32 or float64, shape (n_rows, n_features), on the device, or None
+        Only where rows are predicted while trees grow, which need ``table`` alone: a table that
+        is not the user's own is released before.
     weight : float64, shape (n_rows,), NumPy, or None
     """
 
@@ -60,7 +65,9 @@ class TrainingData:
     problem: Problem
     used: Array | None
     y: np.ndarray
-    values: Array
+    shape: tuple[int, int]
+    itemsize: int
+    values: Array | None
     weight: np.ndarray | None
 
     @property
@@ -120,11 +127,19 @@ class CartEstimator(ForestEstimator, ABC):
     n_outputs_: int
 
     def _read_training(
-        self, X: Any, y: Any, sample_weight: Any, device: Device, multiplicity: int
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        device: Device,
+        multiplicity: int,
+        *,
+        keeps_values: bool = False,
     ) -> TrainingData:
         """Read the data of ``fit`` and set the attributes that describe it.
 
-        ``multiplicity`` is the largest number of times that a row can be in a tree's sample.
+        ``multiplicity`` is the largest number of times that a row can be in a tree's sample;
+        ``keeps_values`` is whether rows are predicted while trees grow.
         """
         values = read_features(
             X, device, estimator=self, categorical_features=self.categorical_features
@@ -151,7 +166,9 @@ class CartEstimator(ForestEstimator, ABC):
             used = device.asarray(weight > 0)
         host = [to_numpy(target) for target in targets]
         y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
-        return TrainingData(table, problem, used, y_read, values, weight)
+        kept = values if keeps_values else None
+        shape, itemsize = (n_rows, values.shape[1]), values.dtype.itemsize
+        return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight)
 
     def _table(self, values: Array, problem: Problem, device: Device) -> CartTable:
         categories = self._categories

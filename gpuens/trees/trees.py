@@ -86,7 +86,7 @@ class SingleTree(CartEstimator):
         device = resolve_device(self.device, X, work=work, y=y, sample_weight=sample_weight)
         with growth_on_host(device, self), self._working_on(device), kept_on_failure(self):
             data = self._read_training(X, y, sample_weight, device, 1)
-            records = all_rows(data.values.shape[0], device)
+            records = all_rows(data.shape[0], device)
             if data.used is not None:
                 records = records[data.used]
             seeds = [tree_key(seed_of(self.random_state), 0)]
@@ -103,7 +103,7 @@ class SingleTree(CartEstimator):
         params = cart_params(
             self,
             data.problem,
-            data.values.shape[0],
+            data.shape[0],
             n_features,
             random=self.splitter == "random",
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,26 +9,12 @@ import pytest
 from gpuens import GradientBoostingRegressor
 from gpuens.boosting import estimator
 from gpuens.inputs.binning import Binner
+from tests.support.alive import Alive
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 50, (300, 4))  # integers have to be converted
 Y = X[:, 0] + RNG.normal(size=300)
 SMALL = {"n_estimators": 3, "max_leaf_nodes": 5, "device": "cpu"}
-
-
-class Alive:
-    """Counts, in every round, the arrays that are still alive."""
-
-    def __init__(self):
-        self.references, self.found = [], []
-
-    def watch(self, array):
-        while array is not None:  # views as well as what they look at
-            self.references.append(weakref.ref(array))
-            array = array.base
-
-    def after_iteration(self, state):
-        self.found.append(sum(reference() is not None for reference in self.references))
 
 
 @pytest.fixture
