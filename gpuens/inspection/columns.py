@@ -10,9 +10,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, gpu_of, on_host, to_numpy
-from ..devices.policy import NO_WORK
+from ..devices.policy import NO_WORK, Work
 from ..inputs.arrays import dense_table, require_readable, resolve_device
 from ..inputs.frames import (
     Column,
@@ -24,7 +26,7 @@ from ..inputs.frames import (
     require_unique_columns,
 )
 from ..kernels.runtime.arrays import Array
-from ..members.fitting import TAKE_GPU_ARRAYS
+from ..members.fitting import TAKE_GPU_ARRAYS, prediction_work_of, training_work
 
 
 class Columns(ABC):
@@ -278,10 +280,17 @@ def home_of(model: Any, X: Any) -> Device:
     package = type(model).__module__.partition(".")[0]
     if package not in TAKE_GPU_ARRAYS or (package != "gpuens" and gpu_of(X) is None):
         return CPU
-    known = getattr(model, "_prediction_work", None)
-    work = None if known is None else known(X)  # which is repeated, feature by feature
-    work = NO_WORK if work is None else work.times(work.features)
-    return resolve_device(getattr(model, "device", "auto"), X, work=work)
+    return resolve_device(getattr(model, "device", "auto"), X, work=_work_of(model, X))
+
+
+def _work_of(model: Any, X: Any) -> Work:
+    """Return the work of predictions repeated feature by feature, or of a fit."""
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return training_work(model, X, None) or NO_WORK
+    work = prediction_work_of([model], X) or NO_WORK
+    return work.times(work.features)
 
 
 def _require_table(shape: tuple[int, ...], name: str) -> None:

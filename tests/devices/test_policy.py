@@ -272,6 +272,14 @@ def test_inspection_is_placed_by_its_predictions(cupy, everything_pays):
         gpuens.inspection.permutation_importance(model, X, Y)
 
 
+def test_models_that_are_fitted_later_are_placed_by_their_fits(cupy, everything_pays):
+    model = gpuens.GradientBoostingRegressor(n_estimators=2)
+    with pytest.raises(GpuChosenError):
+        gpuens.bias_variance.bias_variance(model, X, Y, rounds=2)
+    bag = gpuens.BaggingRegressor(LinearRegression(), 2)
+    gpuens.bias_variance.bias_variance(bag, X, Y, rounds=2)
+
+
 def test_host_data_for_other_packages_and_linear_models_stay(cupy, everything_pays):
     bag = gpuens.BaggingRegressor(LinearRegression(), 2)
     gpuens.BaggingRegressor(bag, 2).fit(X, Y).predict(X)
