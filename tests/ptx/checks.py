@@ -26,7 +26,7 @@ UNORDERED, ENDLESS = "threads wait at different barriers", "the kernel does not 
 
 @dataclass
 class Region:
-    """An array of a launch, which begins where one of the pointers in the parameters leads.
+    """An array of a launch, into which one of the pointers in the parameters leads.
 
     Parameters
     ----------
@@ -186,10 +186,10 @@ class Watch:
                     region.address, region.address + region.size, SPACES.index("global"),
                     region.writable, shift, cells, origin, written,
                 )  # fmt: skip
-                if int(words[region.pointer // 8]) != region.address:
+                pointer = int(words[region.pointer // 8])
+                if not region.address <= pointer <= region.address + region.size:
                     raise ValueError(
-                        f"memory: parameter byte {region.pointer} is not the address of "
-                        f"{region.name}."
+                        f"memory: parameter byte {region.pointer} does not lead into {region.name}."
                     )
                 words[region.pointer // 8] |= np.uint64(tag << TAG)
 

@@ -155,10 +155,12 @@ class Kernel:
         watching = None
         if memory is not None:
             watching = checks.Watch(self.program, memory, context, words, frames, shared)
-        traced = numbers if trace is None or trace.blocks is None else np.array(trace.blocks)
+        traced = np.ones(len(numbers), np.bool_)
+        if trace is not None and trace.blocks is not None:
+            traced = np.isin(numbers, trace.blocks)
         ended, where = native.run_blocks(
             self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed,
-            counting, self.counts, most, traced.astype(np.int64),
+            counting, self.counts, most, traced,
         )  # fmt: skip
         if trace is not None:
             trace.shared = int(context[Word.SHARED])
@@ -230,7 +232,7 @@ def load(ptx: str, name: str | None = None, *, watch: bool = False, count: bool 
         frame_bytes = json.loads(header)["frame_bytes"]
     except (OSError, ValueError, KeyError):
         lowered = lower(program, options)
-        frame_bytes, code = lowered.frame_bytes, compile_for_host(lowered.text)
+        frame_bytes, code = lowered.frame_bytes, compile_for_host(lowered.text, watch)
         _keep(path, json.dumps({"frame_bytes": frame_bytes}).encode() + b"\n" + code)
     return Kernel(program, options, code, frame_bytes)
 
@@ -281,24 +283,33 @@ def _initialised() -> None:
     binding.initialize_native_asmprinter()
 
 
-def _target() -> Any:
+def _target(level: int) -> Any:
     _initialised()
     cpu, features = _host()
     return binding.Target.from_default_triple().create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small"
+        cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small"
     )
 
 
 def _engine() -> Any:
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), _target(2))
 
 
-def compile_for_host(text: str) -> bytes:
-    """Compile LLVM IR to an object file of the host."""
-    machine = _target()
+def compile_for_host(text: str, quickly: bool = False) -> bytes:
+    """Compile LLVM IR to an object file of the host, or quickly to one that is slower."""
+    machine = _target(0 if quickly else 2)
     module = binding.parse_assembly(text)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=1)
     passes = binding.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    if quickly:
+        manager = binding.create_new_function_pass_manager()
+        manager.add_sroa_pass()
+        manager.add_simplify_cfg_pass()
+        manager.add_instruction_combine_pass()
+        for function in module.functions:
+            if not function.is_declaration:
+                manager.run(function, passes)
+    else:
+        passes.getModulePassManager().run(module, passes)
     return machine.emit_object(module)

@@ -106,8 +106,8 @@ def run_blocks(
         count of a warp's threads (row 1).
     most : int64 array of shape (warps, basic blocks)
         Scratch space.
-    traced : int64 array
-        The blocks among them that are traced.
+    traced : bool array, as long as ``blocks``
+        Which of them are traced.
     """
     n = points.size
     at_context = context.ctypes.data
@@ -116,9 +116,9 @@ def run_blocks(
     if order == REVERSED:
         sequence = sequence[::-1].copy()
     room = context[W_TRACE_ROOM]
-    for block in blocks:
+    for k, block in enumerate(blocks):
         set_block(context, block)
-        context[W_TRACE_ROOM] = room if block in traced else 0
+        context[W_TRACE_ROOM] = room if traced[k] else 0
         points[:] = 0
         context[W_EPOCH] += 1
         context[W_BLOCK_EPOCH] = context[W_EPOCH]

@@ -231,10 +231,12 @@ def test_accesses_are_traced():
     kernel.launch((4, 1, 1), (64, 1, 1), words, blocks=[2], trace=trace)
     assert trace.rows is not None
     assert trace.missed == 0
-    assert len(trace.rows) == 4 * 64
-    accesses = [kernel.program.instructions[k].access for k in trace.rows[:, 3]]
+    rows = trace.rows[trace.rows[:, 3] >= 0]
+    assert len(rows) == 4 * 64
+    assert len(trace.rows) == (4 + 5) * 64  # and the basic blocks that were entered
+    accesses = [kernel.program.instructions[k].access for k in rows[:, 3]]
     assert [access.space for access in accesses[:128]] == ["global", "shared"] * 64
-    reading = trace.rows[[access.kind == "read" and access.space == "global"
+    reading = rows[[access.kind == "read" and access.space == "global"
                           for access in accesses]]  # fmt: skip
     block, _, thread, _, address = reading.T
     assert set(block) == {2}
@@ -243,4 +245,24 @@ def test_accesses_are_traced():
     small = machine.Trace(room=100)
     kernel.launch((4, 1, 1), (64, 1, 1), words, blocks=[2], trace=small)
     assert small.rows is not None
-    assert (len(small.rows), small.missed) == (100, 156)
+    assert (len(small.rows), small.missed) == (100, 9 * 64 - 100)
+
+
+def test_a_pointer_that_does_not_lead_into_its_array():
+    source, result = np.zeros((2, 256), np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, 0)
+    memory = memory_of(source, result, {"source": {"address": source.ctypes.data + 8}})
+    with pytest.raises(ValueError, match="byte 0 .* source"):
+        machine.load(REVERSE, watch=True).launch((1, 1, 1), (64, 1, 1), words, memory=memory)
+
+
+def test_a_pointer_may_lead_to_the_end_of_an_array():
+    """As that of a view whose rows go backwards."""
+    backwards = REVERSE.replace("mul.wide.u32 %rd3, %r5, 8;", "mul.wide.s32 %rd3, %r5, -8;")
+    backwards = backwards.replace("add.s64 %rd2, %rd2, %rd3;", "sub.s64 %rd2, %rd2, %rd3;")
+    source, result = np.arange(512, dtype=np.uint64).reshape(2, 256)
+    last = source.ctypes.data + 255 * 8
+    words = parameters_of(last, result.ctypes.data, 256)
+    memory = memory_of(source, result, {})
+    machine.load(backwards, watch=True).launch((4, 1, 1), (64, 1, 1), words, memory=memory)
+    np.testing.assert_array_equal(result, source[::-1].reshape(4, 64)[:, ::-1].ravel())
