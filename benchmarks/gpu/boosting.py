@@ -26,10 +26,11 @@ from sklearn.model_selection import KFold
 
 from gpuens import fit_many, memory_plan
 from gpuens.datasets import make_covtype_like, make_higgs_like
+from gpuens.devices.policy import boosting_work
 
 from ..common.peers import OURS, Settings, Task
 from ..scaling import libraries
-from .bench import WARM_UP_ROWS, XGBOOST, Action, Bench, identical
+from .bench import ON_CPU, WARM_UP_ROWS, XGBOOST, Action, Bench, identical
 
 NVFOREST = "nvForest"
 TRAINING_ROWS = 200_000
@@ -195,7 +196,8 @@ def memory(bench: Bench, n_rows: int, n_features: int = 28) -> dict[str, Any]:
 
 def cores(bench: Bench, n_rows: int, n_trees: int = 100) -> dict[str, Any]:
     """Measure the same training on the card and on all cores of the host, each with the table in
-    its own memory; the models must be the same."""
+    its own memory, beside the estimates that ``device="auto"`` goes by; the models must be the
+    same."""
     X, y = table_for(bench, n_rows, 28, 2)
     settings = settings_of(bench, n_trees, 6)
 
@@ -203,8 +205,14 @@ def cores(bench: Bench, n_rows: int, n_trees: int = 100) -> dict[str, Any]:
         return ours("binary", device)(settings).fit(rows, labels)
 
     libraries, models = bench.contest(bench.on_both(train, X, y))
+    work = boosting_work(X.shape, settings.n_trees)
+    estimated = {OURS: work.gpu, ON_CPU: work.cpu}
+    for name in estimated.keys() & libraries.keys():
+        measured = libraries[name]["median"]
+        print(f"  {name}: {measured:.2g} s, estimated {estimated[name]:.2g} s", flush=True)
     return sizes(X, settings) | {
-        "threads": bench.threads, "libraries": libraries, "identical_to_cpu": identical(models)
+        "threads": bench.threads, "libraries": libraries, "identical_to_cpu": identical(models),
+        "estimated_seconds": estimated,
     }  # fmt: skip
 
 

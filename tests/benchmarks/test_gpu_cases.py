@@ -14,6 +14,7 @@ from benchmarks.common import tables, timing
 from benchmarks.gpu import bench as gpu_bench
 from benchmarks.gpu import boosting, forests, identity, suites
 from benchmarks.gpu.bench import ON_CPU, OURS, XGBOOST, Bench, Card, Rehearsal
+from gpuens.devices.policy import boosting_work
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
 
@@ -113,9 +114,12 @@ class TestCases:
         assert row["asked_bytes"] == 30 * (3 * 6 + 40) and row["planned_bytes"] > 0
         assert row["ratio"] == 2520 / (30 * 58) and row["bytes_a_row"] == 84
 
-    def test_card_and_cores(self, bench):
+    def test_card_and_cores(self, bench, capsys):
         row = boosting.cores(bench, 1000)
         assert row["identical_to_cpu"] and set(row["libraries"]) == {OURS, ON_CPU}
+        work = boosting_work((row["n_rows"], row["n_features"]), row["n_trees"])
+        assert row["estimated_seconds"] == {OURS: work.gpu, ON_CPU: work.cpu}
+        assert f"s, estimated {work.cpu:.2g} s\n" in capsys.readouterr().out
 
     @needs_xgboost
     def test_prediction(self, bench, monkeypatch):
