@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -52,6 +53,7 @@ class GpuChosenError(Exception):
 def cupy(monkeypatch):
     """Two GPUs; work that begins on one of them ends there."""
     cupy = fake_cupy.install(monkeypatch, gpus=2)
+    cupy.cuda.get_current_stream = nullcontext
     active = Device.active
 
     def begin(self):
@@ -235,6 +237,33 @@ def test_words_override_the_size(name, cupy, everything_pays):
     with pytest.raises(GpuChosenError, match="cuda:1"):
         fit(name, device="cuda:1")
     fit(name, device="cpu").predict(X)
+
+
+def search(model):
+    settings = {"learning_rate": [0.1, 0.2]}
+    return gpuens.GridSearchCV(model, settings, cv=2, n_jobs=2, error_score="raise").fit(X, Y)
+
+
+def many(model):
+    return gpuens.fit_many([model, model], X, Y, folds=2, n_jobs=2)
+
+
+@pytest.mark.parametrize("fits", [search, many])
+def test_small_fits_side_by_side_take_no_gpu(fits, looked_for):
+    fits(BOOSTED)
+    assert looked_for == []
+
+
+@pytest.mark.parametrize("fits", [search, many])
+def test_large_fits_side_by_side_take_the_gpu(fits, cupy, everything_pays):
+    with pytest.raises(GpuChosenError):
+        fits(BOOSTED)
+
+
+def test_fits_that_share_the_threads_count_all_of_them(cupy):
+    """On one thread of two it would take twice as long, and the others as long again."""
+    one = clone(BOOSTED).set_params(n_jobs=1)
+    assert one._training_work(X, Y) == BOOSTED._training_work(X, Y)
 
 
 def test_real_sizes(cupy):
