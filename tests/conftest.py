@@ -7,6 +7,27 @@ from collections.abc import Iterator
 
 import pytest
 
+ARCHITECTURES = "8.0,12.0"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--ptx",
+        action="store_true",
+        help="run what needs a GPU on a machine for compiled PTX (see tests/ptx)",
+    )
+    parser.addoption(
+        "--ptx-arch",
+        default=ARCHITECTURES,
+        metavar="CC,...",
+        help=f"the compute capabilities that --ptx compiles for (default: {ARCHITECTURES})",
+    )
+    parser.addoption(
+        "--ptx-unwatched",
+        action="store_true",
+        help="let --ptx check no accesses to memory, which is faster",
+    )
+
 
 @pytest.fixture(autouse=True)
 def ctrl_c_raises() -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Every kernel of the repository, compiled for real architectures on a machine without a GPU.
 
-NVVM writes PTX, nvJitLink links it as it does at run time and reports registers, stack and
-spills, and nvdisasm shows the machine code.
+Numba and NVVM write the PTX as they do for a launch, nvJitLink links it as it does at run time and
+reports registers, stack and spills, and nvdisasm shows the machine code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from numba import config, types
@@ -23,13 +22,15 @@ pytest.importorskip("numba_cuda")
 nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
-from numba.cuda import compile_ptx, dispatcher  # noqa: E402
+from numba.cuda import dispatcher  # noqa: E402
 
 from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
+from tests.ptx import driver  # noqa: E402
 from tests.support.cuda_modules import cuda_modules  # noqa: E402
+from tests.support.ptx_option import Gpu  # noqa: E402
 
-ARCHITECTURES = ((7, 5), (8, 0), (9, 0), (12, 0))
+GPUS = tuple(map(Gpu, ((7, 5), (8, 0), (9, 0), (12, 0))))
 CATALOGUE = {entry.name: entry for entry in catalogue.entries()}
 OUTSIDE = [
     catalogue.Entry(
@@ -47,30 +48,26 @@ POWERS_OF_TWO = {
 """As PTX writes the bits of a float64: sign and exponent, and a mantissa of zeros."""
 
 every_kernel = pytest.mark.parametrize("name", ENTRIES)
-everywhere = pytest.mark.parametrize("cc", ARCHITECTURES, ids="sm_{0[0]}{0[1]}".format)
+everywhere = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def no_device() -> Iterator[None]:
-    """Compiling a function that a kernel calls asks for the device, to no avail."""
-    with pytest.MonkeyPatch.context() as patch:
-        device = SimpleNamespace(compute_capability=ARCHITECTURES[0], id=0)
-        patch.setattr(dispatcher, "get_current_device", lambda: device)
+def a_driver() -> Iterator[None]:
+    with driver.installed(GPUS):
         yield
 
 
-@functools.cache
-def ptx_of(name: str, cc: tuple[int, int]) -> str:
+def ptx_of(name: str, gpu: Gpu) -> str:
     entry = ENTRIES[name]
-    ptx, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=cc)
-    return ptx
+    return driver.library_of(entry.kernel, entry.arguments).get_asm_str(cc=gpu.architecture)
 
 
 @functools.cache
-def linked(name: str, cc: tuple[int, int]) -> tuple[str, bytes]:
+def linked(name: str, gpu: Gpu) -> tuple[str, bytes]:
     """What the linker reports, and the cubin."""
-    ptx = ptx_of(name, cc).encode() + b"\0"
-    handle = nvjitlink.create(2, [f"-arch=sm_{cc[0]}{cc[1]}", "-verbose"])
+    ptx = ptx_of(name, gpu).encode() + b"\0"
+    major, minor, features = gpu.architecture
+    handle = nvjitlink.create(2, [f"-arch=sm_{major}{minor}{features}", "-verbose"])
     nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), name)
     nvjitlink.complete(handle)
     log = bytearray(nvjitlink.get_info_log_size(handle))
@@ -138,8 +135,8 @@ def test_kernels_are_found(source, lines):
 
 @everywhere
 @every_kernel
-def test_resources(name, cc):
-    log, _ = linked(name, cc)
+def test_resources(name, gpu):
+    log, _ = linked(name, gpu)
     usage = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill \w+, (\d+) bytes spill", log)
     assert usage
     assert set(usage) == {("0", "0", "0")}
@@ -152,7 +149,7 @@ def test_resources(name, cc):
 @every_kernel
 def test_no_product_is_fused_with_a_sum(name):
     """Unless the product is exact, one factor being a power of two."""
-    ptx = ptx_of(name, (9, 0))
+    ptx = ptx_of(name, GPUS[2])
     value = dict(re.findall(r"mov\.f64\s+(%fd\d+), (0d[0-9A-F]{16});", ptx))
 
     def is_exact(*factors: str) -> bool:
@@ -168,12 +165,12 @@ def test_no_product_is_fused_with_a_sum(name):
 
 @everywhere
 @pytest.mark.parametrize("name", [name for name in ENTRIES if name.startswith("histogram")])
-def test_histogram_adds_natively_in_shared_memory(name, cc, tmp_path):
+def test_histogram_adds_natively_in_shared_memory(name, gpu, tmp_path):
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
     cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(linked(name, cc)[1])
+    cubin.write_bytes(linked(name, gpu)[1])
     sass = subprocess.run(
         [nvdisasm, "-c", cubin], capture_output=True, text=True, check=True
     ).stdout
@@ -187,4 +184,4 @@ def test_histogram_adds_natively_in_shared_memory(name, cc, tmp_path):
 
 @pytest.mark.parametrize("name", ["leaf_sums_shared", "leaf_sums_global", "partition_move"])
 def test_no_compare_and_swap_loops(name):
-    assert not re.search(r"\batom\.\S*cas", ptx_of(name, (9, 0)))
+    assert not re.search(r"\batom\.\S*cas", ptx_of(name, GPUS[2]))

@@ -14,6 +14,7 @@ from numba import config
 
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import ROW_ALIGNMENT, Codes, Scales, TreeRecords
+from tests.support.ptx_option import gpus_asked_for
 
 settings.register_profile(
     "kernels",
@@ -80,20 +81,46 @@ class Target:
         return Codes(self.array(rows), self.array(np.ascontiguousarray(columns)))
 
 
-def _cuda() -> Target:
+ON_CPU = ("reference", "strict", "cpu", "cpu-threads")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "target" in metafunc.fixturenames:
+        on_machine = [f"cuda-{gpu.name}" for gpu in gpus_asked_for(metafunc.config)]
+        metafunc.parametrize("target", [*ON_CPU, *(on_machine or ["cuda"])], indirect=True)
+
+
+@pytest.fixture(scope="module")
+def machine(request: Any) -> Iterator[Any]:
+    """The PTX machine in the place of CuPy and the driver."""
+    from tests.ptx import host
+
+    with host.installed_for(request.config) as installed:
+        yield installed
+
+
+def _cuda(request: Any) -> Iterator[Target]:
+    if "-" in request.param:
+        host = request.getfixturevalue("machine")
+        names = [gpu.name for gpu in host.gpus]
+        with host.cupy.cuda.Device(names.index(request.param.removeprefix("cuda-"))):
+            yield Target(Implementation.CUDA, import_module("array_api_compat.cupy"))
+        return
     if SIMULATED:
-        return Target(Implementation.CUDA, import_module("array_api_compat.numpy"))
-    cupy = pytest.importorskip("cupy", reason="CUDA needs NUMBA_ENABLE_CUDASIM=1 or CuPy")
+        yield Target(Implementation.CUDA, import_module("array_api_compat.numpy"))
+        return
+    needed = "CUDA needs --ptx, NUMBA_ENABLE_CUDASIM=1 or a GPU"
+    cupy = pytest.importorskip("cupy", reason=needed)
     if not cupy.cuda.is_available():
-        pytest.skip("CUDA needs NUMBA_ENABLE_CUDASIM=1 or a GPU")
-    return Target(Implementation.CUDA, import_module("array_api_compat.cupy"))
+        pytest.skip(needed)
+    yield Target(Implementation.CUDA, import_module("array_api_compat.cupy"))
 
 
-@pytest.fixture(params=["reference", "strict", "cpu", "cpu-threads", "cuda"])
+@pytest.fixture
 def target(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     """Every implementation in turn."""
-    if request.param == "cuda":
-        yield _cuda()
+    if request.param.startswith("cuda"):
+        yield from _cuda(request)
         return
     library = "array_api_strict" if request.param == "strict" else "array_api_compat.numpy"
     cpu = request.param.startswith("cpu")

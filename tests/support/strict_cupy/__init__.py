@@ -22,7 +22,7 @@ from gpuens.kernels.runtime import dispatch
 from gpuens.kernels.runtime.cuda import target
 
 from . import functions, machine, operations
-from .arrays import ndarray
+from .arrays import ndarray, viewed
 from .machine import state
 
 __all__ = ["install", "install_arrays", "log", "ndarray", "on_gpu", "state", "unwrapped"]
@@ -52,6 +52,8 @@ def _modules() -> dict[str, ModuleType]:
     }
     cupy = _module("cupy", own)
     cupy.cuda = _module("cupy.cuda", vars(machine.module()))  # type: ignore[attr-defined]
+    tricks = _module("cupy.lib.stride_tricks", {"as_strided": as_strided})
+    cupy.lib = _module("cupy.lib", {"stride_tricks": tricks})  # type: ignore[attr-defined]
     cupy.linalg, cupy.fft = _module("cupy.linalg", lacking), _module("cupy.fft", {})  # type: ignore
     return {
         "cupy": cupy,
@@ -61,6 +63,11 @@ def _modules() -> dict[str, ModuleType]:
         "cupy.fft": cupy.fft,
         "cupyx": _module("cupyx", pinned),
     }
+
+
+def as_strided(x: ndarray, shape: Any = None, strides: Any = None) -> ndarray:
+    """CuPy's, which makes views."""
+    return viewed(np.lib.stride_tricks.as_strided(x.memory, shape, strides), x)
 
 
 def _lacking(name: str) -> Any:

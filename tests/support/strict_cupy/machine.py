@@ -132,11 +132,24 @@ class Event:
             self._stream.arrive(self._after)
 
 
+class Graph:
+    """Work that has been captured."""
+
+    def __init__(self, captured: list[Callable[[], None]]) -> None:
+        self._captured = captured
+
+    def launch(self, stream: Stream | None = None) -> None:
+        (stream or state.stream).events.append(self)
+        for work in self._captured:
+            work()
+
+
 class Stream:
     """A queue of copies to the host that have not arrived.
 
     ``events`` has what was done with the stream itself: "synchronize", "begin", "end", and the
-    graphs that were launched.
+    graphs that were launched. While a graph is captured, ``captured`` takes the work that would
+    start.
     """
 
     def __init__(self, ptr: int, device_id: int) -> None:
@@ -144,6 +157,7 @@ class Stream:
         self.events: list[Any] = []
         self.begun = self.arrived = 0
         self._queue: list[Callable[[], None]] = []
+        self.captured: list[Callable[[], None]] | None = None
         self._before: list[Stream] = []
 
     def __enter__(self) -> Stream:
@@ -204,12 +218,12 @@ class Stream:
         if self.ptr == 0:
             raise RuntimeError("cannot capture on the default (legacy) stream")
         self.events.append("begin")
+        self.captured = []
 
     def end_capture(self) -> Any:
         self.events.append("end")
-        graph = SimpleNamespace()
-        graph.launch = lambda stream=None: (stream or state.stream).events.append(graph)
-        return graph
+        captured, self.captured = self.captured, None
+        return Graph(captured or [])
 
 
 state = State()

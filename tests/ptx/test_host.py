@@ -1,0 +1,164 @@
+"""From the words of a launch to the parameters of a kernel, and the arrays that are watched."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from numba import config
+
+if config.ENABLE_CUDASIM:
+    pytest.skip("needs a process without the simulator", allow_module_level=True)
+pytest.importorskip("numba_cuda")
+
+from gpuens.kernels.runtime.cuda import graphs, launching, target
+from gpuens.kernels.runtime.cuda.target import cuda, kernel
+from gpuens.kernels.runtime.dtypes import NodeValues
+from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values
+from tests.ptx import checks, driver
+from tests.ptx import host as hosts
+from tests.support.ptx_option import Gpu
+
+N = 700
+
+
+@kernel
+def add_one(values, shift):
+    i = cuda.grid(1)
+    if i < values.shape[0]:
+        values[i] += shift
+
+
+@kernel
+def write_beyond(values, neighbour):
+    i = cuda.grid(1)
+    if i == 0:
+        values[values.shape[0] + neighbour.shape[0] - 1] = 1
+
+
+@kernel
+def copy_columns(table, out):
+    i = cuda.grid(1)
+    if i < table.shape[0]:
+        for k in range(table.shape[1]):
+            out[i, k] = table[i, k]
+
+
+def started_with(*words: object) -> bytes:
+    return driver.parameter_block([(0, 8), (8, 4), (16, 8)], words)
+
+
+def test_words_become_parameters():
+    block = started_with(-2, ctypes.c_uint32(7), ctypes.c_double(0.5))
+    assert block[:8] == (-2).to_bytes(8, "little", signed=True)
+    assert block[8:12] == (7).to_bytes(4, "little")
+    assert block[16:] == np.float64(0.5).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((1, 7, 2), "Word 1 has 8 bytes, the kernel reads 4"),
+        ((1, ctypes.c_int32(7), ctypes.c_float(1)), "Word 2 has 4 bytes, the kernel reads 8"),
+        ((1, ctypes.c_int32(7), np.float64(1)), "neither an int nor of ctypes"),
+    ],
+)
+def test_words_of_another_size_are_refused(words, message):
+    with pytest.raises(TypeError, match=message):
+        started_with(*words)
+
+
+def test_too_few_words_are_refused():
+    with pytest.raises(AssertionError, match="2 words for 3 parameters"):
+        started_with(1, 2)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a, lambda a: a.T, lambda a: a[::2, 1:], lambda a: a[::-1], lambda a: a[:, ::-2],
+        lambda a: a[:0], lambda a: np.broadcast_to(a[1], a.shape),
+    ],
+)  # fmt: skip
+def test_the_extent_of_views(view):
+    whole = np.arange(30.0).reshape(5, 6)
+    array = view(whole)
+    first, size = driver.extent(array.ctypes.data, 8, array.shape, array.strides)
+    found = np.frombuffer((ctypes.c_char * size).from_address(first)) if size else np.empty(0)
+    assert found[[0, -1]].tolist() == [array.min(), array.max()] if size else array.size == 0
+
+
+def test_both_launchers_start_the_same_kernel(host):
+    """Numba's at the first launch, the project's own from the second on."""
+    cupy = host.cupy
+    values = cupy.asarray(np.arange(N))
+    for shift in (1, 10, 100):
+        target.launch(add_one, 128, 32, values, shift)
+    np.testing.assert_array_equal(values.get(), np.arange(N) + 111)
+    assert [launch.name for launch in host.launches] == ["add_one"] * 3
+    assert len(launching._started) == 1
+    assert host.launches[0].types == host.launches[2].types
+
+
+def test_an_overrun_into_a_neighbour_is_seen(host):
+    """Arrays are watched one by one: the byte behind one is there, but of another array."""
+    both = host.cupy.zeros(2 * N, np.int64)
+    with pytest.raises(checks.MachineFault, match="out of bounds at byte .* of values"):
+        target.launch(write_beyond, 128, 32, both[:N], both[N:])
+
+
+def test_rubbish_is_not_to_be_read(host):
+    values = host.cupy.empty(N, np.float32)
+    values[: N - 1] = 0.0
+    with pytest.raises(checks.MachineFault, match=f"uninitialised read at byte {4 * (N - 1)} of"):
+        target.launch(add_one, 128, 32, values, np.float32(1))
+    values[N - 1] = 0.0
+    target.launch(add_one, 128, 32, values, np.float32(1))
+    assert values[N - 1].item() == 1.0
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_views_with_gaps(host, step):
+    table = np.arange(120.0).reshape(20, 6)[::step, 1:4]
+    there = host.cupy.asarray(np.arange(120.0).reshape(20, 6))[::step, 1:4]
+    out = host.cupy.empty((20, 3), np.float64)
+    target.launch(copy_columns, 128, 32, there, out)
+    np.testing.assert_array_equal(out.get(), table)
+
+
+def test_unwatched_launches(rng):
+    gpus = [Gpu((8, 0)), Gpu((12, 0), multiprocessors=132)]
+    raw, values = rng.normal(size=N), rng.normal(size=5)
+    leaf = rng.integers(0, 5, N).astype(np.int32)
+    with hosts.installed(gpus, watch=False) as host:
+        for index, gpu in enumerate(gpus):
+            with host.cupy.cuda.Device(index):
+                there = host.cupy.asarray(raw)
+                add_leaf_values(there, host.cupy.asarray(leaf), NodeValues(values, values), 0.1)
+                assert target.multiprocessors() == gpu.multiprocessors
+                np.testing.assert_array_equal(there.get(), raw + 0.1 * values[leaf])
+        assert [launch.gpu for launch in host.launches] == gpus
+
+
+def test_a_captured_graph_runs_when_it_is_launched(host):
+    values = host.cupy.zeros(N, np.int64)
+    target.launch(add_one, 128, 32, values, 0)
+    graph = graphs.Graph(lambda: target.launch(add_one, 128, 32, values, 5))
+    assert len(host.launches) == 1
+    assert not values.get().any()
+    for _ in range(3):
+        graph.launch()
+    assert (values.get() == 15).all()
+
+
+def test_equal_writes_are_forgiven_and_others_are_not():
+    race = checks.Fault("a race", 1, "st", 0, 0, array="mixed")
+    other = checks.Fault("out of bounds", 1, "st", 0, 0, array="mixed")
+    with hosts._equal_writes_allowed("add_up_nodes"):
+        raise checks.MachineFault("kernel", [race])
+    for name, faults in (("add_up_nodes", [race, other]), ("add_up_bins", [race])):
+        with pytest.raises(checks.MachineFault) as raised:
+            with hosts._equal_writes_allowed(name):
+                raise checks.MachineFault("kernel", faults)
+        assert len(raised.value.faults) == 1
