@@ -6,24 +6,30 @@ save. So each thread trains whole models, one after another, on folds that are c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from joblib import parallel_config
+from joblib.parallel import ThreadingBackend
 from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing
 
-from .devices.placement import on_host, same_place
+from .devices.placement import gpu_of, on_host, same_place
 from .estimators.parameters import threads_of
 
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
+
+SCORERS = "sklearn.metrics._scorer"
+"""Module of what scikit-learn's ``make_scorer`` returns."""
 
 
 def fit_many(
@@ -148,11 +154,82 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
     return parts
 
 
+class _ThreadsHere(ThreadingBackend):
+    """joblib's threads, which work on the GPU and the stream that were current at its creation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place = same_place()
+
+    def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
+        return super().submit(self._placed(func), callback)
+
+    def apply_async(self, func: Callable[[], Any], callback: Any = None) -> Any:
+        """``submit`` by its name before joblib 1.5."""
+        return super().apply_async(self._placed(func), callback)
+
+    def _placed(self, function: Callable[[], Any]) -> Callable[[], Any]:
+        def placed() -> Any:
+            with self._place():
+                return function()
+
+        return placed
+
+
+class _AnswersOnHost:
+    """A fitted estimator whose answers to rows on a GPU are copied to the host."""
+
+    METHODS = ("predict", "predict_proba", "predict_log_proba", "decision_function")
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator = estimator
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._estimator, name)
+        if name not in self.METHODS:
+            return found
+
+        @wraps(found)
+        def answer(X: Any, **params: Any) -> Any:
+            given = found(X, **params)
+            return list(map(on_host, given)) if isinstance(given, list) else on_host(given)
+
+        return answer
+
+
+class _HostScorer:
+    """A scorer of scikit-learn for rows on a GPU: its metric gets NumPy arrays."""
+
+    def __init__(self, scorer: Any) -> None:
+        self._scorer = scorer
+
+    def __call__(self, estimator: Any, X: Any, y: Any = None, **params: Any) -> Any:
+        params = {name: on_host(value) for name, value in params.items()}
+        return self._scorer(_AnswersOnHost(estimator), X, on_host(y), **params)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_scorer":  # a copy that is being made has no attributes
+            raise AttributeError(name)
+        return getattr(self._scorer, name)
+
+
+def _for_host(scoring: Any) -> Any:
+    """Return a search's ``scoring`` with scorers that compute on the host."""
+    if isinstance(scoring, Mapping):
+        return {name: _for_host(scorer) for name, scorer in scoring.items()}
+    if isinstance(scoring, str):
+        return _HostScorer(get_scorer(scoring))
+    if isinstance(scoring, (list, tuple, set)):
+        return {name: _for_host(name) for name in scoring}
+    return _HostScorer(scoring) if type(scoring).__module__ == SCORERS else scoring
+
+
 class _SideBySide:
     """A search of scikit-learn whose fits run on threads of this process."""
 
     estimator: Any
     n_jobs: Any
+    scoring: Any
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Search as scikit-learn does, but fit on threads instead of processes.
@@ -160,8 +237,9 @@ class _SideBySide:
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
-            An array on a GPU stays there. Scorers of scikit-learn then get predictions on the
-            GPU too, which most of them cannot read: leave ``scoring`` at None.
+            An array on a GPU stays there. Predictions for scorers of scikit-learn, named or from
+            ``make_scorer``, are copied to the host; a function of your own as ``scoring`` gets the
+            estimator and the rows as they are.
         y : array, shape (n_rows,), default=None
             Copied to the host, where scikit-learn makes the folds.
         **params
@@ -174,7 +252,7 @@ class _SideBySide:
         n_threads = threads_of(self.n_jobs)
         side_by_side = _fits_go_side_by_side(n_threads, X)
         on_host_too = {name: on_host(value) for name, value in params.items()}
-        before, estimator = self.n_jobs, self.estimator
+        before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
         takes_threads = _takes_threads(estimator)
         try:
             if side_by_side:
@@ -183,10 +261,12 @@ class _SideBySide:
                     self.estimator = clone(estimator).set_params(n_jobs=1)
             else:
                 self.n_jobs = 1
-            with parallel_config(backend="threading"):
+            if gpu_of(X) is not None:
+                self.scoring = _for_host(scoring)
+            with parallel_config(backend=_ThreadsHere()):
                 super().fit(X, on_host(y), **on_host_too)  # type: ignore[misc]
         finally:
-            self.n_jobs, self.estimator = before, estimator
+            self.n_jobs, self.estimator, self.scoring = before, estimator, scoring
         if takes_threads and hasattr(self, "best_estimator_"):
             self.best_estimator_.set_params(n_jobs=estimator.n_jobs)
         return self

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
-from types import ModuleType, SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold, StratifiedKFold
 
@@ -22,7 +19,7 @@ from gpuens import (
     fit_many,
 )
 from gpuens.datasets import make_higgs_like
-from tests.support import host_cupy
+from tests.support import strict_cupy
 
 X, Y = make_higgs_like(600, random_state=0)
 GRID = {"max_leaf_nodes": [3, 8], "learning_rate": [0.1, 0.3]}
@@ -93,65 +90,103 @@ class TestFitMany:
 
 
 class TestArraysOnADevice:
-    """Arrays that NumPy cannot read and that are indexed as CuPy's are."""
+    """Arrays that NumPy cannot read, on the second of two GPUs and a stream of their own."""
+
+    WEIGHT = np.arange(len(X)) % 3 + 1.0
+    MODEL = GradientBoostingClassifier(n_estimators=3)
+    SCORINGS = {
+        "accuracy": {"scoring": "accuracy"},
+        "of probabilities": {"scoring": "neg_log_loss"},
+        "of decisions": {"scoring": "roc_auc"},
+        "made": {"scoring": make_scorer(f1_score, pos_label=0)},
+        "two": {"scoring": ["accuracy", "roc_auc"], "refit": "roc_auc"},
+        "dictionary": {"scoring": {"one": "f1", "two": make_scorer(f1_score)}, "refit": "two"},
+    }
 
     @pytest.fixture
-    def device_arrays(self, monkeypatch):
-        cupy = ModuleType("cupy")
-        cupy.ndarray = host_cupy.ndarray
-        cupy.asarray = lambda array, **settings: host_cupy.ndarray(array)
-        cupy.cuda = SimpleNamespace(Device=lambda index: nullcontext())
-        there = SimpleNamespace(id=0)
-        monkeypatch.setattr(host_cupy.ndarray, "device", there, raising=False)
-        monkeypatch.setitem(sys.modules, "cupy", cupy)
-        weight = np.arange(len(X)) % 3 + 1.0
-        return tuple(map(host_cupy.ndarray, (X, Y, weight))), weight
+    def cupy(self, monkeypatch):
+        cupy = strict_cupy.install(monkeypatch)
+        with cupy.cuda.Device(1), cupy.cuda.Stream(non_blocking=True):
+            yield cupy
+
+    @pytest.fixture
+    def there(self, cupy):
+        return tuple(map(cupy.asarray, (X, Y, self.WEIGHT)))
+
+    def place(self, cupy):
+        return {(1, cupy.cuda.get_current_stream().ptr)}
 
     @pytest.mark.parametrize("folds", [None, 3, KFold(2)], ids=str)
     @pytest.mark.parametrize("n_jobs", [1, 2])
-    def test_models_are_those_of_numpy_arrays(self, device_arrays, folds, n_jobs):
-        (there_X, there_y, there_weight), weight = device_arrays
-        model = GradientBoostingClassifier(n_estimators=3, device="cpu")
+    def test_models_are_those_of_numpy_arrays(self, cupy, there, folds, n_jobs):
         more = {"folds": folds, "n_jobs": n_jobs}
-        (expected,) = fit_many(model, X, Y, sample_weight=weight, **more)
-        for table in (there_X, X):
-            (found,) = fit_many(model, table, there_y, sample_weight=there_weight, **more)
+        on_cpu = clone(self.MODEL).set_params(device="cpu")
+        (expected,) = fit_many(on_cpu, X, Y, sample_weight=self.WEIGHT, **more)
+        for table in (there[0], X):
+            strict_cupy.log().clear()
+            (found,) = fit_many(self.MODEL, table, there[1], sample_weight=there[2], **more)
             assert list(map(prints, found)) == list(map(prints, expected))
+            assert strict_cupy.log().places == self.place(cupy)
 
-    def test_they_stay_on_the_device_until_a_model_reads_them(self, device_arrays):
-        arrays, _ = device_arrays
-
+    def test_they_stay_on_the_device_until_a_model_reads_them(self, there):
         class Reading(LogisticRegression):
             def fit(self, X, y, sample_weight):
                 seen.append({type(X), type(y), type(sample_weight)})
                 return self
 
         seen = []
-        fit_many(Reading(), *arrays[:2], sample_weight=arrays[2], folds=2)
-        assert seen == [{host_cupy.ndarray}] * 2
+        fit_many(Reading(), *there[:2], sample_weight=there[2], folds=2)
+        assert seen == [{strict_cupy.ndarray}] * 2
 
-    def test_folds_may_be_device_arrays(self, device_arrays):
-        (_, there_y, _), _ = device_arrays
+    def test_folds_may_be_device_arrays(self, cupy, there):
         train = np.arange(400)
-        model = GradientBoostingClassifier(n_estimators=2, device="cpu")
-        (found,) = fit_many(model, X, there_y, folds=[(host_cupy.ndarray(train), train)])
-        assert prints(found[0]) == prints(model.fit(X[train], Y[train]))
+        (found,) = fit_many(self.MODEL, X, there[1], folds=[(cupy.asarray(train), train)])
+        expected = clone(self.MODEL).set_params(device="cpu").fit(X[train], Y[train])
+        assert prints(found[0]) == prints(expected)
 
     @pytest.mark.parametrize("on_device", [True, False], ids=["X too", "X on the host"])
-    def test_searches(self, device_arrays, on_device):
-        (there_X, there_y, there_weight), weight = device_arrays
-        model = GradientBoostingClassifier(n_estimators=3, device="cpu")
-        table = there_X if on_device else X
+    def test_searches(self, cupy, there, on_device):
+        table = there[0] if on_device else X
         for search in (
-            GridSearchCV(model, GRID, cv=3),
-            RandomizedSearchCV(model, GRID, n_iter=2, cv=2, random_state=0),
+            GridSearchCV(self.MODEL, GRID, cv=3, n_jobs=2),
+            RandomizedSearchCV(self.MODEL, GRID, n_iter=2, cv=2, random_state=0, n_jobs=2),
         ):
-            found = clone(search).fit(table, there_y, sample_weight=there_weight)
-            expected = search.fit(X, Y, sample_weight=weight)
+            strict_cupy.log().clear()
+            found = clone(search).fit(table, there[1], sample_weight=there[2])
+            assert strict_cupy.log().places == self.place(cupy)
+            search.estimator = clone(self.MODEL).set_params(device="cpu")
+            expected = search.fit(X, Y, sample_weight=self.WEIGHT)
             assert prints(found.best_estimator_) == prints(expected.best_estimator_)
             np.testing.assert_array_equal(
                 found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
             )
+
+    @pytest.mark.parametrize("settings", SCORINGS.values(), ids=SCORINGS)
+    def test_scorers_of_scikit_learn(self, there, settings):
+        found = GridSearchCV(self.MODEL, {"max_depth": [1, 2]}, cv=2, **settings)
+        expected = clone(found).set_params(estimator__device="cpu").fit(X, Y)
+        scoring = found.scoring
+        found.fit(*there[:2])
+        assert found.scoring is scoring
+        for name in (n for n in expected.cv_results_ if n.startswith("split")):
+            np.testing.assert_array_equal(found.cv_results_[name], expected.cv_results_[name])
+        assert found.score(*there[:2]) == found.score(there[0], Y) == expected.score(X, Y)
+        assert type(found.predict(there[0])) is strict_cupy.ndarray
+
+    def test_a_scorer_of_several_outputs(self, cupy):
+        targets = np.stack([X[:, 0], X[:, 1] ** 2], axis=1)
+        search = GridSearchCV(RandomForestRegressor(3), {"max_depth": [2, 3]}, cv=2, scoring="r2")
+        expected = clone(search).set_params(estimator__device="cpu").fit(X, targets)
+        found = search.fit(cupy.asarray(X), cupy.asarray(targets))
+        assert found.best_score_ == expected.best_score_
+
+    def test_a_function_of_your_own_gets_the_rows_as_they_are(self, there):
+        def scoring(estimator, X, y):
+            assert type(X) is type(estimator.predict(X)) is strict_cupy.ndarray
+            return 0.5
+
+        search = GridSearchCV(self.MODEL, {"max_depth": [1, 2]}, cv=2, scoring=scoring)
+        assert search.fit(*there[:2]).best_score_ == 0.5
 
 
 class TestSearch:
