@@ -192,11 +192,12 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
         """
         parameters = self._predict_parameters(predict_params)
         codes, home = self._ask_final(X, "predict", **parameters)
-        codes = home.asarray(codes).astype(np.int64)
-        if isinstance(self.classes_, list):
-            columns = [labels_of(codes[:, k], known, home) for k, known in enumerate(self.classes_)]
-            return to_input_library(home.xp.stack(columns, axis=1), X)
-        return to_input_library(labels_of(codes, self.classes_, home), X)
+        with home.active():
+            codes = home.asarray(codes).astype(np.int64)
+            if isinstance(self.classes_, list):
+                columns = [labels_of(codes[:, k], c, home) for k, c in enumerate(self.classes_)]
+                return to_input_library(home.xp.stack(columns, axis=1), X)
+            return to_input_library(labels_of(codes, self.classes_, home), X)
 
     @final_has("predict_proba")
     def predict_proba(self, X: Any) -> Array:
@@ -212,9 +213,10 @@ class StackingClassifier(ScoresClasses, ClassifierMixin, Stacking):
             In the order of ``classes_``; of several labels, that each is there.
         """
         shares, home = self._ask_final(X, "predict_proba")
-        if isinstance(shares, list):
-            shares = home.xp.stack([home.asarray(share)[:, 1] for share in shares], axis=1)
-        return to_input_library(home.asarray(shares), X)
+        with home.active():
+            if isinstance(shares, list):
+                shares = home.xp.stack([home.asarray(share)[:, 1] for share in shares], axis=1)
+            return to_input_library(home.asarray(shares), X)
 
     @final_has("decision_function")
     def decision_function(self, X: Any) -> Array:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .inputs import member_predictions, read_correct
+from .inputs import member_predictions, on_its_gpu, read_correct
 from .measures import (
     agreement,
     cohen_kappa,
@@ -85,6 +85,7 @@ OF_ENSEMBLE = (
 )
 
 
+@on_its_gpu
 def summary(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, float]:
     """Return every measure of the ensemble by name, pairwise ones as the mean over the pairs.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import wraps
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -23,6 +26,19 @@ from ..trees.cart import CartEstimator
 
 EXACT_ROWS = 2**22
 """Rows whose matrix product is summed at once: float32 counts exactly up to 2**24."""
+
+
+def on_its_gpu(measure: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a measure work on the GPU that holds its first argument or X, whichever is current."""
+
+    @wraps(measure)
+    def placed(*args: Any, **settings: Any) -> Any:
+        given = (*args[:1], *map(settings.get, ("predictions", "matrix", "X")))
+        gpu = next((gpu for gpu in map(gpu_of, given) if gpu is not None), None)
+        with nullcontext() if gpu is None else Device("cuda", gpu).active():
+            return measure(*args, **settings)
+
+    return placed
 
 
 class Counts(NamedTuple):

@@ -16,6 +16,7 @@ from .inputs import (
     Counts,
     joint_counts,
     label_numbers,
+    on_its_gpu,
     pair_counts,
     read_correct,
     read_predictions,
@@ -59,6 +60,7 @@ OF = """
 
 
 @documented(PAIRWISE, of="")
+@on_its_gpu
 def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     """Yule's Q: ``(N11 N00 - N01 N10) / (N11 N00 + N01 N10)``.
 
@@ -84,6 +86,7 @@ def q_statistic(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
 
 
 @documented(PAIRWISE, of="")
+@on_its_gpu
 def correlation(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     """The correlation coefficient of being right:
     ``(N11 N00 - N01 N10) / sqrt((N11 + N10) (N01 + N00) (N11 + N01) (N10 + N00))``.
@@ -96,6 +99,7 @@ def correlation(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
 
 
 @documented(PAIRWISE, of=OF)
+@on_its_gpu
 def disagreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """Share of the rows where one model is right and the other wrong: ``(N01 + N10) / N``
     (Skalak 1996); of labels, the share of the rows where they predict different ones.
@@ -110,6 +114,7 @@ def disagreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "c
 
 
 @documented(PAIRWISE, of=OF)
+@on_its_gpu
 def agreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """One minus the disagreement: ``(N11 + N00) / N``.
 
@@ -122,6 +127,7 @@ def agreement(predictions: Any, y: Any = None, *, X: Any = None, of: str = "corr
 
 
 @documented(PAIRWISE, of="")
+@on_its_gpu
 def double_fault(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
     """Share of the rows where both models are wrong: ``N00 / N`` (Giacinto and Roli 2001).
 
@@ -133,6 +139,7 @@ def double_fault(predictions: Any, y: Any = None, *, X: Any = None) -> Any:
 
 
 @documented(PAIRWISE, of=OF)
+@on_its_gpu
 def cohen_kappa(predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness") -> Any:
     """Cohen's kappa: ``(agreement - e) / (1 - e)`` with the agreement e of independent models
     that are right (or predict each label) as often.
@@ -157,6 +164,7 @@ def cohen_kappa(predictions: Any, y: Any = None, *, X: Any = None, of: str = "co
     return _cohen_kappa(pair_counts(read_correct(predictions, y, X)))
 
 
+@on_its_gpu
 def pairwise(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, Any]:
     """All pairwise measures of correctness from one matrix product, by name.
 
@@ -173,6 +181,7 @@ def pairwise(predictions: Any, y: Any = None, *, X: Any = None) -> dict[str, Any
     return {name: measure(counts) for name, measure in _MEASURES.items()}
 
 
+@on_its_gpu
 def pair_mean(matrix: Array) -> float:
     """Return the mean of a pairwise measure over all pairs of different models.
 
@@ -261,6 +270,7 @@ def _divided(numerator: Array, denominator: Array, otherwise: float) -> Array:
 
 
 @documented(OVERALL, of="")
+@on_its_gpu
 def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Measure how far the models are from agreeing, from 0 to 1: ``mean of min(l, L - l) / (L -
     ceil(L / 2))``.
@@ -283,6 +293,7 @@ def entropy(predictions: Any, y: Any = None, *, X: Any = None) -> float:
 
 
 @documented(OVERALL, of="")
+@on_its_gpu
 def kohavi_wolpert_variance(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Variance of being right: ``mean of l (L - l) / L**2``, from 0 to 1/4.
 
@@ -300,6 +311,7 @@ def kohavi_wolpert_variance(predictions: Any, y: Any = None, *, X: Any = None) -
 
 
 @documented(OVERALL, of=OF)
+@on_its_gpu
 def interrater_agreement(
     predictions: Any, y: Any = None, *, X: Any = None, of: str = "correctness"
 ) -> float:
@@ -330,6 +342,7 @@ def interrater_agreement(
 
 
 @documented(OVERALL, of="")
+@on_its_gpu
 def difficulty(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Variance over the rows of the share of models that are right (Hansen and Salamon 1990).
 
@@ -345,6 +358,7 @@ def difficulty(predictions: Any, y: Any = None, *, X: Any = None) -> float:
 
 
 @documented(OVERALL, of="")
+@on_its_gpu
 def generalised_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """``1 - p(2) / p(1)`` with the chances that one model, and that two models, fail on a row
     (drawn at random, like the models).
@@ -368,6 +382,7 @@ def generalised_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> 
 
 
 @documented(OVERALL, of="")
+@on_its_gpu
 def coincident_failure_diversity(predictions: Any, y: Any = None, *, X: Any = None) -> float:
     """Mean of ``(L - i) / (L - 1)`` over the rows on which any model fails, i of them.
 

@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
-from .inputs import read_predictions, real_numbers, real_target
+from .inputs import on_its_gpu, read_predictions, real_numbers, real_target
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Ambiguity:
     of_rows: Array
 
 
+@on_its_gpu
 def ambiguity_decomposition(
     predictions: Any, y: Any, *, weights: Any = None, X: Any = None
 ) -> Ambiguity:
@@ -168,6 +169,7 @@ class Spread(NamedTuple):
     n_models: int
 
 
+@on_its_gpu
 def correlation_of_models(predictions: Any, y: Any = None, *, X: Any = None) -> Spread:
     """Estimate the variance and the correlation of the models of an ensemble.
 

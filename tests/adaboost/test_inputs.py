@@ -28,7 +28,7 @@ from gpuens import (
     DecisionTreeRegressor,
     RandomForestClassifier,
 )
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 from tests.support.user_estimators import NearestMean
 
 NAN, INF = float("nan"), float("inf")
@@ -151,7 +151,7 @@ class TestInputs:
         assert search.best_score_ > 0.85
 
     def test_learners_in_gpu_memory(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
+        cupy = strict_cupy.install(monkeypatch)
 
         class Weighted(RegressorMixin, BaseEstimator):
             def fit(self, X, y, sample_weight):
@@ -162,7 +162,7 @@ class TestInputs:
             def predict(self, X):
                 return X[:, 0] * 0 + self.mean_
 
-        there, y = fake_cupy.on_gpu(cupy, XR, 1), fake_cupy.on_gpu(cupy, Y, 1)
+        there, y = strict_cupy.on_gpu(cupy, XR, 1), strict_cupy.on_gpu(cupy, Y, 1)
         model = AdaBoostRegressor(Weighted(), n_estimators=3, device="cuda").fit(there, y)
         host = AdaBoostRegressor(Weighted(), n_estimators=3).fit(XR, Y)
         assert all(type(part) is cupy.ndarray for member in model for part in member.seen_)
@@ -300,8 +300,8 @@ class TestBadInput:
 
     @both
     def test_arrays_on_two_gpus(self, cls, X, y, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
-        table, target = fake_cupy.on_gpu(cupy, X, 0), fake_cupy.on_gpu(cupy, y, 1)
+        cupy = strict_cupy.install(monkeypatch)
+        table, target = strict_cupy.on_gpu(cupy, X, 0), strict_cupy.on_gpu(cupy, y, 1)
         with raises(ValueError, "All arrays must be on one GPU", "X on cuda:0, y on cuda:1"):
             cls().fit(table, target)
 

@@ -39,7 +39,7 @@ from gpuens import (
 from gpuens.devices.placement import CPU, Device
 from gpuens.devices.policy import boosting_work
 from gpuens.members.fitting import device_for
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 from tests.support.user_estimators import (
     FailsToFit,
     NearestMean,
@@ -156,34 +156,34 @@ class TestInputs:
 
 
 class TestDevices:
-    """On a stand-in for CuPy, whose arrays are NumPy's in disguise."""
+    """On a stand-in for CuPy."""
 
     @pytest.fixture
     def cupy(self, monkeypatch):
-        return fake_cupy.install(monkeypatch)
+        return strict_cupy.install(monkeypatch)
 
     def test_members_of_the_user_get_gpu_arrays_if_asked_to(self, cupy):
-        gpu = fake_cupy.on_gpu(cupy, X, 1)
+        gpu = strict_cupy.on_gpu(cupy, X, 1)
         settings = {"bootstrap": False, "max_samples": 100, "max_features": 0.8}
         model = BaggingClassifier(NearestMean(), device="cuda", **settings)
-        model.fit(gpu, fake_cupy.on_gpu(cupy, C, 1))
+        model.fit(gpu, strict_cupy.on_gpu(cupy, C, 1))
         proba = model.predict_proba(gpu)
         assert all(type(part) is cupy.ndarray for member in model for part in member.seen_)
         assert type(proba) is cupy.ndarray and proba.device.id == 1
         host = BaggingClassifier(NearestMean(), **settings).fit(X, C)
-        np.testing.assert_array_equal(np.asarray(proba), host.predict_proba(X))
+        np.testing.assert_array_equal(proba.get(), host.predict_proba(X))
         assert type(model.predict(gpu)) is cupy.ndarray
 
     def test_host_estimators_get_numpy(self, cupy):
-        gpu = fake_cupy.on_gpu(cupy, XR, 0)
-        model = BaggingRegressor(WeightedMean()).fit(gpu, fake_cupy.on_gpu(cupy, Y, 0))
+        gpu = strict_cupy.on_gpu(cupy, XR, 0)
+        model = BaggingRegressor(WeightedMean()).fit(gpu, strict_cupy.on_gpu(cupy, Y, 0))
         assert all(type(part) is np.ndarray for member in model for part in member.seen_)
         mean, std = model.predict(gpu, return_std=True)
         assert type(mean) is cupy.ndarray and type(std) is cupy.ndarray
-        assert model.score(gpu, fake_cupy.on_gpu(cupy, Y, 0)) < 1
+        assert model.score(gpu, strict_cupy.on_gpu(cupy, Y, 0)) < 1
 
     def test_who_gets_gpu_arrays(self, cupy):
-        gpu = fake_cupy.on_gpu(cupy, X, 1)
+        gpu = strict_cupy.on_gpu(cupy, X, 1)
         own, foreign = GradientBoostingClassifier(), LogisticRegression()
         cuml = type("Model", (BaseEstimator,), {"__module__": "cuml.linear_model"})()
         there = Device("cuda", 1)

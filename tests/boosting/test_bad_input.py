@@ -13,7 +13,7 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN, INF = float("nan"), float("inf")
 N = 40
@@ -367,7 +367,7 @@ class TestParameters:
 class TestDevices:
     @pytest.fixture
     def cupy(self, monkeypatch):
-        return fake_cupy.install(monkeypatch)
+        return strict_cupy.install(monkeypatch)
 
     def test_no_gpu(self, monkeypatch):
         monkeypatch.setattr("gpuens.devices.placement.simulated", lambda: False)
@@ -381,10 +381,10 @@ class TestDevices:
             model.predict(X)
 
     def test_arrays_on_two_gpus(self, cupy):
-        there, elsewhere = fake_cupy.on_gpu(cupy, X, 0), fake_cupy.on_gpu(cupy, Y, 1)
+        there, elsewhere = strict_cupy.on_gpu(cupy, X, 0), strict_cupy.on_gpu(cupy, Y, 1)
         with raises(ValueError, "All arrays must be on one GPU, got X on cuda:0, y on cuda:1"):
             GradientBoostingRegressor().fit(there, elsewhere)
-        weight = fake_cupy.on_gpu(cupy, np.ones(N), 1)
+        weight = strict_cupy.on_gpu(cupy, np.ones(N), 1)
         with raises(ValueError, "got X on cuda:0, sample_weight on cuda:1"):
             GradientBoostingRegressor().fit(there, Y, weight)
         with raises(ValueError, "got device on cuda:1, X on cuda:0"):
@@ -393,12 +393,12 @@ class TestDevices:
             GradientBoostingRegressor(device="cuda:7").fit(X, Y)
 
     def test_evaluation_set_on_another_gpu(self, cupy):
-        there, elsewhere = fake_cupy.on_gpu(cupy, X, 0), fake_cupy.on_gpu(cupy, X, 1)
+        there, elsewhere = strict_cupy.on_gpu(cupy, X, 0), strict_cupy.on_gpu(cupy, X, 1)
         with raises(ValueError, "got X on cuda:0, eval_set[0] X on cuda:1"):
             GradientBoostingRegressor().fit(there, Y, eval_set=(elsewhere, Y))
 
     def test_host_and_gpu_with_device_cpu(self, cupy):
-        there = fake_cupy.on_gpu(cupy, X, 0)
+        there = strict_cupy.on_gpu(cupy, X, 0)
         model = GradientBoostingRegressor(n_estimators=2, device="cpu")
         plain = GradientBoostingRegressor(n_estimators=2, device="cpu").fit(X, Y)
         assert model.fit(there, Y).forest_.fingerprint() == plain.forest_.fingerprint()

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression
 from gpuens.numerics.minimise import Operator, dot, newton
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 XR, Y = load_diabetes(return_X_y=True)
 
@@ -234,17 +234,17 @@ class TestSameBits:
             np.testing.assert_array_equal(one.intercept_, other.intercept_)
 
     def test_gpu_arrays(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
+        cupy = strict_cupy.install(monkeypatch)
         X, y = load_wine(return_X_y=True)
         for cls, target in ((LogisticRegression, y), (RidgeRegression, X[:, 0] + y)):
-            there = [fake_cupy.on_gpu(cupy, array, 1) for array in (X, target)]
+            there = [strict_cupy.on_gpu(cupy, array, 1) for array in (X, target)]
             model = cls().fit(*there)
             host = cls(device="cpu").fit(X, target)
             np.testing.assert_array_equal(model.coef_, host.coef_)
             assert type(model.coef_) is np.ndarray
             prediction = model.predict(there[0])
             assert type(prediction) is cupy.ndarray and prediction.device.id == 1
-            np.testing.assert_array_equal(np.asarray(prediction), host.predict(X))
+            np.testing.assert_array_equal(prediction.get(), host.predict(X))
 
     def test_frames_and_pickles(self):
         X, y = load_wine(return_X_y=True, as_frame=True)

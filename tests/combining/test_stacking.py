@@ -50,7 +50,7 @@ from gpuens import (
 from gpuens.combining.linear import RidgeRegression
 from gpuens.combining.logistic import LogisticRegression as Logistic
 from gpuens.estimators.validation import holdout_rows
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 from tests.support.user_estimators import NearestMean, NearestMeanWithDecisions
 
 X, C = load_wine(return_X_y=True)
@@ -434,13 +434,13 @@ class TestDevices:
 
     @pytest.fixture
     def cupy(self, monkeypatch):
-        return fake_cupy.install(monkeypatch)
+        return strict_cupy.install(monkeypatch)
 
     @pytest.mark.parametrize("final", [None, LogisticRegression()], ids=["own", "theirs"])
     @pytest.mark.parametrize("cv", [3, 0.3])
     def test_members_of_different_kinds(self, cupy, cv, final):
         X32 = X.astype(np.float32)
-        gpu, y = (fake_cupy.on_gpu(cupy, array, 1) for array in (X32, C))
+        gpu, y = (strict_cupy.on_gpu(cupy, array, 1) for array in (X32, C))
         members = [("own", gpuens.DecisionTreeClassifier(device="cpu")), ("bayes", GaussianNB()),
                    ("near", NearestMean()), ("more", NearestMean())]  # fmt: skip
         settings = {"cv": cv, "passthrough": True}
@@ -454,22 +454,22 @@ class TestDevices:
         for method in ("predict", "predict_proba", "decision_function", "transform"):
             answer = getattr(model, method)(gpu)
             assert type(answer) is cupy.ndarray and answer.device.id == 1
-            np.testing.assert_array_equal(np.asarray(answer), getattr(host, method)(X32))
+            np.testing.assert_array_equal(answer.get(), getattr(host, method)(X32))
         assert model.score(gpu, y) == host.score(X32, C)
 
     def test_the_meta_model_gets_what_it_takes(self, cupy):
-        gpu = fake_cupy.on_gpu(cupy, X, 0)
+        gpu = strict_cupy.on_gpu(cupy, X, 0)
         cuml = type("Watched", (NearestMean,), {"__module__": "cuml.linear_model"})
         for final, kind in ((NearestMean(), np.ndarray), (cuml(), cupy.ndarray)):
             model = StackingClassifier([("bayes", GaussianNB())], final, cv=3).fit(gpu, C)
             assert all(type(array) is kind for array in model.final_estimator_.seen_)
 
     def test_regression(self, cupy):
-        gpu, y = (fake_cupy.on_gpu(cupy, array, 0) for array in (XR, Y))
+        gpu, y = (strict_cupy.on_gpu(cupy, array, 0) for array in (XR, Y))
         model, host = (StackingRegressor(REGRESSORS, cv=3) for _ in range(2))
         model.fit(gpu, y), host.fit(XR, Y)
         np.testing.assert_array_equal(model.final_estimator_.coef_, host.final_estimator_.coef_)
-        np.testing.assert_array_equal(np.asarray(model.predict(gpu)), host.predict(XR))
+        np.testing.assert_array_equal(model.predict(gpu).get(), host.predict(XR))
         assert type(model.predict(gpu)) is cupy.ndarray
 
 

@@ -32,7 +32,7 @@ import gpuens
 from gpuens import RandomForestClassifier, RandomForestRegressor, VotingClassifier, VotingRegressor
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.estimators.validation import holdout_rows
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 from tests.support.user_estimators import NearestMean, WeightedMean
 
 X, C = load_wine(return_X_y=True)
@@ -437,16 +437,16 @@ class TestData:
 
 
 class TestDevices:
-    """On a stand-in for CuPy, whose arrays are NumPy's in disguise."""
+    """On a stand-in for CuPy."""
 
     @pytest.fixture
     def cupy(self, monkeypatch):
-        return fake_cupy.install(monkeypatch)
+        return strict_cupy.install(monkeypatch)
 
     @pytest.mark.parametrize("voting", ["hard", "soft"])
     def test_each_member_gets_what_it_takes(self, cupy, voting):
         X32 = X.astype(np.float32)
-        gpu, y = (fake_cupy.on_gpu(cupy, array, 1) for array in (X32, C))
+        gpu, y = (strict_cupy.on_gpu(cupy, array, 1) for array in (X32, C))
         members = [("own", gpuens.DecisionTreeClassifier(device="cpu")), ("theirs", Watching())]
         members += [("more", Watching())]
         model = VotingClassifier(members, voting=voting, weights="accuracy").fit(gpu, y)
@@ -456,7 +456,7 @@ class TestDevices:
         host = VotingClassifier(members, voting=voting, weights="accuracy").fit(X32, C)
         prediction = model.predict(gpu)
         assert type(prediction) is cupy.ndarray and prediction.device.id == 1
-        np.testing.assert_array_equal(np.asarray(prediction), host.predict(X32))
+        np.testing.assert_array_equal(prediction.get(), host.predict(X32))
         np.testing.assert_array_equal(model.weights_, host.weights_)
         assert type(model.weights_) is np.ndarray
         assert type(model.transform(gpu)) is cupy.ndarray
@@ -468,7 +468,7 @@ class TestDevices:
         assert type(model.predict(X)) is np.ndarray
 
     def test_asked_for_the_host(self, cupy):
-        gpu = fake_cupy.on_gpu(cupy, X, 0)
+        gpu = strict_cupy.on_gpu(cupy, X, 0)
         model = VotingClassifier([("it", Watching())], device="cpu").fit(gpu, C)
         assert type(model.estimators_[0].seen_[0]) is np.ndarray
         assert type(model.predict(gpu)) is cupy.ndarray
@@ -476,20 +476,20 @@ class TestDevices:
     def test_cuml_and_pipelines(self, cupy):
         cuml = type("Watched", (Watching,), {"__module__": "cuml.linear_model"})
         both = [("cuml", cuml()), ("pipe", make_pipeline(Watching()))]
-        gpu = fake_cupy.on_gpu(cupy, X, 0)
+        gpu = strict_cupy.on_gpu(cupy, X, 0)
         model = VotingClassifier([*both, ("cuml_pipe", make_pipeline(cuml()))]).fit(gpu, C)
         seen = [getattr(m, "steps", [(0, m)])[-1][1].seen_[0] for m in model.estimators_]
         assert [type(X) is cupy.ndarray for X in seen] == [True, False, True]
 
     def test_regression(self, cupy):
-        gpu, y = (fake_cupy.on_gpu(cupy, array, 0) for array in (XR, Y))
+        gpu, y = (strict_cupy.on_gpu(cupy, array, 0) for array in (XR, Y))
         model = VotingRegressor(REGRESSORS[:2], weights="optimal").fit(gpu, y)
         host = VotingRegressor(REGRESSORS[:2], weights="optimal").fit(XR, Y)
         np.testing.assert_array_equal(model.weights_, host.weights_)
-        np.testing.assert_array_equal(np.asarray(model.predict(gpu)), host.predict(XR))
+        np.testing.assert_array_equal(model.predict(gpu).get(), host.predict(XR))
 
     def test_arrays_on_two_gpus(self, cupy):
-        arrays = fake_cupy.on_gpu(cupy, XR, 0), fake_cupy.on_gpu(cupy, Y, 1)
+        arrays = strict_cupy.on_gpu(cupy, XR, 0), strict_cupy.on_gpu(cupy, Y, 1)
         with pytest.raises(ValueError, match="All arrays must be on one GPU, got X on cuda:0"):
             VotingRegressor(REGRESSORS).fit(*arrays)
 

@@ -18,7 +18,7 @@ from numba.cuda import dispatcher
 
 from gpuens.kernels.growth.cuda.tables import PARAMS
 from gpuens.kernels.runtime.cuda import launching, target
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 
 class OnDevice:
@@ -200,7 +200,7 @@ def test_each_device_has_its_own_kernel(started):
 def test_the_device_and_the_stream_are_cupys(started, monkeypatch, pointer):
     """Kernels start on CuPy's current stream of CuPy's current device; its default stream goes
     by its unmistakable name."""
-    cupy = fake_cupy.install(monkeypatch)
+    cupy = strict_cupy.install(monkeypatch)
     cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=pointer)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
     monkeypatch.setattr(target, "_wrapped_stream", lambda *found: found)

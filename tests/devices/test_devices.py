@@ -24,7 +24,7 @@ from gpuens.devices.placement import (
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 HOST = np.zeros((3, 2))
 PACKAGES = [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")]
@@ -32,7 +32,7 @@ PACKAGES = [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")]
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 @pytest.fixture
@@ -79,19 +79,19 @@ class TestWithGPU:
 
     @pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
     def test_follows_the_array(self, cupy, device):
-        assert resolve_device(device, fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
+        assert resolve_device(device, strict_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
 
     def test_follows_the_targets_and_weights_of_host_data(self, cupy):
-        there = fake_cupy.on_gpu(cupy, [1.0, 2.0], 1)
+        there = strict_cupy.on_gpu(cupy, [1.0, 2.0], 1)
         assert resolve_device("auto", HOST, y=there) == Device("cuda", 1)
         assert resolve_device("auto", HOST, y=[1, 2], sample_weight=there) == Device("cuda", 1)
 
     def test_a_word_goes_before_the_current_gpu(self, cupy):
         assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
-        assert resolve_device("cpu", fake_cupy.on_gpu(cupy, HOST, 1)) == CPU
+        assert resolve_device("cpu", strict_cupy.on_gpu(cupy, HOST, 1)) == CPU
 
     def test_arrays_on_two_gpus(self, cupy):
-        X, y = fake_cupy.on_gpu(cupy, HOST, 0), fake_cupy.on_gpu(cupy, [1.0], 1)
+        X, y = strict_cupy.on_gpu(cupy, HOST, 0), strict_cupy.on_gpu(cupy, [1.0], 1)
         with pytest.raises(ValueError, match="on one GPU, got X on cuda:0, y on cuda:1"):
             resolve_device("auto", X, y=y)
         with pytest.raises(ValueError, match="got device on cuda:1, X on cuda:0"):
@@ -113,7 +113,7 @@ class TestSimulator:
 
     def test_refuses_data_on_a_gpu(self, cupy):
         with pytest.raises(RuntimeError, match="X is on cuda:1.*NUMBA_ENABLE_CUDASIM=1.*Unset"):
-            resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1))
+            resolve_device("auto", strict_cupy.on_gpu(cupy, HOST, 1))
 
     def test_follows_numba(self, monkeypatch):
         from numba.core import config
@@ -152,7 +152,7 @@ class TestWhatIsMissing:
         assert f"pip install 'gpuens[cuda{driver}]'" in probe()
 
     def test_device(self, probe, monkeypatch):
-        fake_cupy.install(monkeypatch, gpus=0)
+        strict_cupy.install(monkeypatch, gpus=0)
         assert "finds no device that works (RuntimeError: it lists no device)" in probe()
 
     def test_package_inside_of_a_package_that_is_not_there(self, probe, monkeypatch):
@@ -187,7 +187,7 @@ class TestWhatIsMissing:
         assert "Run: pip install --upgrade 'gpuens[cuda13]'" in probe()
         monkeypatch.setattr(devices, "gpu_problem", probe)
         with pytest.raises(RuntimeError, match="X is on cuda:1, but CuPy 13.6.0 is installed"):
-            resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1))
+            resolve_device("auto", strict_cupy.on_gpu(cupy, HOST, 1))
 
     def test_driver_newer_than_the_packages(self, cupy, probe, monkeypatch):
         monkeypatch.setattr(gpu_problems, "driver_version", lambda: (14, 1))
@@ -277,14 +277,14 @@ class TestOldCard:
 
     def test_holds_the_data(self, cupy):
         with pytest.raises(RuntimeError, match="^y is on cuda:0, but cuda:0"):
-            resolve_device("auto", HOST, y=fake_cupy.on_gpu(cupy, [1.0, 2.0], 0))
+            resolve_device("auto", HOST, y=strict_cupy.on_gpu(cupy, [1.0, 2.0], 0))
 
     def test_host_data_stay_on_the_host(self):
         assert resolve_device("auto", HOST) == CPU
 
     def test_the_other_one_works(self, cupy):
         assert resolve_device("cuda:1", HOST) == Device("cuda", 1)
-        assert resolve_device("auto", fake_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
+        assert resolve_device("auto", strict_cupy.on_gpu(cupy, HOST, 1)) == Device("cuda", 1)
 
 
 class TestDevice:
@@ -313,16 +313,16 @@ class TestDevice:
         waited, places = [], []
         monkeypatch.setattr(Device, "settled", lambda self, made: (waited.append(self), made)[1])
 
-        def empty(shape, dtype):
+        def empty(shape, dtype, empty=cupy.empty):
             places.append(cupy.cuda.runtime.getDevice())
-            return np.empty(shape, dtype)
+            return empty(shape, dtype)
 
         cupy.empty = empty
         monkeypatch.setattr(forest, "traverse", lambda *args: None)
         made = replace(Forest.empty(2, np.zeros(1)), output=np.zeros(1, np.int32))
         assert made.n_trees == 1
         for _ in range(2):
-            made.raw_predict(HOST, Device("cuda", 1))
+            made.raw_predict(strict_cupy.on_gpu(cupy, HOST, 1), Device("cuda", 1))
         assert (waited, places) == ([Device("cuda", 1)], [1, 1])
 
     @pytest.mark.parametrize("stands_still", [False, True])
@@ -367,7 +367,7 @@ class TestDevice:
         assert CPU.asarray(HOST) is HOST
 
     def test_holds(self, cupy):
-        there = fake_cupy.on_gpu(cupy, HOST, 1)
+        there = strict_cupy.on_gpu(cupy, HOST, 1)
         assert Device("cuda", 1).holds(there)
         assert not Device("cuda", 1).holds(HOST)
         assert not CPU.holds(there) and not CPU.holds(HOST)

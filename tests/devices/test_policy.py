@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -27,7 +26,7 @@ from gpuens.devices.policy import (
     sum_of,
     thresholds,
 )
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -52,8 +51,7 @@ class GpuChosenError(Exception):
 @pytest.fixture
 def cupy(monkeypatch):
     """Two GPUs; work that begins on one of them ends there."""
-    cupy = fake_cupy.install(monkeypatch, gpus=2)
-    cupy.cuda.get_current_stream = nullcontext
+    cupy = strict_cupy.install(monkeypatch, gpus=2)
     active = Device.active
 
     def begin(self):
@@ -226,7 +224,7 @@ def test_large_host_data_goes_to_the_gpu(name, cupy, everything_pays):
 @pytest.mark.parametrize("name", FAMILIES)
 def test_data_on_a_gpu_stays_there(name, cupy):
     y = FAMILIES[name][1]
-    there = [None if a is None else fake_cupy.on_gpu(cupy, a, 1) for a in (X, y)]
+    there = [None if a is None else strict_cupy.on_gpu(cupy, a, 1) for a in (X, y)]
     with pytest.raises(GpuChosenError, match="cuda:1"):
         fit(name, *there)
 
@@ -291,7 +289,7 @@ def test_predictions_are_placed_by_rows_and_trees(cupy, model):
     with pytest.raises(GpuChosenError):
         model.predict(np.broadcast_to(np.float32(0), (20_000_000, 3)))
     with pytest.raises(GpuChosenError, match="cuda:1"):
-        model.predict(fake_cupy.on_gpu(cupy, X, 1))
+        model.predict(strict_cupy.on_gpu(cupy, X, 1))
 
 
 def test_inspection_is_placed_by_its_predictions(cupy, everything_pays):
@@ -360,7 +358,7 @@ def test_the_reason_where_the_work_is_not_known(looked_for, capsys):
 
 
 def test_reasons_of_a_gpu(cupy, everything_pays):
-    there = fake_cupy.on_gpu(cupy, X, 1)
+    there = strict_cupy.on_gpu(cupy, X, 1)
     work = boosting_work((1_000_000, 28), 100)
     assert resolve_device("auto", there).reason == "X is on cuda:1"
     assert resolve_device("cuda:1", X).reason == "device='cuda:1'"

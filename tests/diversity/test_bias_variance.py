@@ -26,7 +26,7 @@ from gpuens.bias_variance.decomposition import (
     correlation_of_models,
     variance_of_average,
 )
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 XR, Y = load_diabetes(return_X_y=True)
 X, C = load_iris(return_X_y=True)
@@ -271,10 +271,10 @@ class TestEstimators:
 
     def test_gpu(self, monkeypatch):
         expected = bias_variance(KNeighborsClassifier(1), X, C, rounds=4)
-        cupy = fake_cupy.install(monkeypatch)
-        on = fake_cupy.on_gpu
+        cupy = strict_cupy.install(monkeypatch)
+        on = strict_cupy.on_gpu
         found = bias_variance(KNeighborsClassifier(1), on(cupy, X, 1), on(cupy, C, 1), rounds=4)
-        assert isinstance(found.error_of_rows, cupy.ndarray) and found.error_of_rows.gpu == 1
+        assert isinstance(found.error_of_rows, cupy.ndarray) and found.error_of_rows.device.id == 1
         np.testing.assert_array_equal(found.error_of_rows.get(), expected.error_of_rows)
         np.testing.assert_array_equal(found.main_prediction.get(), expected.main_prediction)
 

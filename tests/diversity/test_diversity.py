@@ -40,7 +40,7 @@ from gpuens import (
     diversity,
 )
 from gpuens.diversity import inputs as diversity_input
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 PAIRWISE = (
@@ -300,11 +300,15 @@ class TestLibraries:
             np.testing.assert_array_equal(measure(oracle), measure(labels, y))
 
     def test_gpu(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
+        cupy = strict_cupy.install(monkeypatch)
         labels, y = votes()
-        on = fake_cupy.on_gpu
+        on = strict_cupy.on_gpu
         matrix = diversity.q_statistic(on(cupy, labels, 1), on(cupy, y, 1))
-        np.testing.assert_array_equal(matrix, diversity.q_statistic(labels, y))
+        np.testing.assert_array_equal(matrix.get(), diversity.q_statistic(labels, y))
+        assert matrix.device.id == 1
+        assert diversity.pair_mean(matrix=matrix) == pytest.approx(
+            diversity.pair_mean(matrix.get()), rel=1e-12
+        )
         with raises(ValueError, "y is on GPU 0", "predictions are on GPU 1", "Copy them"):
             diversity.q_statistic(on(cupy, labels, 1), on(cupy, y, 0))
 

@@ -14,7 +14,7 @@ import pytest
 import gpuens
 from gpuens import config
 from gpuens.config import available_threads, kernel_cache, show_config
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_says_why_there_is_no_gpu(monkeypatch, capsys):
 
 
 def test_lists_gpus(monkeypatch, capsys):
-    fake_cupy.install(monkeypatch, gpus=2)
+    strict_cupy.install(monkeypatch, gpus=2)
     monkeypatch.setattr(config, "simulated", lambda: False)
     monkeypatch.setattr(config, "driver_version", lambda: (13, 1))
     monkeypatch.setattr(config, "gpu_problem", lambda: None)

@@ -23,7 +23,7 @@ from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60_000, 10)).astype(np.float32)
@@ -34,7 +34,7 @@ HELD_OUT = {"early_stopping": True, "n_estimators": 3}
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 def free_on_host(monkeypatch, size):
@@ -100,11 +100,11 @@ class TestNumbers:
         model = GradientBoostingRegressor(device="cpu")
         sizes = [memory_plan(model, table).parts["table"] for table in (
             X, X.astype(np.float64), X.astype(np.int16), X.astype(np.int64), X.shape,
-            fake_cupy.on_gpu(cupy, X, 0),
+            strict_cupy.on_gpu(cupy, X, 0),
         )]  # fmt: skip
         assert sizes == [0, 0, X.size * 4, X.size * 8, X.size * 4, X.size * 4]
         model.set_params(device="cuda")
-        there = memory_plan(model, fake_cupy.on_gpu(cupy, X, 1))
+        there = memory_plan(model, strict_cupy.on_gpu(cupy, X, 1))
         assert (there.parts["table"], str(there.device)) == (0, "cuda:1")
         assert memory_plan(model, X).parts["table"] == X.nbytes
 

@@ -12,7 +12,7 @@ import pytest
 from gpuens import warming_up, warmup
 from gpuens.devices import placement as devices
 from gpuens.devices.placement import CPU, Device
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 STEPS = [
     "boosting, regression", "boosting, two classes", "boosting, many classes",
@@ -81,7 +81,7 @@ def test_a_process_after_it_compiles_nothing(tmp_path):
 
 def test_all_cuda_kernels_are_compiled_for_a_gpu(monkeypatch):
     """A step each, before the fits, on the GPU that was asked for."""
-    cupy = fake_cupy.install(monkeypatch)
+    cupy = strict_cupy.install(monkeypatch)
     from gpuens.kernels import catalogue
 
     compiled = []

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from gpuens.devices.placement import CPU, SIMULATOR, gpu_problem
 from gpuens.inputs.arrays import Device, read_table, to_input_library
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -25,7 +25,8 @@ class Learner(RegressorMixin, BaseEstimator):
 
 
 def read(X, device=CPU):
-    return read_table(X, device, estimator=Learner())
+    with device.active():
+        return read_table(X, device, estimator=Learner())
 
 
 def values(X, device=CPU):
@@ -34,7 +35,7 @@ def values(X, device=CPU):
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 @pytest.mark.parametrize("place", ["host", "gpu"])
@@ -42,7 +43,7 @@ def test_more_rows_than_are_counted(cupy, place):
     """A table of one value that is repeated, so that it takes no memory."""
     device = CPU if place == "host" else Device("cuda", 0)
     X = np.broadcast_to(np.zeros((1, 1), np.float32), (2**31, 1))
-    X = X if place == "host" else X.view(cupy.ndarray)
+    X = X if place == "host" else strict_cupy.sharing(X)
     with pytest.raises(ValueError, match="has 2,147,483,648 rows, .* at most 2,147,483,647 can"):
         read(X, device)
     assert values(X[1:], device).shape == (2**31 - 1, 1)
@@ -267,7 +268,7 @@ class TestBadTables:
     @pytest.mark.parametrize("X, error, message", WRONG_TABLES.values(), ids=WRONG_TABLES)
     def test_on_a_gpu(self, cupy, X, error, message):
         with pytest.raises(error, match=message):
-            read(fake_cupy.on_gpu(cupy, X, 1), GPU)
+            read(strict_cupy.on_gpu(cupy, X, 1), GPU)
 
     @pytest.mark.parametrize(
         "X",
@@ -364,17 +365,17 @@ class TestDevices:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_floats_on_the_gpu_are_taken_as_they_are(self, cupy, dtype):
-        X = fake_cupy.on_gpu(cupy, np.ones((2, 2), dtype), 1)
+        X = strict_cupy.on_gpu(cupy, np.ones((2, 2), dtype), 1)
         assert values(X, GPU) is X
 
     def test_integers_on_the_gpu(self, cupy):
-        X = fake_cupy.on_gpu(cupy, [[1, 2**24 + 1]], 1)
+        X = strict_cupy.on_gpu(cupy, [[1, 2**24 + 1]], 1)
         assert values(X, GPU).dtype == np.float64
         assert values(X[:, :1], GPU).dtype == np.float32
 
     @pytest.mark.parametrize("device", [CPU, SIMULATOR])
     def test_data_on_the_gpu_are_copied_down_when_asked(self, cupy, device):
-        X = fake_cupy.on_gpu(cupy, [[1.5, 2.0]], 1)
+        X = strict_cupy.on_gpu(cupy, [[1.5, 2.0]], 1)
         assert type(values(X, device)) is np.ndarray
         assert values(X, device).tolist() == [[1.5, 2.0]]
 
@@ -388,19 +389,19 @@ class TestResults:
     ], ids=["numpy", "list", "pandas", "polars", "pyarrow"])  # fmt: skip
     def test_numpy_for_host_libraries(self, cupy, like):
         assert to_input_library(self.RESULT, like) is self.RESULT
-        back = to_input_library(fake_cupy.on_gpu(cupy, self.RESULT, 1), like)
+        back = to_input_library(strict_cupy.on_gpu(cupy, self.RESULT, 1), like)
         assert type(back) is np.ndarray and back.tolist() == [1.0, 2.0]
 
     def test_cupy_for_cupy_on_its_device(self, cupy):
-        like = fake_cupy.on_gpu(cupy, [[1.0]], 1)
+        like = strict_cupy.on_gpu(cupy, [[1.0]], 1)
         back = to_input_library(self.RESULT, like)
         assert isinstance(back, cupy.ndarray) and back.device.id == 1
-        there = fake_cupy.on_gpu(cupy, self.RESULT, 1)
+        there = strict_cupy.on_gpu(cupy, self.RESULT, 1)
         assert to_input_library(there, like) is there
 
     @pytest.mark.parametrize("labels", [np.array(["a", "b"]), np.array(["a", "b"], object)])
     def test_text_is_numpy_everywhere(self, cupy, labels):
-        assert to_input_library(labels, fake_cupy.on_gpu(cupy, [[1.0]], 0)) is labels
+        assert to_input_library(labels, strict_cupy.on_gpu(cupy, [[1.0]], 0)) is labels
 
 
 class TestTorch:

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OrdinalEncoder
 from gpuens.devices.placement import CPU, gpu_problem
 from gpuens.inputs.arrays import Device, read_table
 from gpuens.inputs.categories import Categories, read_features
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -30,12 +30,16 @@ class Learner(BaseEstimator):
 def fit(X, categorical_features, device=CPU):
     """The estimator and the values of the table."""
     learner = Learner()
-    table = read_features(X, device, estimator=learner, categorical_features=categorical_features)
+    with device.active():
+        table = read_features(
+            X, device, estimator=learner, categorical_features=categorical_features
+        )
     return learner, table.values
 
 
 def again(learner, X, device=CPU):
-    return read_features(X, device, estimator=learner, reset=False).values
+    with device.active():
+        return read_features(X, device, estimator=learner, reset=False).values
 
 
 def categories(learner):
@@ -48,7 +52,7 @@ def objects(rows):
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 class TestCategories:
@@ -138,7 +142,7 @@ class TestChoice:
         assert learner.is_categorical_.tolist() == [True, False, True]
 
     def test_the_mask_can_be_on_the_gpu(self, cupy):
-        mask = fake_cupy.on_gpu(cupy, [True, False, True], 1)
+        mask = strict_cupy.on_gpu(cupy, [True, False, True], 1)
         learner, _ = fit(self.FRAME, mask, GPU)
         assert learner.is_categorical_.tolist() == [True, False, True]
 

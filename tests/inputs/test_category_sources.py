@@ -13,7 +13,7 @@ from gpuens.devices.placement import CPU, SIMULATOR
 from gpuens.inputs.arrays import Device
 from gpuens.inputs.categories import MAX_CATEGORIES, read_features
 from tests.inputs.test_categories import again, categories, fit, objects
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -21,7 +21,7 @@ GPU = Device("cuda", 1)
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 FRAMES = {
@@ -419,16 +419,16 @@ class TestGPU:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_arrays_on_the_gpu(self, cupy, dtype):
-        X = fake_cupy.on_gpu(cupy, self.X.astype(dtype), 1)
+        X = strict_cupy.on_gpu(cupy, self.X.astype(dtype), 1)
         learner, values = fit(X, [0], GPU)
         assert isinstance(values, cupy.ndarray) and values.device.id == 1
         assert values.dtype == dtype
-        np.testing.assert_array_equal(values, [[1, 1.5], [NAN, 2.5], [0, NAN], [1, 4.5]])
+        np.testing.assert_array_equal(values.get(), [[1, 1.5], [NAN, 2.5], [0, NAN], [1, 4.5]])
         assert type(learner._categories.values[0]) is np.ndarray
-        np.testing.assert_array_equal(X, self.X)
+        np.testing.assert_array_equal(X.get(), self.X)
 
     def test_no_table_is_copied_to_the_host(self, cupy, monkeypatch):
-        X = fake_cupy.on_gpu(cupy, self.X / 2, 1)
+        X = strict_cupy.on_gpu(cupy, self.X / 2, 1)
         longest = []
         get = cupy.ndarray.get
         monkeypatch.setattr(
@@ -439,7 +439,7 @@ class TestGPU:
         assert max(longest) == 2
 
     def test_integers_on_the_gpu(self, cupy):
-        X = fake_cupy.on_gpu(cupy, [[2**62 + 1, 0], [2**62, 1]], 1)
+        X = strict_cupy.on_gpu(cupy, [[2**62 + 1, 0], [2**62, 1]], 1)
         assert fit(X, [0], GPU)[1].tolist() == [[1, 0], [0, 1]]
 
     @pytest.mark.parametrize("X", [
@@ -454,6 +454,6 @@ class TestGPU:
 
     def test_the_device_may_change(self, cupy):
         learner, _ = fit(self.X, [0])
-        X = fake_cupy.on_gpu(cupy, self.X, 1)
-        np.testing.assert_array_equal(again(learner, X, GPU), again(learner, self.X))
+        X = strict_cupy.on_gpu(cupy, self.X, 1)
+        np.testing.assert_array_equal(again(learner, X, GPU).get(), again(learner, self.X))
         assert type(again(learner, X, CPU)) is np.ndarray

@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from gpuens.devices.placement import CPU, Device
 from gpuens.inputs import targets
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN = float("nan")
 GPU = Device("cuda", 1)
@@ -26,26 +26,29 @@ class Learner(BaseEstimator):
 
 
 def read_target(y, n_rows=3, device=CPU, **keywords):
-    return targets.read_target(y, n_rows, device, estimator=Learner(), **keywords)
+    with device.active():
+        return targets.read_target(y, n_rows, device, estimator=Learner(), **keywords)
 
 
 def read_labels(y, n_rows=3, device=CPU, **keywords):
-    return targets.read_labels(y, n_rows, device, estimator=Learner(), **keywords)
+    with device.active():
+        return targets.read_labels(y, n_rows, device, estimator=Learner(), **keywords)
 
 
 def read_weight(weight, n_rows=3, device=CPU, **keywords):
-    return targets.read_sample_weight(weight, n_rows, device, estimator=Learner(), **keywords)
+    with device.active():
+        return targets.read_sample_weight(weight, n_rows, device, estimator=Learner(), **keywords)
 
 
 @pytest.fixture
 def cupy(monkeypatch):
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 @pytest.fixture(params=["host", "gpu"])
 def place(request, cupy):
     """Puts an array on the host or on a GPU."""
-    return np.asarray if request.param == "host" else lambda y: fake_cupy.on_gpu(cupy, y, 1)
+    return np.asarray if request.param == "host" else lambda y: strict_cupy.on_gpu(cupy, y, 1)
 
 
 CONTAINERS = [

@@ -28,7 +28,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from gpuens.devices.placement import CPU
+from gpuens.devices.placement import CPU, on_host
 from gpuens.inspection import columns as inspection_columns
 from gpuens.inspection import (
     drop_column_importance,
@@ -38,7 +38,7 @@ from gpuens.inspection import (
     permutation_importance,
 )
 from gpuens.inspection.permutation import random_order
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 X, Y = make_friedman1(400, n_features=6, noise=0.5, random_state=0)
 XI, CI = load_iris(return_X_y=True)
@@ -258,14 +258,10 @@ class TestPermutationImportance:
         np.testing.assert_array_equal(one, two)
 
     def test_gpu(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
-        for name in ("empty", "arange"):
-            function = getattr(np, name)
-            wrapped = lambda *a, function=function, **k: cupy.asarray(function(*a, **k))  # noqa: E731
-            setattr(cupy, name, wrapped)
-        table, y = fake_cupy.on_gpu(cupy, X, 1), fake_cupy.on_gpu(cupy, Y, 1)
+        cupy = strict_cupy.install(monkeypatch)
+        table, y = strict_cupy.on_gpu(cupy, X, 1), strict_cupy.on_gpu(cupy, Y, 1)
         found = permutation_importance(OnGPU().fit(X, Y), table, y)
-        assert isinstance(found.importances, cupy.ndarray) and found.importances.gpu == 1
+        assert isinstance(found.importances, cupy.ndarray) and found.importances.device.id == 1
         monkeypatch.undo()
         monkeypatch.setattr(OnGPU, "check", False)
         expected = permutation_importance(OnGPU().fit(X, Y), X, Y)
@@ -282,11 +278,11 @@ class OnGPU(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        assert not self.check or X.gpu == 1
+        assert not self.check or X.device.id == 1
         return 3 * X[:, 0] + X[:, 1]
 
     def score(self, X, y):
-        return r2_score(np.asarray(y), np.asarray(self.predict(X)))
+        return r2_score(on_host(y), on_host(self.predict(X)))
 
 
 OnGPU.__module__ = "cuml.made_up"

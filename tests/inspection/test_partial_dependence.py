@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from gpuens import GradientBoostingRegressor, RandomForestClassifier, RandomForestRegressor
 from gpuens.inspection import columns as inspection_columns
 from gpuens.inspection import partial_dependence
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 X, Y = make_friedman1(300, n_features=6, noise=0.5, random_state=0)
 C2 = (Y > np.median(Y)).astype(int)
@@ -100,7 +100,7 @@ class Quadratic(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X):
-        assert type(X).__name__ == "ndarray" and hasattr(X, "gpu") and X.gpu == 1
+        assert type(X) is strict_cupy.ndarray and X.device.id == 1
         return X[:, 0] ** 2 + X[:, 1]
 
 
@@ -109,23 +109,22 @@ Quadratic.__module__ = "cuml.made_up"
 
 class TestGPU:
     def test_arrays_stay_where_they_are(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
-        cupy.empty = lambda *args, **more: cupy.asarray(np.empty(*args, **more))
-        table = fake_cupy.on_gpu(cupy, X, 1)
+        cupy = strict_cupy.install(monkeypatch)
+        table = strict_cupy.on_gpu(cupy, X, 1)
         found = partial_dependence(Quadratic().fit(X, Y), table, [0, 1], kind="both",
                                    grid_resolution=5)  # fmt: skip
         for array in (*found.grid_values, found.average, found.individual):
-            assert isinstance(array, cupy.ndarray) and array.gpu == 1
+            assert isinstance(array, cupy.ndarray) and array.device.id == 1
         host = [array.get() for array in found.grid_values]
         expected = host[0][:, None] ** 2 + host[1][None, :]
         np.testing.assert_allclose(found.average.get()[0], expected)
         np.testing.assert_allclose(found.individual.get()[0, 7], expected)
 
     def test_models_of_the_host_get_host_arrays(self, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
+        cupy = strict_cupy.install(monkeypatch)
         model = LinearRegression().fit(X, Y)
-        found = partial_dependence(model, fake_cupy.on_gpu(cupy, X, 1), [2])
-        assert isinstance(found.average, cupy.ndarray) and found.average.gpu == 1
+        found = partial_dependence(model, strict_cupy.on_gpu(cupy, X, 1), [2])
+        assert isinstance(found.average, cupy.ndarray) and found.average.device.id == 1
         np.testing.assert_array_equal(
             found.average.get(), partial_dependence(model, X, [2]).average
         )
@@ -133,8 +132,8 @@ class TestGPU:
     def test_our_trees_on_the_host(self, monkeypatch):
         model = RandomForestRegressor(n_estimators=3, device="cpu").fit(X, Y)
         expected = partial_dependence(model, X, [2])
-        cupy = fake_cupy.install(monkeypatch)
-        found = partial_dependence(model, fake_cupy.on_gpu(cupy, X, 1), [2])
+        cupy = strict_cupy.install(monkeypatch)
+        found = partial_dependence(model, strict_cupy.on_gpu(cupy, X, 1), [2])
         assert isinstance(found.average, cupy.ndarray)
         np.testing.assert_array_equal(found.average.get(), expected.average)
 

@@ -27,7 +27,7 @@ from gpuens import (
     VotingClassifier,
 )
 from gpuens.inspection import feature_importances, partial_dependence, permutation_importance
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -379,10 +379,10 @@ def test_calibration_of_one_of_three_classes():
 
 
 def test_arrays_on_a_gpu_are_copied(monkeypatch):
-    cupy = fake_cupy.install(monkeypatch)
+    cupy = strict_cupy.install(monkeypatch)
 
     def there(values):
-        return fake_cupy.on_gpu(cupy, np.asarray(values), 0)
+        return strict_cupy.on_gpu(cupy, np.asarray(values), 0)
 
     probability = FOREST.predict_proba(X)[:, 1]
     displays = [

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor
 from gpuens.losses import ArrayLoss, CustomLoss
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN, INF = float("nan"), float("inf")
 X, C = load_wine(return_X_y=True)
@@ -290,8 +290,8 @@ class TestBadInput:
 
     @both
     def test_arrays_on_two_gpus(self, cls, X, y, monkeypatch):
-        cupy = fake_cupy.install(monkeypatch)
-        table, target = fake_cupy.on_gpu(cupy, X, 0), fake_cupy.on_gpu(cupy, y, 1)
+        cupy = strict_cupy.install(monkeypatch)
+        table, target = strict_cupy.on_gpu(cupy, X, 0), strict_cupy.on_gpu(cupy, y, 1)
         with raises(ValueError, "All arrays must be on one GPU", "X on cuda:0, y on cuda:1"):
             cls(Ridge()).fit(table, target)
 

@@ -1,8 +1,8 @@
 """CuPy's place taken by arrays in the memory of the host that claim to be on a GPU.
 
-``fake_cupy`` has NumPy's own arrays; these here are read as CuPy's are, by their protocols, so that
-Numba's typing and its reading of arguments run as before a launch on hardware. What would start a
-kernel keeps the words that it would be started with.
+``strict_cupy`` runs the operations on the CPU; here the CUDA implementations run up to the start of
+their kernels: Numba's typing and its reading of arguments run as before a launch on hardware, and
+what would start a kernel keeps the words that it would be started with.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Estimators as users write them: scikit-learn's API and nothing of this package."""
+"""Estimators as users write them: scikit-learn's API, without the classes of this package."""
 
 from __future__ import annotations
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from gpuens.devices.placement import on_host
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):
@@ -11,14 +13,14 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         self.seen_ = X, y
-        self.classes_ = np.unique(np.asarray(y))
+        self.classes_ = np.unique(on_host(y))
         self.means_ = [X[y == k].mean(axis=0) for k in self.classes_.tolist()]
         return self
 
     def predict(self, X):
         distance = [((X - mean) ** 2).sum(axis=1)[:, None] for mean in self.means_]
         nearest = np.concatenate(distance, axis=1).argmin(axis=1)
-        return self.classes_[np.asarray(nearest)]
+        return self.classes_[on_host(nearest)]
 
 
 class NearestMeanWithDecisions(NearestMean):

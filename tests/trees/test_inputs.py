@@ -32,7 +32,7 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 NAN, INF = float("nan"), float("inf")
 TREES = (
@@ -276,8 +276,8 @@ class TestTables:
     def test_predictions_live_where_the_table_lives(self, cls, monkeypatch):
         X, y = data_for(cls)
         model = cls(device="cpu").fit(X, y)
-        cupy = fake_cupy.install(monkeypatch)
-        there = fake_cupy.on_gpu(cupy, X, 0)
+        cupy = strict_cupy.install(monkeypatch)
+        there = strict_cupy.on_gpu(cupy, X, 0)
         methods = ["predict", "apply"] + ["predict_proba"] * is_classifier(model)
         for method in methods:
             expected = getattr(model, method)(X)

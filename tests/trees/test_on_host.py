@@ -12,7 +12,7 @@ import gpuens
 from gpuens import HostGrowthWarning
 from gpuens.devices.placement import CPU, SIMULATOR, Device
 from gpuens.trees.on_host import growth_on_host
-from tests.support import fake_cupy
+from tests.support import strict_cupy
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 Y = X[:, 0] + X[:, 1]
@@ -44,7 +44,7 @@ def cupy(monkeypatch):
         raise BegunError
 
     monkeypatch.setattr(Device, "active", begin)
-    return fake_cupy.install(monkeypatch)
+    return strict_cupy.install(monkeypatch)
 
 
 def said_by(model, X, y, **settings):
@@ -70,7 +70,7 @@ def test_the_word_cuda_warns_once_and_names_the_caller(cupy, name):
 @pytest.mark.parametrize("name", WARNS)
 def test_data_on_a_gpu_warns(cupy, name):
     model, y = WARNS[name]
-    (found,) = said_by(model, fake_cupy.on_gpu(cupy, X, 1), y)
+    (found,) = said_by(model, strict_cupy.on_gpu(cupy, X, 1), y)
     assert "(because of X is on cuda:1)" in str(found.message)
 
 

@@ -22,10 +22,10 @@ from gpuens.kernels.runtime import dispatch
 from gpuens.kernels.runtime.cuda import target
 
 from . import functions, machine, operations
-from .arrays import ndarray, viewed
+from .arrays import ndarray, result, viewed
 from .machine import state
 
-__all__ = ["install", "install_arrays", "log", "ndarray", "on_gpu", "state", "unwrapped"]
+__all__ = ["install", "install_arrays", "log", "ndarray", "on_gpu", "sharing", "state", "unwrapped"]
 
 
 def _module(name: str, content: dict[str, Any]) -> ModuleType:
@@ -39,7 +39,7 @@ def _modules() -> dict[str, ModuleType]:
         "abs": functions.NAMESPACE["absolute"],
         "ndarray": ndarray,
         "get_default_memory_pool": lambda: state.pool,
-        "__version__": "13.4.0",
+        "__version__": "14.2.0",
     }
     lacking = {
         name: _lacking(f"linalg.{name}")
@@ -124,6 +124,11 @@ def on_gpu(cupy: ModuleType, values: Any, index: int = 0) -> ndarray:
     """Return a copy of values on a certain GPU of the stand-in."""
     with cupy.cuda.Device(index):
         return cupy.array(values)
+
+
+def sharing(memory: np.ndarray) -> ndarray:
+    """Return an array on this very memory, as if it were the current GPU's."""
+    return result(memory)
 
 
 def unwrapped(array: Any) -> Any:
