@@ -170,7 +170,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             return self._train(device, X, y, sample_weight, base)
 
     def _training_work(self, X: Any, y: Any) -> Work | None:
-        return training_work(self._base_estimator(), X, y, int(self.n_estimators))
+        return training_work(self._base_estimator(), X, y, self.n_estimators)
 
     def _prediction_work(self, X: Any) -> Work | None:
         if hasattr(self, "forest_"):

@@ -135,7 +135,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
         n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
-        return boosting_work(size_of(X), int(self.n_estimators) * n_trees)
+        return boosting_work(size_of(X), n_trees).times(self.n_estimators)
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)

@@ -104,9 +104,12 @@ class Work(NamedTuple):
         """Whether data in host memory should be worked on by a GPU."""
         return self.cpu >= SPEEDS.least_seconds and self.cpu >= SPEEDS.margin * self.on_gpu
 
-    def times(self, n: int) -> Work:
-        """Return the work of doing the same ``n`` times with one copy of the table."""
-        n = max(1, int(n))
+    def times(self, n: Any) -> Work:
+        """Return the work of doing the same ``n`` times with one copy of the table.
+
+        Settings of members come here before they are checked: what is not a number counts once.
+        """
+        n = max(1, int(n)) if isinstance(n, Integral) else 1
         return self._replace(trees=self.trees * n, cpu=self.cpu * n, gpu=self.gpu * n)
 
     def __str__(self) -> str:
@@ -121,7 +124,7 @@ class Work(NamedTuple):
         )
 
 
-def boosting_work(size: tuple[int, int], n_trees: int) -> Work:
+def boosting_work(size: tuple[int, int], n_trees: Any) -> Work:
     """Return the work of growing trees by histograms of gradients."""
     cells = size[0] * size[1]
     cpu = SPEEDS.cpu_tree + cells / (SPEEDS.cpu_boosting * _threads())
@@ -130,7 +133,7 @@ def boosting_work(size: tuple[int, int], n_trees: int) -> Work:
 
 
 def cart_work(
-    size: tuple[int, int], n_trees: int, *, looked_at: int, max_depth: int | None, exact: bool
+    size: tuple[int, int], n_trees: Any, *, looked_at: int, max_depth: int | None, exact: bool
 ) -> Work:
     """Return the work of growing trees level by level on samples of the rows.
 

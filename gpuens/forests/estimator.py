@@ -109,7 +109,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
-        return work_of_trees(self, size_of(X), int(self.n_estimators))
+        return work_of_trees(self, size_of(X), self.n_estimators)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         before = self._forest_before()

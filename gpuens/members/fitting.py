@@ -104,7 +104,7 @@ def device_for(
     return CPU
 
 
-def training_work(estimator: Any, X: Any, y: Any, times: int = 1) -> Work | None:
+def training_work(estimator: Any, X: Any, y: Any, times: Any = 1) -> Work | None:
     """Return the work of fitting clones of an estimator, None if it is not known."""
     known = getattr(estimator, "_training_work", None)
     work = None if known is None else known(X, y)

@@ -207,7 +207,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
 
     def _training_work(self, X: Any, y: Any) -> Work | None:
         """Return the work of fitting all base learners to choose from in every round."""
-        works = [training_work(kind, X, y, int(self.n_estimators)) for kind in self._kinds()]
+        works = [training_work(kind, X, y, self.n_estimators) for kind in self._kinds()]
         known = [work for work in works if work is not None]
         return sum_of(known).times(outputs_in(y, self._of_classes())) if known else None
 

@@ -37,8 +37,8 @@ def growth_on_host(device: Device, *estimators: Any) -> Iterator[None]:
     if device.is_gpu and settings and not told:
         told = True
         warnings.warn(
-            f"Trees with {' or '.join(settings)} are grown by the host, not on {device} (because "
-            f"of {device.reason}): their data is copied to the host. Set max_bins=255 and another "
+            f"Trees with {' or '.join(settings)} are grown by the host, not on {device} "
+            f"({device.reason}): their data is copied to the host. Set max_bins=255 and another "
             "criterion than 'absolute_error' to grow them on the GPU, or device='cpu'.",
             HostGrowthWarning,
             stacklevel=4,

@@ -99,7 +99,7 @@ def grows_on_host(tree: Any) -> bool:
     return tree.max_bins is None or tree.criterion == "absolute_error"
 
 
-def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: int) -> Work:
+def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: Any) -> Work:
     """Return the work of growing an estimator's trees on a table of (n_rows, n_features)."""
     share, depth = estimator.max_features, estimator.max_depth
     looked_at = size[1]  # also for settings that are checked, and refused, later

@@ -330,6 +330,20 @@ def test_bad_settings_are_left_to_their_checks(looked_for, max_features):
         model.fit(X, CLASSES)
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        gpuens.GradientBoostingRegressor(n_estimators="many"),
+        gpuens.RandomForestRegressor("many"),
+        gpuens.AdaBoostRegressor(n_estimators="many"),
+        gpuens.StagewiseRegressor(n_estimators="many"),
+    ],
+)
+def test_bad_settings_of_members_too(looked_for, member):
+    with pytest.raises((ValueError, TypeError), match="n_estimators must be"):
+        gpuens.BaggingRegressor(member, 2, n_jobs=1).fit(X, Y)
+
+
 def test_a_verbose_fit_says_where_it_runs_and_why(looked_for, everything_pays, capsys):
     model = gpuens.GradientBoostingRegressor(n_estimators=3, verbose=1)
     model.fit(X, Y)

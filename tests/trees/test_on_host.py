@@ -63,7 +63,7 @@ def test_the_word_cuda_warns_once_and_names_the_caller(cupy, name):
     assert found.filename == __file__
     setting = "criterion='absolute_error'" if model is ABSOLUTE else "max_bins=None"
     assert f"Trees with {setting}" in str(found.message)
-    assert "not on cuda:0 (because of device='cuda')" in str(found.message)
+    assert "not on cuda:0 (device='cuda')" in str(found.message)
     assert "Set max_bins=255" in str(found.message)
 
 
@@ -71,7 +71,7 @@ def test_the_word_cuda_warns_once_and_names_the_caller(cupy, name):
 def test_data_on_a_gpu_warns(cupy, name):
     model, y = WARNS[name]
     (found,) = said_by(model, strict_cupy.on_gpu(cupy, X, 1), y)
-    assert "(because of X is on cuda:1)" in str(found.message)
+    assert "(X is on cuda:1)" in str(found.message)
 
 
 @pytest.mark.parametrize(
