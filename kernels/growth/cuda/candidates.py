@@ -144,7 +144,8 @@ def best_of_bins(bins, rows, least_rows, n_used, alone, total, limits, scratch, 
     scores[t] = best
     numbers[t] = best_number
     best_to_front(scores, numbers, t)
-    if numbers[0] == best_number and best_number != NOWHERE:
+    # Where nothing has been found, all threads have the same number, and one of them stores 0.
+    if numbers[0] == best_number and (best_number != NOWHERE or t == 0):
         lefts[0] = best_left
     cuda.syncthreads()
 
