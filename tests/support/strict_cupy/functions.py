@@ -200,7 +200,7 @@ def method(name: str) -> Callable[..., Any]:
 VIEWS = {"reshape", "ravel", "transpose", "squeeze", "swapaxes", "diagonal"}
 
 
-def _sort(memory: np.ndarray, axis: int = -1) -> None:
+def _sort(memory: np.ndarray, axis: int = -1, kind: Any = None) -> None:
     memory.sort(axis=axis, kind="stable")
 
 
@@ -214,8 +214,8 @@ def _bincount(x: Any, weights: Any = None, minlength: Any = None) -> Any:
 
 
 OWN: dict[str, Callable[..., Any]] = {
-    "argsort": lambda a, axis=-1: np.argsort(a, axis=axis, kind="stable"),
-    "sort": lambda a, axis=-1: np.sort(a, axis=axis, kind="stable"),
+    "argsort": lambda a, axis=-1, kind=None: np.argsort(a, axis=axis, kind="stable"),
+    "sort": lambda a, axis=-1, kind=None: np.sort(a, axis=axis, kind="stable"),
     "bincount": _bincount,
     "empty": lambda shape, dtype=float, order="C": rubbish(shape, dtype, order),
     "empty_like": lambda prototype, dtype=None, **how: rubbish(
@@ -226,7 +226,7 @@ OWN: dict[str, Callable[..., Any]] = {
     "in1d": lambda ar1, ar2, **how: np.isin(ar1, ar2, **how),
 }
 OWN_METHODS: dict[str, Callable[..., Any]] = {
-    "argsort": lambda memory, axis=-1: memory.argsort(axis=axis, kind="stable"),
+    "argsort": lambda memory, axis=-1, kind=None: memory.argsort(axis=axis, kind="stable"),
     "sort": _sort,
     "ptp": np.ptp,
     "fill": lambda memory, value: memory.fill(value),
@@ -277,8 +277,13 @@ def _on_host(obj: Any) -> Any:
     return [_on_host(part) for part in obj]
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, blocking: bool = False) -> ndarray:
-    return array(a, dtype, copy=False, order=order, blocking=blocking)
+def asarray(
+    a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, blocking: bool = False
+) -> ndarray:
+    made = array(a, dtype, copy=bool(copy), order=order, blocking=blocking)
+    if copy is False and made is not a:
+        raise ValueError("Unable to avoid copy while creating an array as requested.")
+    return made
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> ndarray:
