@@ -128,7 +128,7 @@ def entries() -> Iterator[Entry]:
     summing = (array(i32), *STATISTICS, array(f64), array(i64, 2))
     yield Entry("leaf_sums_shared", sum_in_shared, summing, 88)
     yield Entry("leaf_sums_global", sum_in_global, summing, 48)
-    steps = (array(i64, 2), array(f64), f64, f64, array(f64))
+    steps = (array(i64, 2), array(f64), f64, f64, f64, array(f64))
     yield Entry("newton_steps", take_steps, steps, 48)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))

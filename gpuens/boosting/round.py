@@ -194,12 +194,12 @@ class Grower:
             The gradients were not finite.
         """
         loss = started.loss
-        rate = self.settings.learning_rate(started.index)
+        rate = loss.safe_rate(self.settings.learning_rate(started.index))
         done = GrownRound([], [])
         for first in range(0, loss.n_outputs, self.batch):
             if first > 0:
                 self._start_batch(started, first)
-            done.trees.extend(self._finish_batch(started))
+            done.trees.extend(self._finish_batch(started, rate))
             if not started.searching:
                 done.factors += [rate] * (len(done.trees) - first)
                 self._add(done, first, others, started.sample, is_watched)
@@ -298,13 +298,13 @@ class Grower:
         )
         started.batch = StartedBatch(outputs, totals, trees)
 
-    def _finish_batch(self, started: StartedRound) -> list[OutputTree]:
+    def _finish_batch(self, started: StartedRound, rate: float) -> list[OutputTree]:
         """Return the trees of a batch with the values of their nodes, before shrinkage."""
         outputs, totals, trees = started.batch
 
         def tree(i: int) -> OutputTree:
             k = outputs[i]
-            values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i]), k)
+            values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i], rate), k)
             monotone = self.settings.rules.monotone
             if monotone.any():
                 bounded = bound_values(trees, i, monotone, values.value)
@@ -313,7 +313,9 @@ class Grower:
 
         return each(tree, range(len(outputs)), self.g[0])
 
-    def _leaf_rows(self, trees: GrownTrees, i: int, k: int, totals: Totals) -> LeafRows:
+    def _leaf_rows(
+        self, trees: GrownTrees, i: int, k: int, totals: Totals, learning_rate: float
+    ) -> LeafRows:
         rows = self.rows
         return LeafRows(
             trees=trees,
@@ -326,6 +328,7 @@ class Grower:
             weight=rows.weight,
             whole_weight=self.whole_weight,
             params=self.settings.params,
+            learning_rate=learning_rate,
             device=self.device,
         )
 

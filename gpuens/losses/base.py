@@ -146,7 +146,17 @@ class Loss:
     def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
         """Compute the values of a tree's nodes for output k, and the sums of their hessians."""
         l2, min_sum_hessian = rows.params.l2, rows.params.min_sum_hessian
-        return newton_steps(rows.trees, rows.i, rows.g, rows.h, rows.totals, l2, min_sum_hessian)
+        how = l2, min_sum_hessian, self.largest_step(rows.learning_rate)
+        return newton_steps(rows.trees, rows.i, rows.g, rows.h, rows.totals, *how)
+
+    def safe_rate(self, learning_rate: float) -> float:
+        """Return the factor on the trees of a round that is asked for by a learning rate."""
+        return learning_rate
+
+    def largest_step(self, learning_rate: float) -> float:
+        """Return the largest Newton step of a leaf, before shrinkage, that is known not to raise
+        the loss (see ``safe_steps``); infinite where every one is safe, or nothing is known."""
+        return math.inf
 
     def mean(self, y: Array, raw: Array, weight: Array, device: Device) -> float:
         """Return the weighted mean of the loss over the rows, the same on every device."""

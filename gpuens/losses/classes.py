@@ -17,6 +17,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..numerics.minimise import minimise
 from ..numerics.weighted import weighted_mean
 from .base import Loss
+from .safe_steps import largest_rate, largest_step
 
 SMALLEST_SHARE = 1e-15
 """Least share of a class; rarer classes start from it."""
@@ -62,6 +63,9 @@ class BinomialLogLoss(LogLoss):
     def formula(self, k: int) -> Any:
         return formulas.BinomialLogLoss()
 
+    def largest_step(self, learning_rate: float) -> float:
+        return largest_step(learning_rate)
+
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         return np.array([log_odds(weighted_mean(y, weight, device))])
 
@@ -75,7 +79,17 @@ class MultinomialLogLoss(LogLoss):
         self.__dict__["n_outputs"] = n_classes
 
     def formula(self, k: int) -> Any:
-        return formulas.MultinomialLogLoss(self.n_outputs / (self.n_outputs - 1.0))
+        return formulas.MultinomialLogLoss(self._factor)
+
+    @property
+    def _factor(self) -> float:
+        return self.n_outputs / (self.n_outputs - 1.0)
+
+    def safe_rate(self, learning_rate: float) -> float:
+        return min(learning_rate, largest_rate(self._factor))
+
+    def largest_step(self, learning_rate: float) -> float:
+        return largest_step(learning_rate, factor=self._factor, outputs_together=True)
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         shares = [
@@ -128,6 +142,9 @@ class Exponential(ClassLoss):
     def formula(self, k: int) -> Any:
         return formulas.Exponential()
 
+    def largest_step(self, learning_rate: float) -> float:
+        return largest_step(learning_rate)
+
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         return np.array([0.5 * log_odds(weighted_mean(y, weight, device))])
 
@@ -158,6 +175,9 @@ class Focal(OneAgainstTheRest):
 
     def formula(self, k: int) -> Any:
         return formulas.Focal(float(self.gamma))
+
+    def largest_step(self, learning_rate: float) -> float:
+        return largest_step(learning_rate, growth=1.0 + float(self.gamma))
 
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         """Find where the slopes of both classes, times their shares, sum to zero."""

@@ -17,9 +17,9 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
-from ..kernels.scalars.losses import Huber
+from ..kernels.scalars.losses import Given, Huber
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.statistics.gradients import gradients
+from ..kernels.statistics.gradients import gradients, row_values
 from ..kernels.statistics.quantise import fixed_point_scales
 
 _newton_value = vectorise(newton_value)
@@ -46,6 +46,8 @@ class LeafRows:
         See ``whole_weights``.
     params : GrowthParams
         With ``l2`` and ``min_sum_hessian``.
+    learning_rate : float
+        Of the round.
     device : Device
     """
 
@@ -59,6 +61,7 @@ class LeafRows:
     weight: Array
     whole_weight: Array
     params: GrowthParams
+    learning_rate: float
     device: Device
 
     @property
@@ -113,7 +116,9 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     """Compute ``median + mean(clip(residual - median, -delta, delta))`` in each leaf (Friedman
     2001, algorithm 4).
 
-    Both the median and the mean are weighted; ``l2`` does not apply.
+    Both the median and the mean are weighted; ``l2`` does not apply. The median may be a worse
+    place than zero. Where the loss of a leaf's rows would rise, its value is the step from zero,
+    ``mean(clip(residual, -delta, delta))``, which lowers it.
     """
     value = residual_quantiles(rows, 0.5, cover)
     moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]
@@ -125,8 +130,23 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     step = np.zeros_like(value)
     step[at_leaves] = _newton_value(sum_g[at_leaves], sum_h[at_leaves], 0.0)
     value = np.where(at_leaves, value + step, value)
+    rises = at_leaves & (_huber_changes(rows, delta, value) > 0.0)
+    if rises.any():
+        sum_g, sum_h = node_sums(rows, rows.g, rows.h, rows.totals)
+        value[rises] = _newton_value(sum_g[rises], sum_h[rises], 0.0)
     _average_children(rows.left, rows.right, cover, value)
     return value
+
+
+def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarray:
+    """Return by how much the values of leaves would change the loss of their rows."""
+    moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]
+    nothing = rows.raw[:0]
+    before, after = (row_values(Huber(delta), rows.target, f, nothing) for f in (rows.raw, moved))
+    change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
+    one = rows.device.xp.ones_like(rows.raw)
+    totals = gradients(Given(), after - before, one, nothing, rows.weight, change, ones)
+    return node_sums(rows, change, ones, totals)[0]
 
 
 @kernel

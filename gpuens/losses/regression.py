@@ -19,6 +19,7 @@ from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
 from .base import RegressionLoss, first_row
 from .leaves import LeafRows, huber_steps, node_sums, residual_quantiles
+from .safe_steps import largest_step
 
 exp, log = vectorise(elementary.exp), vectorise(elementary.log)
 
@@ -194,6 +195,9 @@ class _PositiveLoss(RegressionLoss):
             f"loss={self.name!r} requires {wants}. {name} is {float(y[place[::-1]])} in row "
             f"{place[0]}: drop such rows, or use another loss such as 'squared_error'."
         )
+
+    def largest_step(self, learning_rate: float) -> float:
+        return largest_step(learning_rate)
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         for k in range(self.n_outputs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..runtime.arrays import Array
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
-from ..scalars.gain import newton_value
+from ..scalars.gain import limited_value
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
@@ -41,6 +42,7 @@ def newton_steps(
     totals: Totals,
     l2: float,
     min_sum_hessian: float,
+    largest: float = math.inf,
 ) -> NodeValues:
     """Return the value of each node that minimises the loss's second-order model, -g/(h + l2).
 
@@ -55,6 +57,8 @@ def newton_steps(
     totals : Totals
         Of these.
     l2, min_sum_hessian : float
+    largest : float
+        > 0; values beyond it, on either side of zero, are cut to it.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def newton_steps(
         on the device too, for ``add_leaf_values``, and are copied to the host when they are read.
     """
     op = implementation(__name__, g)
-    return op.newton_steps(trees, i, g, h, totals, l2, min_sum_hessian)
+    return op.newton_steps(trees, i, g, h, totals, l2, min_sum_hessian, largest)
 
 
 @inner
@@ -81,22 +85,28 @@ def add_children(left, right, sums):
 
 
 @kernel
-def _take_steps(left, right, sums, scale_g, scale_h, l2, min_sum_hessian, value, hessian):
+def _take_steps(left, right, sums, scale_g, scale_h, l2, min_sum_hessian, largest, value, hessian):
     _add_children(left, right, sums)
     for node in range(left.size):
         hessian[node] = sums[node, 1] / scale_h
         h = max(hessian[node], min_sum_hessian)
-        value[node] = newton_value(sums[node, 0] / scale_g, h, l2)
+        value[node] = limited_value(sums[node, 0] / scale_g, h, l2, largest)
 
 
 def steps_of_sums(
-    trees: Any, i: int, sums: np.ndarray, scales: Scales, l2: float, min_sum_hessian: float
+    trees: Any,
+    i: int,
+    sums: np.ndarray,
+    scales: Scales,
+    l2: float,
+    min_sum_hessian: float,
+    largest: float,
 ) -> NodeValues:
     """Return the Newton steps of tree i from the sums of its leaves; the sums of the inner nodes
     are filled in."""
     nodes = slice(trees.offset[i], trees.offset[i + 1])
     left, right = trees.left[nodes], trees.right[nodes]
     values = NodeValues(np.empty(left.size), np.empty(left.size))
-    how = (scales.g, scales.h, float(l2), float(min_sum_hessian))
+    how = (scales.g, scales.h, float(l2), float(min_sum_hessian), float(largest))
     _take_steps(left, right, sums[: left.size], *how, *values)
     return values

@@ -43,6 +43,12 @@ def within(value, low, high):
 
 
 @formula
+def limited_value(g, h, l2, largest):
+    """The value that minimises the second-order model, at most ``largest`` away from zero."""
+    return within(newton_value(g, h, l2), -largest, largest)
+
+
+@formula
 def bounded_value(g, h, l2, low, high):
     """The value between the bounds that minimises the second-order model."""
     return within(newton_value(g, h, l2), low, high)

@@ -26,7 +26,7 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import NodeValues, Scales, Totals
-from ...scalars.gain import newton_value
+from ...scalars.gain import limited_value
 from ...scalars.primitives import mul
 from ...scalars.rounding import nearest
 from ...statistics.cuda.totals import on_device
@@ -123,30 +123,30 @@ BLOCK = block_size(256)
 
 
 @kernel
-def take_steps(sums, scales, l2, min_sum_hessian, values):
+def take_steps(sums, scales, l2, min_sum_hessian, largest, values):
     """One leaf a thread. Inner nodes have no rows; their values are not read."""
     i = cuda.grid(1)
     while i < values.shape[0]:
         g = f64(sums[i, 0]) / scales[0]
         h = max(f64(sums[i, 1]) / scales[1], min_sum_hessian)
-        values[i] = newton_value(g, h, l2)
+        values[i] = limited_value(g, h, l2, largest)
         i += cuda.gridsize(1)
 
 
 class FetchedNodeValues:
     """``NodeValues`` that are fetched when they are read; ``on_device`` holds the leaves'
-    values."""
+    values. ``how`` is l2, the least hessian and the largest value."""
 
     def __init__(
-        self, trees: GrowingTrees, i: int, sums: Array, scales: Scales, l2: float, least_h: float
+        self, trees: GrowingTrees, i: int, sums: Array, scales: Scales, *how: float
     ) -> None:
         n = sums.shape[0]
         self.on_device = empty(n, np.float64)
-        args = (sums, on_device(scales), l2, least_h, self.on_device)
+        args = (sums, on_device(scales), *how, self.on_device)
         launch(take_steps, blocks_for_rows(n, BLOCK), BLOCK, *args)
         self._of = trees, i
         self._sums = Fetched(sums)
-        self._how = scales, l2, least_h
+        self._how = scales, *how
 
     @cached_property
     def _values(self) -> NodeValues:
@@ -169,7 +169,9 @@ def newton_steps(
     totals: Totals,
     l2: float,
     min_sum_hessian: float,
+    largest: float,
 ) -> FetchedNodeValues:
     scales = fixed_point_scales(totals, int(g.shape[0]))
     sums = sums_on_device(trees.leaf[i], g, h, scales, trees.most_nodes(i))
-    return FetchedNodeValues(trees, i, sums, scales, float(l2), float(min_sum_hessian))
+    how = float(l2), float(min_sum_hessian), float(largest)
+    return FetchedNodeValues(trees, i, sums, scales, *how)

@@ -44,9 +44,10 @@ def newton_steps(
     totals: Totals,
     l2: float,
     min_sum_hessian: float,
+    largest: float,
 ) -> NodeValues:
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
     scales = fixed_point_scales(totals, int(g.shape[0]))
     n_nodes = int(trees.offset[i + 1] - trees.offset[i])
     sums = leaf_sums_of(trees.leaf[i, ...], g, h, scales, n_nodes)
-    return steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian)
+    return steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest)
