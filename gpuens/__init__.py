@@ -28,6 +28,14 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .combining.voting import VotingClassifier as VotingClassifier
     from .combining.voting import VotingRegressor as VotingRegressor
     from .config import show_config as show_config
+    from .exchange.errors import ImportedModelError as ImportedModelError
+    from .exchange.estimators import ImportedClassifier as ImportedClassifier
+    from .exchange.estimators import ImportedRegressor as ImportedRegressor
+    from .exchange.from_catboost import from_catboost as from_catboost
+    from .exchange.from_lightgbm import from_lightgbm as from_lightgbm
+    from .exchange.from_sklearn import from_sklearn as from_sklearn
+    from .exchange.from_treelite import from_treelite as from_treelite
+    from .exchange.from_xgboost import from_xgboost as from_xgboost
     from .forest.export import export_graphviz as export_graphviz
     from .forest.export import export_text as export_text
     from .forest.export import plot_tree as plot_tree
@@ -69,6 +77,9 @@ _HOME = {
     "GradientBoostingRegressor": "boosting.regressor",
     "GridSearchCV": "many_fits",
     "HostGrowthWarning": "trees.on_host",
+    "ImportedClassifier": "exchange.estimators",
+    "ImportedModelError": "exchange.errors",
+    "ImportedRegressor": "exchange.estimators",
     "IsolationForest": "forests.isolation",
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",
@@ -84,6 +95,11 @@ _HOME = {
     "export_graphviz": "forest.export",
     "export_text": "forest.export",
     "fit_many": "many_fits",
+    "from_catboost": "exchange.from_catboost",
+    "from_lightgbm": "exchange.from_lightgbm",
+    "from_sklearn": "exchange.from_sklearn",
+    "from_treelite": "exchange.from_treelite",
+    "from_xgboost": "exchange.from_xgboost",
     "load": "saving",
     "memory_plan": "memory_plans",
     "plot_tree": "forest.export",

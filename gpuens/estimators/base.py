@@ -172,13 +172,17 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         """Return where rows go through the trees, see ``resolve_device``."""
         return resolve_device(self.device, X, work=self._prediction_work(X), **others)
 
+    def _rows(self, X: Any, device: Device) -> Array:
+        """Return the rows of X on ``device``, as the trees take them."""
+        return read_features(X, device, estimator=self, reset=False).values
+
     def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Any:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
         library of X."""
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            table = read_features(X, device, estimator=self, reset=False).values
+            table = self._rows(X, device)
             return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
 
     def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
@@ -187,7 +191,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         device = self._device_to_predict(X)
         forest, n_outputs = self.forest_, self.forest_.n_outputs
         with self._working_on(device):
-            table = read_features(X, device, estimator=self, reset=False).values
+            table = self._rows(X, device)
             raw = forest.slice(0, 0).raw_predict(table, device)
         for first in range(0, forest.n_trees, n_outputs):
             with self._working_on(device):  # not around the yield: it is the caller's time
@@ -211,7 +215,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         check_is_fitted(self)
         device = self._device_to_predict(X)
         with self._working_on(device):
-            table = read_features(X, device, estimator=self, reset=False).values
+            table = self._rows(X, device)
             return to_input_library(self.forest_.apply(table, device), X)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -26,6 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
+from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
@@ -353,6 +354,12 @@ def _check_consistency(model: Any) -> None:
     for forest in found:
         require(forest.n_features == n_features, "n_features_in_ is not that of its trees")
     own = attributes.get("forest_")
+    for value in attributes.values():
+        if isinstance(value, Finish):
+            require(isinstance(own, Forest), "it has rounds, but no trees")
+            require(value.rounds[-1] == own.n_trees, "rounds do not end with the last tree")
+        if isinstance(value, Reading):
+            require((value.zero_missing < n_features).all(), "zero_missing has columns beyond X")
     for value in attributes.values():
         if isinstance(value, TargetsInLeaves):
             require(isinstance(own, Forest), "it has targets in leaves, but no trees")

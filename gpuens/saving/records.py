@@ -13,6 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..boosting.categories import CategoryBinner
+from ..exchange.matching import KnownCategories
+from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
@@ -194,16 +196,61 @@ def _check_targets(fields: dict[str, Any]) -> None:
     require(((rank >= 0) & (rank < values.size)).all(), "entries have ranks that do not exist")
 
 
+def _check_reading(fields: dict[str, Any]) -> None:
+    for name in ("single", "below_zero"):
+        require(isinstance(fields[name], bool), f"{name} is not a bool")
+    require(isinstance(fields["missing"], float), "missing is not a float")
+    zero_missing = require_array(fields["zero_missing"], np.int64, 1, "zero_missing")
+    require((zero_missing >= 0).all(), "zero_missing has negative entries")
+
+
+def _check_finish(fields: dict[str, Any]) -> None:
+    for name in ("single", "base_last"):
+        require(isinstance(fields[name], bool), f"{name} is not a bool")
+    for name in ("scale", "slope"):
+        require(isinstance(fields[name], float), f"{name} is not a float")
+    require(fields["averages"] in AVERAGES, f"averages is {fields['averages']!r:.40}")
+    require(fields["link"] in LINKS, f"link is {fields['link']!r:.40}")
+    rounds = require_array(fields["rounds"], np.int64, 1, "rounds")
+    require(rounds.size >= 1 and rounds[0] == 0, "rounds does not begin with 0")
+    require((np.diff(rounds) >= 0).all(), "rounds does not ascend")
+
+
+def _check_known_categories(fields: dict[str, Any]) -> None:
+    values, codes = fields["values"], fields["codes"]
+    require(isinstance(values, tuple) and isinstance(codes, tuple), "values is not a tuple")
+    features = require_array(fields["features"], np.int64, 1, "features")
+    require(len(values) == len(codes) == features.size, "values, codes and features differ")
+    _check_categories({"values": values})
+    for k, of_values in enumerate(codes):
+        require(values[k] is not None, f"values[{k}] is not an array")
+        require_array(of_values, np.int64, 1, f"codes[{k}]")
+        require(of_values.size == values[k].size, f"codes[{k}] has {of_values.size} entries")
+    require(isinstance(fields["unknown"], float), "unknown is not a float")
+    require(isinstance(fields["of_numbers"], bool), "of_numbers is not a bool")
+
+
 RECORDS = {
     "Binner": Record(Binner, ("thresholds",), _check_binner),
     "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
     "Categories": Record(Categories, ("values",), _check_categories),
+    "Finish": Record(
+        Finish,
+        ("single", "base_last", "scale", "averages", "rounds", "link", "slope"),
+        _check_finish,
+    ),
     "Forest": Record(
         Forest,
         ("n_features", "base", "offset", "output", *NODE_ARRAYS, "categories", "n_categories"),
         _check_forest,
     ),
     "IsolationScores": Record(IsolationScores, ("forest", "n_draws"), _check_isolation_scores),
+    "KnownCategories": Record(
+        KnownCategories,
+        ("values", "codes", "features", "unknown", "of_numbers"),
+        _check_known_categories,
+    ),
+    "Reading": Record(Reading, ("single", "missing", "zero_missing", "below_zero"), _check_reading),
     "SamplingPlan": Record(
         SamplingPlan,
         (

@@ -142,5 +142,6 @@ def test_readme_names_every_estimator():
         if not name.startswith("_")
         and isinstance(getattr(gpuens, name), type)
         and not name.endswith(("SearchCV", "Warning"))
+        and not name.startswith("Imported")  # which are not trained
     }
     assert {name for names, _ in support_matrix() for name in names} == estimators

@@ -1,0 +1,320 @@
+"""Estimators that predict with the trees of another library."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device
+from ..estimators.base import ForestEstimator
+from ..estimators.scores import ScoresClasses, ScoresValues
+from ..forest.forest import Forest
+from ..inputs.arrays import to_input_library
+from ..kernels.runtime.arrays import Array
+from ..members.classes import labels_of
+from .errors import ImportedModelError
+from .matching import KnownCategories, read_rows
+from .rules import Finish, Reading
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A model that was read.
+
+    ``classes`` is None for a regression; ``names`` where the source has none of its own.
+    ``source`` is data about the model for users.
+    """
+
+    forest: Forest
+    reading: Reading
+    finish: Finish
+    source: Mapping[str, Any]
+    names: list[str] | None = None
+    classes: np.ndarray | None = None
+    known: KnownCategories | None = None
+
+
+class ImportedModel(ForestEstimator):
+    """What the two estimators share: they are fitted from the start, and never again.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}, default="auto"
+    n_jobs : int or None, default=None
+    """
+
+    _reading: Reading
+    _finish: Finish
+    _known: KnownCategories | None
+
+    def __init__(self, *, device: str = "auto", n_jobs: int | None = None) -> None:
+        self.device, self.n_jobs = device, n_jobs
+
+    @classmethod
+    def _of(cls, parts: Parts) -> Self:
+        """Return the estimator of a model that was read."""
+        model = cls()
+        model.forest_ = parts.forest
+        model.n_features_in_ = parts.forest.n_features
+        model._reading, model._finish, model._known = parts.reading, parts.finish, parts.known
+        model.source_ = dict(parts.source)
+        if parts.names is not None:
+            model.feature_names_in_ = np.array(parts.names, object)
+        return model
+
+    def fit(self, X: Any = None, y: Any = None, **params: Any) -> Self:
+        """Do nothing: the model is trained. Pipelines that are fitted call this.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return copy.copy(self)
+
+    def _rows(self, X: Any, device: Device) -> Array:
+        table = read_rows(X, device, self, self._known)
+        return self._reading.prepare(table, self.forest_, device.xp)
+
+    def _chosen(self, iteration_range: tuple[int, int] | None) -> slice:
+        n = self._finish.n_rounds
+        if iteration_range is None:
+            return slice(0, n)
+        return rounds_of(iteration_range, n)
+
+    def _scores(self, X: Any, iteration_range: Any, finish: Any) -> Any:
+        """``finish(raw, device, n_chosen)`` of the raw scores, in the array library of X."""
+        check_is_fitted(self)
+        chosen = self._chosen(iteration_range)
+        device = self._device_to_predict(X)
+        with self._working_on(device):
+            table = self._rows(X, device)
+            raw = self._finish.scores(self.forest_, table, device, chosen)
+            return to_input_library(finish(raw, device, chosen.stop - chosen.start), X)
+
+    def _margin(self, X: Any, iteration_range: Any) -> Any:
+        return self._scores(X, iteration_range, lambda raw, *_: _by_rows(raw))
+
+
+class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
+    """A classifier that was trained by another library, and predicts here.
+
+    ``from_xgboost``, ``from_lightgbm``, ``from_catboost``, ``from_sklearn`` and ``from_treelite``
+    return it. Its raw scores are those of the source bit for bit, on the CPU and on a GPU.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    classes_ : ndarray, shape (n_classes,)
+        0, 1, ... where the source does not name them.
+    forest_ : Forest
+        The trees.
+    source_ : dict
+        Library, version and objective of the source.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where the source has names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from gpuens import from_sklearn
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    >>> model = from_sklearn(forest)
+    >>> bool((model.predict_proba(X) == forest.predict_proba(X)).all())
+    True
+    """
+
+    classes_: np.ndarray
+
+    @classmethod
+    def _of(cls, parts: Parts) -> Self:
+        model = super()._of(parts)
+        assert parts.classes is not None
+        model.classes_ = parts.classes
+        return model
+
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+    ) -> Any:
+        """Predict classes.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+            The columns that the model was trained on. Categories are matched by their values
+            where the source has them, otherwise they are codes.
+        output_margin : bool, default=False
+            Return raw scores.
+        iteration_range : (int, int), default=None
+            Rounds to predict with, from the first one to the second, exclusive; 0 in the second
+            place is all.
+
+        Returns
+        -------
+        array of labels, shape (n_rows,); raw scores have shape (n_rows,) or (n_rows, n_classes)
+
+        Raises
+        ------
+        ImportedModelError
+            X has other features than the model.
+        """
+        if output_margin:
+            return self._margin(X, iteration_range)
+        return self._scores(X, iteration_range, self._labels)
+
+    def decision_function(self, X: Any) -> Any:
+        """Return raw scores, as ``predict(X, output_margin=True)``."""
+        return self._margin(X, None)
+
+    def predict_proba(self, X: Any, iteration_range: tuple[int, int] | None = None) -> Any:
+        """Predict the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+        iteration_range : (int, int), default=None
+            As in ``predict``.
+
+        Returns
+        -------
+        float64, shape (n_rows, n_classes)
+            Of one-versus-all models each class by itself, as their libraries return them.
+        """
+        return self._scores(X, iteration_range, self._probabilities)
+
+    def _probabilities(self, raw: Array, device: Device, n_chosen: int) -> Array:
+        shares = self._finish.predictions(raw, device, n_chosen)
+        if shares.ndim == 1:
+            return device.xp.stack([1.0 - shares, shares], axis=1)
+        return shares
+
+    def _labels(self, raw: Array, device: Device, n_chosen: int) -> Any:
+        if raw.shape[0] > 1:
+            return labels_of(raw.argmax(axis=0), self.classes_, device)
+        return labels_of((raw[0] > 0).astype(np.int64), self.classes_, device)
+
+
+class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
+    """A regression model that was trained by another library, and predicts here.
+
+    ``from_xgboost``, ``from_lightgbm``, ``from_catboost``, ``from_sklearn`` and ``from_treelite``
+    return it. Its raw scores are those of the source bit for bit, on the CPU and on a GPU. Models
+    that rank, and those of several labels at once, are regressors too.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads on the CPU; None uses all that the process may use.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where to predict. "auto" follows the arrays; host arrays go to a usable GPU, else stay.
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The trees.
+    source_ : dict
+        Library, version and objective of the source.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where the source has names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from gpuens import from_sklearn
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tree = DecisionTreeRegressor(max_depth=5).fit(X, y)
+    >>> bool((from_sklearn(tree).predict(X) == tree.predict(X)).all())
+    True
+    """
+
+    def predict(
+        self,
+        X: Any,
+        output_margin: bool = False,
+        iteration_range: tuple[int, int] | None = None,
+    ) -> Any:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+            The columns that the model was trained on. Categories are matched by their values
+            where the source has them, otherwise they are codes.
+        output_margin : bool, default=False
+            Return raw scores.
+        iteration_range : (int, int), default=None
+            Rounds to predict with, from the first one to the second, exclusive; 0 in the second
+            place is all.
+
+        Returns
+        -------
+        float32 or float64, shape (n_rows,) or (n_rows, n_outputs)
+
+        Raises
+        ------
+        ImportedModelError
+            X has other features than the model.
+        """
+        if output_margin:
+            return self._margin(X, iteration_range)
+        return self._scores(X, iteration_range, self._predictions)
+
+    def _predictions(self, raw: Array, device: Device, n_chosen: int) -> Array:
+        return self._finish.predictions(raw, device, n_chosen)
+
+
+def rounds_of(iteration_range: Any, n_rounds: int) -> slice:
+    """Read a range of rounds, whose end 0 means all.
+
+    Raises
+    ------
+    ValueError
+        It is not a pair of whole numbers within the rounds.
+    """
+    try:
+        first, last = (int(k) for k in iteration_range)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"iteration_range must be a pair of whole numbers, got {iteration_range!r}."
+        ) from None
+    last = last or n_rounds
+    if not 0 <= first <= last <= n_rounds:
+        raise ValueError(
+            f"iteration_range must be within 0 and the {n_rounds} rounds of the model, first <= "
+            f"last, got {iteration_range!r}."
+        )
+    return slice(first, last)
+
+
+def imported(parts: Parts) -> ImportedClassifier | ImportedRegressor:
+    """Return the estimator for a model that was read."""
+    if parts.forest.n_features < 1:
+        raise ImportedModelError("The model has no features.")
+    return (ImportedRegressor if parts.classes is None else ImportedClassifier)._of(parts)
+
+
+def _by_rows(raw: Array) -> Array:
+    return raw[0].copy() if raw.shape[0] == 1 else raw.T.copy()

@@ -1,0 +1,257 @@
+"""Models of scikit-learn: trees, forests and gradient boosting.
+
+Sources: scikit-learn's user guide on trees and ensembles, and its predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sklearn
+from sklearn.ensemble import (
+    BaseEnsemble,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import BaseDecisionTree
+from sklearn.utils.validation import check_is_fitted
+
+from .errors import ImportedModelError
+from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
+from .matching import KnownCategories
+from .reading.assembly import CategorySets, SourceTrees, assemble, joined
+from .rules import Finish, Reading
+
+FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
+GRADIENT_BOOSTING = (GradientBoostingClassifier, GradientBoostingRegressor)
+HISTOGRAMS = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
+LINKS = {"PoissonLoss": "exp", "HalfPoissonLoss": "exp", "HalfGammaLoss": "exp"}
+N_CODES = 256
+"""Categories of a feature of HistGradientBoosting."""
+
+
+def from_sklearn(estimator: Any) -> ImportedClassifier | ImportedRegressor:
+    """Import a fitted model of scikit-learn.
+
+    Raw scores are scikit-learn's bit for bit (for forests, with ``n_jobs=1``).
+
+    Parameters
+    ----------
+    estimator : estimator
+        A decision tree, random forest, extra trees, GradientBoosting or HistGradientBoosting.
+
+    Returns
+    -------
+    ImportedClassifier or ImportedRegressor
+
+    Raises
+    ------
+    ImportedModelError (a ValueError)
+        It is of another class, or holds something that cannot be imported.
+    sklearn.exceptions.NotFittedError
+
+    References
+    ----------
+    Pedregosa et al., "Scikit-learn: Machine Learning in Python", JMLR 12, 2011.
+    """
+    if isinstance(estimator, (*FORESTS, BaseDecisionTree)):
+        check_is_fitted(estimator)
+        return imported(_from_forest(estimator))
+    if isinstance(estimator, GRADIENT_BOOSTING):
+        check_is_fitted(estimator)
+        return imported(_from_gradient_boosting(estimator))
+    if isinstance(estimator, HISTOGRAMS):
+        check_is_fitted(estimator)
+        return imported(_from_histograms(estimator))
+    raise ImportedModelError(
+        "estimator must be a decision tree, random forest, extra trees, GradientBoosting or "
+        f"HistGradientBoosting of scikit-learn, got {type(estimator).__name__}."
+    )
+
+
+@dataclass
+class _Ensemble:
+    """Trees of scikit-learn's ``tree_``, what their values are multiplied by, and their outputs."""
+
+    trees: Sequence[Any]
+    factor: float
+    output: np.ndarray
+    base: np.ndarray
+
+
+def _from_forest(estimator: Any) -> Parts:
+    is_classifier = hasattr(estimator, "classes_")
+    if is_classifier and estimator.n_outputs_ > 1:
+        raise ImportedModelError(
+            f"n_outputs_ is {estimator.n_outputs_}: classifiers of several outputs cannot be "
+            "imported. Train one for each output."
+        )
+    members = estimator.estimators_ if isinstance(estimator, BaseEnsemble) else [estimator]
+    trees = [member.tree_ for member in members]
+    width = trees[0].n_outputs * trees[0].max_n_classes
+    ensemble = _Ensemble(trees, 1.0, np.zeros(len(trees), np.int64), np.zeros(width))
+    return _parts(
+        estimator,
+        _trees_of(ensemble, width),
+        Finish(False, False, 1.0, "predictions", np.arange(len(trees) + 1), "shares", 1.0),
+        estimator.criterion,
+    )
+
+
+def _from_gradient_boosting(estimator: Any) -> Parts:
+    if estimator.init_ != "zero" and not type(estimator.init_).__name__.startswith("Dummy"):
+        raise ImportedModelError(
+            f"init is {estimator.init_!r:.60}: only None and 'zero' can be imported."
+        )
+    base = estimator._raw_predict_init(np.zeros((1, estimator.n_features_in_)))[0]
+    n_rounds, n_outputs = estimator.estimators_.shape
+    trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
+    output = np.arange(len(trees)) % n_outputs
+    ensemble = _Ensemble(trees, estimator.learning_rate, output, np.array(base, np.float64))
+    link, slope = "identity", 1.0
+    if hasattr(estimator, "classes_"):
+        link = "softmax" if n_outputs > 1 else "logistic"
+        slope = 2.0 if estimator.loss == "exponential" else 1.0
+    rounds = np.arange(0, len(trees) + 1, n_outputs)
+    finish = Finish(False, False, 1.0, "nothing", rounds, link, slope)
+    return _parts(estimator, _trees_of(ensemble, 1), finish, estimator.loss)
+
+
+def _parts(estimator: Any, trees: SourceTrees, finish: Finish, objective: str) -> Parts:
+    names = getattr(estimator, "feature_names_in_", None)
+    single = not isinstance(estimator, HISTOGRAMS)
+    return Parts(
+        forest=assemble(trees),
+        reading=Reading(single, np.nan, np.empty(0, np.int64), True),
+        finish=finish,
+        source={
+            "library": "scikit-learn",
+            "version": sklearn.__version__,
+            "objective": objective,
+            "estimator": type(estimator).__name__,
+        },
+        names=None if names is None else list(names),
+        classes=getattr(estimator, "classes_", None),
+    )
+
+
+def _trees_of(ensemble: _Ensemble, width: int) -> SourceTrees:
+    trees = ensemble.trees
+
+    def column(name: str, dtype: Any) -> np.ndarray:
+        return joined([getattr(tree, name) for tree in trees], dtype)
+
+    sizes = [tree.node_count for tree in trees]
+    values = [np.ascontiguousarray(tree.value).reshape(-1, width) for tree in trees]
+    impurity = column("impurity", np.float64)
+    left = column("children_left", np.int64)
+    cover = column("weighted_n_node_samples", np.float64)
+    offset = np.concatenate([[0], np.cumsum(sizes)])
+    inner = left >= 0
+    right = column("children_right", np.int64)
+    root = np.repeat(offset[:-1], sizes)
+    weighted = cover * impurity
+    gain = np.zeros(left.size)
+    gain[inner] = weighted[inner] - (
+        weighted[(root + left)[inner]] + weighted[(root + right)[inner]]
+    )
+    return SourceTrees(
+        n_features=trees[0].n_features,
+        base=ensemble.base,
+        offset=offset,
+        output=ensemble.output,
+        feature=np.where(inner, column("feature", np.int64), -1),
+        threshold=column("threshold", np.float64),
+        missing_left=column("missing_go_to_left", bool),
+        left=left,
+        right=right,
+        value=np.concatenate(values) * ensemble.factor,
+        gain=gain,
+        cover=cover,
+        n_samples=column("n_node_samples", np.int64),
+        sets=CategorySets(),
+        names={"left": "children_left", "right": "children_right"},
+    )
+
+
+def _from_histograms(estimator: Any) -> Parts:
+    rounds = estimator._predictors
+    n_outputs = estimator.n_trees_per_iteration_
+    predictors = [predictor for of_round in rounds for predictor in of_round]
+    columns, known = _columns_of(estimator)
+    base = np.array(estimator._baseline_prediction, np.float64).reshape(-1)
+    trees = _trees_of_histograms(predictors, columns, base)
+    link = "identity"
+    if hasattr(estimator, "classes_"):
+        link = "softmax" if n_outputs > 1 else "logistic"
+    elif type(estimator._loss).__name__ in LINKS:
+        link = LINKS[type(estimator._loss).__name__]
+    ends = np.arange(0, len(predictors) + 1, n_outputs)
+    finish = Finish(False, False, 1.0, "nothing", ends, link, 1.0)
+    parts = _parts(estimator, trees, finish, str(estimator.loss))
+    return Parts(**{**vars(parts), "known": known})
+
+
+def _columns_of(estimator: Any) -> tuple[np.ndarray, KnownCategories | None]:
+    """Return the column of each feature, and the categories. Categorical features come first."""
+    n_features = estimator.n_features_in_
+    is_categorical = getattr(estimator, "is_categorical_", None)
+    if getattr(estimator, "_preprocessor", None) is None or is_categorical is None:
+        return np.arange(n_features), None
+    categorical = np.flatnonzero(is_categorical)
+    encoder = estimator._preprocessor.named_transformers_["encoder"]
+    listed = [
+        [value for value in known.tolist() if value is not None and value == value]
+        for known in encoder.categories_
+    ]
+    known = KnownCategories.of(listed, categorical, unknown=np.nan, of_numbers=True)
+    return np.concatenate([categorical, np.flatnonzero(~np.asarray(is_categorical))]), known
+
+
+def _trees_of_histograms(
+    predictors: list[Any], columns: np.ndarray, base: np.ndarray
+) -> SourceTrees:
+    sizes = [predictor.nodes.size for predictor in predictors]
+    nodes = np.concatenate([predictor.nodes for predictor in predictors])
+    inner = nodes["is_leaf"] == 0
+    by_set = np.flatnonzero(inner & (nodes["is_categorical"] != 0))
+    tree = np.repeat(np.arange(len(predictors)), sizes)
+    members = [_members_of(predictors[tree[node]], nodes[node]) for node in by_set]
+    sets = CategorySets(
+        by_set,
+        np.concatenate([[0], np.cumsum([m.size for m in members], dtype=np.int64)]),
+        joined(members, np.int64),
+        np.ones(by_set.size, bool),
+    )
+    counts = nodes["count"].astype(np.int64)
+    return SourceTrees(
+        n_features=columns.size,
+        base=base,
+        offset=np.concatenate([[0], np.cumsum(sizes)]),
+        output=np.arange(len(predictors)) % base.size,
+        feature=np.where(inner, columns[np.where(inner, nodes["feature_idx"], 0)], -1),
+        threshold=nodes["num_threshold"].astype(np.float64),
+        missing_left=nodes["missing_go_to_left"] != 0,
+        left=np.where(inner, nodes["left"].astype(np.int64), -1),
+        right=np.where(inner, nodes["right"].astype(np.int64), -1),
+        value=nodes["value"].astype(np.float64)[:, None],
+        gain=np.where(inner, nodes["gain"], 0.0).astype(np.float64),
+        cover=counts.astype(np.float64),
+        n_samples=counts,
+        sets=sets,
+        names={},
+    )
+
+
+def _members_of(predictor: Any, node: Any) -> np.ndarray:
+    words = np.ascontiguousarray(predictor.raw_left_cat_bitsets[node["bitset_idx"]], "<u4")
+    return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).astype(np.int64)

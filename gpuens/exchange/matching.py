@@ -1,0 +1,194 @@
+"""Rows of a table matched with the features and categories of an imported model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, module_of
+from ..inputs.arrays import read_table, table_of
+from ..inputs.categories import source_of
+from ..inputs.frames import (
+    Column,
+    DictionaryColumn,
+    column_names,
+    columns_of_categories,
+    is_frame,
+)
+from ..kernels.runtime.arrays import Array
+from .errors import ImportedModelError
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCategories:
+    """The values that the categories of a model were made of, where its file has them.
+
+    Parameters
+    ----------
+    values : tuple of ndarray
+        Of each known column: ascending numbers, or strings as objects.
+    codes : tuple of int64 ndarray
+        The category of each of these values.
+    features : int64 ndarray, shape (n_known,)
+        Whose values they are; -1 throughout where they belong to the columns of a data frame that
+        have a categorical type, in their order.
+    unknown : float
+        What other values are read as: -1, the code of none, or NaN.
+    of_numbers : bool
+        Whether columns of numbers hold values, too, and not codes. A text then is the value of the
+        whole number that it spells.
+    """
+
+    values: tuple[np.ndarray, ...]
+    codes: tuple[np.ndarray, ...]
+    features: np.ndarray
+    unknown: float
+    of_numbers: bool
+
+    @classmethod
+    def of(
+        cls, listed: list[list[Any]], features: Any, unknown: float, of_numbers: bool = False
+    ) -> KnownCategories:
+        """Make them of lists in which category c comes at place c.
+
+        Raises
+        ------
+        ImportedModelError
+            A list holds neither texts only nor numbers only.
+        """
+        values, codes = [], []
+        for of_feature in listed:
+            found = _as_values(of_feature)
+            order = np.argsort(found, kind="stable")
+            values.append(found[order])
+            codes.append(order.astype(np.int64))
+        return cls(tuple(values), tuple(codes), np.array(features, np.int64), unknown, of_numbers)
+
+    def columns_in(self, X: Any) -> dict[int, int]:
+        """Return which columns of X take which of the lists.
+
+        Raises
+        ------
+        ImportedModelError
+            X has not as many columns of categories as there are lists.
+        """
+        if not (self.features < 0).any():
+            return {f: k for k, f in enumerate(self.features.tolist())}
+        if not is_frame(X):
+            return {}
+        found = np.flatnonzero(columns_of_categories(X)).tolist()
+        if len(found) != len(self.values):
+            raise ImportedModelError(
+                f"pandas_categorical: the model has {len(self.values)} columns of a categorical "
+                f"type, X has {len(found)}. Give its columns the types of the training data."
+            )
+        return {f: k for k, f in enumerate(found)}
+
+    def encode(self, column: Column, k: int) -> Array:
+        """Return the codes of a column by list k, float32; NaN is missing."""
+        values, codes = self.values[k], self.codes[k]
+        if isinstance(column, DictionaryColumn):
+            if values.dtype.kind == "O":
+                column = replace(column, categories=[_as_text(v) for v in column.categories])
+            missing: Any = column.codes < 0
+        else:
+            values, codes = _spelled(values, codes)
+            xp = module_of(column.values)
+            missing = column.values != column.values
+            if column.missing is not None:
+                missing = missing | xp.asarray(column.missing)
+        xp = module_of(missing)
+        place = xp.asarray(column.encode(values))
+        known = place == place
+        found = xp.append(xp.asarray(codes), 0)[xp.where(known, place, len(codes)).astype(np.int64)]
+        found = xp.where(known, found.astype(np.float32), xp.float32(self.unknown))
+        return xp.where(missing, xp.float32(np.nan), found)
+
+
+def _as_text(value: Any) -> Any:
+    """Return the text of a whole number; other values as they are."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return str(int(value)) if whole else value
+
+
+def _spelled(values: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the numbers among values, ascending, with their codes; texts may spell them."""
+    if values.dtype.kind != "O":
+        return values, codes
+    spelled = [(int(v), c) for v, c in zip(values, codes.tolist(), strict=True) if _spells(v)]
+    spelled.sort()
+    return np.array([v for v, _ in spelled], np.int64), np.array([c for _, c in spelled], np.int64)
+
+
+def _spells(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) < 19 and str(int(text)) == text
+
+
+def _as_values(listed: list[Any]) -> np.ndarray:
+    if all(isinstance(value, str) for value in listed):
+        found = np.empty(len(listed), object)
+        found[:] = listed
+        return found
+    kinds = {bool if isinstance(value, bool) else type(value) for value in listed}
+    if kinds <= {int, float} or kinds == {bool}:
+        return np.array(listed, np.float64 if float in kinds else None)
+    raise ImportedModelError(
+        f"The categories {str(listed):.60} must be all texts or all numbers. Convert them, train "
+        "again, and import that model."
+    )
+
+
+def require_features(X: Any, estimator: Any) -> None:
+    """Raise an ImportedModelError unless X has the model's columns, by number and by name."""
+    n_features = estimator.n_features_in_
+    shape = getattr(X, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] != n_features:
+        raise ImportedModelError(
+            f"n_features_in_: X has {shape[1]} features, but {type(estimator).__name__} is "
+            f"expecting {n_features} features as input."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None or not is_frame(X):
+        return
+    found = column_names(X)
+    if all(isinstance(name, str) for name in found) and found != list(names):
+        wrong = next((i for i, (a, b) in enumerate(zip(found, names, strict=True)) if a != b), 0)
+        raise ImportedModelError(
+            f"feature_names_in_: column {wrong} of X is {found[wrong]!r}, but the model has "
+            f"{str(names[wrong])!r} there. Pass the columns that it was trained on, in their order."
+        )
+
+
+def read_rows(X: Any, device: Device, estimator: Any, known: KnownCategories | None) -> Array:
+    """Return the rows as numbers, categories by the codes of the source."""
+    require_features(X, estimator)
+    coded = not _may_hold_values(X) and not (known is not None and known.of_numbers)
+    lists = {} if known is None or coded else known.columns_in(X)
+    categorical = {*np.flatnonzero(estimator.forest_.n_categories).tolist(), *lists}
+    if not categorical or coded:
+        return read_table(X, device, estimator=estimator, reset=False).values
+    source = source_of(X, device, estimator, False, "X")
+    codes: dict[int, Callable[[], Any]] = {}
+    for f in sorted(categorical):
+        column = source.column(f)
+        holds_values = isinstance(column, DictionaryColumn)
+        if known is not None and f in lists and (holds_values or known.of_numbers):
+            codes[f] = partial(known.encode, column, lists[f])
+        elif isinstance(column, DictionaryColumn) and is_frame(X):
+            codes[f] = partial(_own_codes, column)
+    return table_of(source.table(codes), device, estimator).values
+
+
+def _may_hold_values(X: Any) -> bool:
+    """Return whether a table can hold other than numbers."""
+    return is_frame(X) or getattr(getattr(X, "dtype", None), "kind", "O") in "OUT"
+
+
+def _own_codes(column: DictionaryColumn) -> np.ndarray:
+    """Return the codes that the data frame gives to its categories; missing ones as NaN."""
+    return np.where(column.codes < 0, np.nan, column.codes).astype(np.float32)

@@ -1,0 +1,32 @@
+"""Model files as bytes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..errors import ImportedModelError
+
+
+def bytes_of(source: Any, name: str, wanted: str) -> bytes:
+    """Return the content of a file, or of bytes.
+
+    Raises
+    ------
+    TypeError
+        The source is neither a path nor bytes.
+    OSError
+        The file cannot be read.
+    ImportedModelError
+        It is empty.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+    elif isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            data = file.read()
+    else:
+        raise TypeError(f"{name} must be {wanted}, got {type(source).__name__}.")
+    if not data:
+        raise ImportedModelError(f"{name} is empty: it is not a model.")
+    return data
