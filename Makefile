@@ -1,7 +1,7 @@
 # Every command sets up what it needs in .venv, from a bare Python >= 3.11 with pip:
 #
 #   make demo         train on real data beside scikit-learn and draw the learning curve
-#   make test         all tests: CPU, CUDA simulator, compilation for CUDA, the built wheel
+#   make test         all tests: CPU, compiled CUDA kernels without a GPU, the built wheel
 #   make conformance  scikit-learn's own tests on these estimators, as a table
 #   make docs         the documentation site, in docs/_build/html, and the code on its pages
 #   make lint         format, lint and types
@@ -55,27 +55,32 @@ lint: $(call ready,dev)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-# The simulator needs a process of its own, because Numba decides on import whether CUDA is
-# simulated. It runs beside the main tests, and after it as much as lets both take equally long:
-# scikit-learn's own tests, compilation for CUDA, plots. All run to the end; logs of those beside
+# The kernels for GPUs run as compiled PTX on a machine in `tests/ptx`; one process compiles each of
+# them once for all of its tests. The simulator needs a process of its own, because Numba decides on
+# import whether CUDA is simulated. These run beside the main tests, and after them as much as lets
+# both take equally long: scikit-learn's own tests, plots. All run to the end; logs of those beside
 # follow if they failed.
-ASIDE := tests/conformance tests/cuda_compile tests/plotting
+ON_GPU := models_on_gpu several_gpus saving_on_gpu combination_on_gpu
+CUDA := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
+ASIDE := tests/conformance tests/plotting
+BESIDE := tests/cuda_sim tests/ptx tests/cuda_ptx tests/cuda_compile $(ASIDE)
 test: $(call ready,test)
 	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
 	run() { "$${@:2}" >$(LOGS)/test-$$1.log 2>&1 || touch $(LOGS)/failed $(LOGS)/test-$$1.failed; }; \
-	{ run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim tests/kernels -k cuda; \
+	{ run cuda $(PY) -m pytest --ptx -k "cuda or ptx or gpu" $(CUDA); \
+	  run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim; \
 	  run aside $(PY) -m pytest $(ASIDE); } & aside=$$!; \
 	trap "kill $$aside 2>/dev/null" INT TERM; \
-	{ $(PY) -m pytest --ignore=tests/cuda_sim $(ASIDE:%=--ignore=%) \
-	      --ignore=$(PAGES) 2>&1 || touch $(LOGS)/failed; } \
+	{ $(PY) -m pytest $(BESIDE:%=--ignore=%) --ignore=$(PAGES) 2>&1 || touch $(LOGS)/failed; } \
 	  | tee $(LOGS)/test-main.log; \
 	wait $$aside; \
-	for name in simulator aside; do \
+	for name in cuda simulator aside; do \
 	  if [ -e $(LOGS)/test-$$name.failed ]; then cat $(LOGS)/test-$$name.log; fi; \
 	done; \
 	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-*.log; \
-	echo; echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
-	echo "scikit-learn's own tests, compilation for CUDA, plots:"; tail -n 1 $(LOGS)/test-aside.log; \
+	echo; echo "Compiled CUDA kernels:"; tail -n 1 $(LOGS)/test-cuda.log; \
+	echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
+	echo "scikit-learn's own tests, plots:"; tail -n 1 $(LOGS)/test-aside.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
 	[ ! -e $(LOGS)/failed ]
 

@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--ptx-unwatched",
         action="store_true",
-        help="let --ptx check no accesses to memory, which is faster",
+        help="let --ptx check no accesses to memory; else it does on the first architecture",
     )
 
 

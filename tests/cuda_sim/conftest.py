@@ -15,7 +15,6 @@ from numba import typeof, types
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import target
-from gpuens.kernels.runtime.dtypes import MISSING, Codes
 from tests.support.cuda_modules import cuda_modules
 
 HERE = Path(__file__).parent
@@ -57,22 +56,3 @@ def launches_are_catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20240229)
-
-
-@pytest.fixture
-def codes(rng: np.random.Generator) -> Codes:
-    """150 rows of 18 features: 3 words, 5 uint32 words in use, two feature groups."""
-    columns = rng.integers(0, 40, (18, 150)).astype(np.uint8)
-    columns[rng.random(columns.shape) < 0.1] = MISSING
-    rows = np.zeros((150, 24), np.uint8)
-    rows[:, :18] = columns.T
-    return Codes(rows, columns)
-
-
-@pytest.fixture
-def records(rng: np.random.Generator) -> np.ndarray:
-    """130 of the rows in random order, with statistics from the whole range."""
-    g = rng.integers(-32767, 32768, 130)
-    h = rng.integers(0, 65536, 130)
-    row = rng.permutation(150)[:130]
-    return ((g << 48) | (h << 32) | row).astype(np.uint64)

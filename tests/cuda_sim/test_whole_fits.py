@@ -1,4 +1,8 @@
-"""Whole fits with ``device="cuda"`` in the simulator: the model is the CPU's, bit for bit."""
+"""Whole fits with ``device="cuda"`` in the simulator: the model is the CPU's, bit for bit.
+
+One of each kind of growth, to see that the simulator, which users may debug with, runs the project.
+Everything else runs as compiled PTX (``tests/ptx``, ``tests/gpu``, ``tests/kernels``).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+)
+from gpuens.kernels.growth.cuda import grow as growth
+from gpuens.kernels.growth.cuda import split as search
 
-NAN = float("nan")
 N = 40
 
 
@@ -18,58 +28,52 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, 3)).astype(np.float32)
     X[:, 1] = rng.integers(0, 5, N)
-    X[rng.random(N) < 0.2, 0] = NAN
+    X[rng.random(N) < 0.2, 0] = np.nan
     y = np.where(np.isnan(X[:, 0]), 1.0, X[:, 0]) + X[:, 1] * (X[:, 2] > 0)
     return X, y, rng.lognormal(size=N) * (np.arange(N) % 6 > 0)
 
 
-SMALL = {"n_estimators": 1, "max_leaf_nodes": 3, "max_bins": 16, "min_samples_leaf": 3}
-CASES: dict[str, tuple[int, bool, dict[str, Any]]] = {
-    "regression": (0, True, {"max_leaf_nodes": 4}),
-    "binary, subsample": (2, False, {"subsample": 0.7, "n_estimators": 2}),
-    "three classes": (3, False, {}),
-    "depth-wise, colsample": (
-        0, False, {"max_leaf_nodes": None, "max_depth": 2, "colsample_bynode": 0.7},
+BOOSTED = {"n_estimators": 2, "max_leaf_nodes": 3, "max_bins": 16, "min_samples_leaf": 3}
+CASES: dict[str, tuple[type, dict[str, Any]]] = {
+    "boosting": (GradientBoostingRegressor, BOOSTED | {"monotonic_cst": [0, 0, 1]}),
+    "boosting, classes": (
+        GradientBoostingClassifier, BOOSTED | {"subsample": 0.7, "categorical_features": [1]},
     ),
-    "large leaves": (2, True, {"min_samples_leaf": 7}),
+    "forest": (RandomForestClassifier, {"n_estimators": 2, "max_depth": 2, "max_bins": 8}),
+    "isolation forest": (
+        IsolationForest, {"n_estimators": 2, "max_samples": 10, "bootstrap": True},
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("n_classes, weighted, settings", CASES.values(), ids=CASES)
-def test_the_model_is_that_of_the_cpu(n_classes, weighted, settings):
+@pytest.mark.parametrize("cls, settings", CASES.values(), ids=CASES)
+def test_the_model_is_that_of_the_cpu(cls, settings):
     X, y, weight = table()
-    if n_classes:
-        y = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
-    cls = GradientBoostingClassifier if n_classes else GradientBoostingRegressor
-    data = {"eval_set": (X[:5], y[:5])} | ({"sample_weight": weight} if weighted else {})
-    settings = SMALL | settings
-    cpu = cls(**settings, device="cpu").fit(X, y, **data)
-    gpu = cls(**settings, device="cuda").fit(X, y, **data)
+    if cls is not GradientBoostingRegressor:
+        y = (y > 1).astype(int)
+    cpu, gpu = (cls(**settings, device=device).fit(X, y, weight) for device in ("cpu", "cuda"))
     assert cpu.forest_.n_leaves.min() > 2
     assert gpu.forest_.fingerprint() == cpu.forest_.fingerprint()
-    assert gpu.evals_result_ == cpu.evals_result_
-    for method in ["predict", "apply"] + ["predict_proba"] * (n_classes > 0):
-        expected = getattr(cpu, method)(X[:5])
-        np.testing.assert_array_equal(getattr(gpu, method)(X[:5]), expected, strict=True)
+    np.testing.assert_array_equal(gpu.predict(X[:5]), cpu.predict(X[:5]), strict=True)
 
 
-def test_strided_and_read_only_arrays():
-    X, y, _ = table()
-    wide = np.repeat(X, 2, axis=1)[::-1]
-    wide.flags.writeable = False
-    settings = {"n_estimators": 1, "max_leaf_nodes": 2, "max_bins": 4}
-    cpu, gpu = (
-        GradientBoostingRegressor(**settings, device=device).fit(wide[:, ::2], y)
-        for device in ("cpu", "cuda")
-    )
-    assert gpu.forest_.fingerprint() == cpu.forest_.fingerprint()
+def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):
+    """A block of the search counts the rows of a small one by itself."""
+    rows = []
+    count = search.count_bins
 
+    def noted(column, source, node, *args):
+        rows.append(int(node.end - node.begin))
+        count(column, source, node, *args)
 
-def test_a_model_moves_between_devices():
-    X, y, _ = table()
-    settings = SMALL | {"n_estimators": 2, "device": "cpu"}
-    whole = GradientBoostingRegressor(**settings).fit(X, y)
-    model = GradientBoostingRegressor(**settings, warm_start=True)
-    for device, n in (("cpu", 1), ("cuda", 2)):
-        model.set_params(device=device, n_estimators=n).fit(X, y)
-    assert model.forest_.fingerprint() == whole.forest_.fingerprint()
+    monkeypatch.setattr(search, "count_bins", noted)
+    X = np.random.default_rng(1).normal(size=(200, 3))
+    y = np.random.default_rng(0).standard_t(1, 200)  # the best split is about one row
+    settings = {"min_samples_leaf": 9, "n_estimators": 2, "max_depth": 3, "device": "cuda"}
+    model = GradientBoostingRegressor(**settings).fit(X, y)
+    assert 18 <= min(rows) <= max(rows) < growth.LEAST_COUNTED
+    rows.clear()
+    monkeypatch.setattr(growth, "LEAST_COUNTED", 10**6)
+    alone = GradientBoostingRegressor(**settings).fit(X, y)
+    assert max(rows) == 200
+    assert model.forest_.fingerprint() == alone.forest_.fingerprint()

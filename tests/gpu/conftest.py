@@ -11,6 +11,13 @@ import pytest
 from gpuens.devices.placement import gpu_problem, simulated
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--ptx"):
+        for item in items:
+            if item.get_closest_marker("hardware"):
+                item.add_marker(pytest.mark.skip(reason="needs a real GPU, not compiled PTX"))
+
+
 @pytest.fixture(scope="module")
 def cupy(request: Any) -> Iterator[Any]:
     """CuPy, on a machine with a GPU that can be used, or its stand-in with ``--ptx``."""
@@ -21,10 +28,24 @@ def cupy(request: Any) -> Iterator[Any]:
 
         with host.installed_for(request.config) as installed:
             yield installed.cupy
+            host.require_catalogued(installed.launches)
         return
     if (problem := gpu_problem()) is not None:
         pytest.skip(f"needs a GPU: {problem}")
     yield pytest.importorskip("cupy")
+
+
+@pytest.fixture(scope="module")
+def gpus(request: Any, cupy: Any) -> range:
+    """The numbers of the GPUs that models are trained on; of real ones the first will do."""
+    on_machine = request.config.getoption("--ptx")
+    return range(cupy.cuda.runtime.getDeviceCount() if on_machine else 1)
+
+
+@pytest.fixture(scope="session")
+def n_trees(request: Any) -> int:
+    """The trees of an ensemble."""
+    return 4 if request.config.getoption("--ptx") else 8
 
 
 @pytest.fixture(scope="session")

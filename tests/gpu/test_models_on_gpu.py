@@ -12,7 +12,7 @@ import gpuens
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
 
 pytestmark = pytest.mark.gpu
-N_ROWS, N_TREES = 3000, 8
+N_ROWS = 3000
 TREE = gpuens.DecisionTreeRegressor(max_depth=3)
 RULES = {"monotonic_cst": [0, 1, -1, 0, 0], "interaction_cst": [{0, 1, 2}, {3, 4}]}
 CATEGORIES = {"categorical_features": [0, 3]}
@@ -67,6 +67,7 @@ BOOSTED: dict[str, Case] = {
 }  # fmt: skip
 OTHERS: dict[str, Case] = {
     "tree": ("DecisionTreeRegressor", 0, {}),
+    "tree, binned": ("DecisionTreeRegressor", 0, {"max_bins": 60, "min_samples_leaf": 9}),
     "tree, categories": ("DecisionTreeClassifier", 3, {"max_leaf_nodes": 20} | CATEGORIES),
     "forest": ("RandomForestClassifier", 3, {"oob_score": True}),
     "forest, rules": ("RandomForestRegressor", 0, {"monotonic_cst": [0, 1, -1, 0, 0]}),
@@ -90,11 +91,11 @@ SAID = ("evals_result_", "estimator_errors_", "estimator_weights_", "oob_score_"
         "oob_scores_path_", "n_iter_")  # fmt: skip
 
 
-def fitted(device: str, case: Case, X: Any, y: Any, weight: Any) -> Any:
+def fitted(device: str, n_trees: int, case: Case, X: Any, y: Any, weight: Any) -> Any:
     cls, _, settings = case
     made = getattr(gpuens, cls)(**settings)
     known = made.get_params(deep=False)
-    shared = {"n_estimators": N_TREES, "random_state": 3, "device": device}
+    shared = {"n_estimators": n_trees, "random_state": 3, "device": device}
     made.set_params(**{name: value for name, value in shared.items() if name in known})
     return made.fit(X, y, weight)
 
@@ -102,14 +103,23 @@ def fitted(device: str, case: Case, X: Any, y: Any, weight: Any) -> Any:
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 @pytest.mark.filterwarnings("ignore::gpuens.trees.on_host.HostGrowthWarning")
 @pytest.mark.parametrize("name", [*BOOSTED, *OTHERS])
-def test_same_model_as_on_the_cpu(cupy, host, name):
+def test_same_model_as_on_the_cpu(cupy, gpus, n_trees, host, name):
     case = (BOOSTED | OTHERS)[name]
     X, y, weight = table(case[1], case[0] not in NO_MISSING)
     if case[2].get("early_stopping"):
         X, y, weight = X, y, None
-    there = [None if array is None else cupy.asarray(array) for array in (X, y, weight)]
-    on_cpu = fitted("cpu", case, X, y, weight)
-    on_gpu = fitted("cuda", case, *there)
+    on_cpu = fitted("cpu", n_trees, case, X, y, weight)
+    for index in gpus:
+        with cupy.cuda.Device(index):
+            there = [None if array is None else cupy.asarray(array) for array in (X, y, weight)]
+            on_gpu = fitted("cuda", n_trees, case, *there)
+            assert_same(cupy, host, on_cpu, on_gpu, X, there[0])
+
+
+def assert_same(
+    cupy: Any, host: Any, on_cpu: Any, on_gpu: Any, X: np.ndarray, table_there: Any
+) -> None:
+    """The trees, all that the model says of its training, and its predictions."""
     if hasattr(on_cpu, "forest_"):
         assert on_gpu.forest_.fingerprint() == on_cpu.forest_.fingerprint()
     for attribute in SAID:
@@ -121,12 +131,12 @@ def test_same_model_as_on_the_cpu(cupy, host, name):
                 np.testing.assert_array_equal(host(found), expected)
     for method in ("predict", "predict_proba", "decision_function", "apply"):
         if hasattr(on_cpu, method):
-            found = getattr(on_gpu, method)(there[0][:500])
+            found = getattr(on_gpu, method)(table_there[:500])
             assert isinstance(found, cupy.ndarray)
             np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
 
 
-def test_a_loss_of_ones_own(cupy):
+def test_a_loss_of_ones_own(cupy, n_trees):
     def value(y, score):
         return exp(score) - mul(y, score)
 
@@ -139,18 +149,18 @@ def test_a_loss_of_ones_own(cupy):
     loss = CustomLoss(value, gradient, hessian, inverse_link=exp)
     case = ("GradientBoostingRegressor", 0, {"loss": loss})
     X, y, weight = table(0, True)
-    on_cpu = fitted("cpu", case, X, y, weight)
-    on_gpu = fitted("cuda", case, *map(cupy.asarray, (X, y, weight)))
+    on_cpu = fitted("cpu", n_trees, case, X, y, weight)
+    on_gpu = fitted("cuda", n_trees, case, *map(cupy.asarray, (X, y, weight)))
     assert on_gpu.forest_.fingerprint() == on_cpu.forest_.fingerprint()
 
 
-def test_training_goes_on_on_the_other_device(cupy):
+def test_training_goes_on_on_the_other_device(cupy, n_trees):
     X, y, _ = table(2, True)
-    whole = gpuens.GradientBoostingClassifier(n_estimators=N_TREES, device="cpu").fit(X, y)
+    whole = gpuens.GradientBoostingClassifier(n_estimators=n_trees, device="cpu").fit(X, y)
     there = cupy.asarray(X), cupy.asarray(y)
     for first, second in (("cpu", "cuda"), ("cuda", "cpu")):
-        model = gpuens.GradientBoostingClassifier(warm_start=True, n_estimators=N_TREES // 2)
-        for device, n in ((first, N_TREES // 2), (second, N_TREES)):
+        model = gpuens.GradientBoostingClassifier(warm_start=True, n_estimators=n_trees // 2)
+        for device, n in ((first, n_trees // 2), (second, n_trees)):
             data = there if device == "cuda" else (X, y)
             model.set_params(device=device, n_estimators=n).fit(*data)
         assert model.forest_.fingerprint() == whole.forest_.fingerprint()

@@ -66,16 +66,19 @@ def test_same_predictions_as_on_the_cpu(cupy, table, forest, n_rows, dtype, view
     np.testing.assert_array_equal(forest.apply(there, device).get(), forest.apply(expected, CPU))
 
 
+@pytest.mark.hardware
 def test_all_kernels_compile(cupy):
     seconds = warmup("cuda", verbose=False)
     assert any(name.startswith("kernel predict_perfect") for name in seconds)
 
 
+@pytest.mark.hardware
 def test_too_large_for_the_card(cupy):
     with pytest.raises(MemoryError, match="training from the disk or in parts is not supported"):
         memory_plan(GradientBoostingRegressor(device="cuda"), (2_000_000_000, 1000)).require()
 
 
+@pytest.mark.hardware
 def test_memory_of_training_is_foreseen(cupy):
     """What CuPy takes at most is near the plan."""
     X, y = make_higgs_like(1_000_000, 3)

@@ -85,6 +85,7 @@ for k in range(4):
 """
 
 
+@pytest.mark.hardware
 @pytest.mark.parametrize("graphs", ["0", "1"])
 def test_direct_launches_on_one_after_the_other(gpus, expected, graphs):
     """The second GPU's first launch of a kernel is not the first one's."""

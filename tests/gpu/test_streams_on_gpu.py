@@ -106,6 +106,7 @@ def test_fit_many_works_behind_the_stream_of_its_caller(cupy, expected):
         assert model.forest_.fingerprint() == expected.forest_.fingerprint()
 
 
+@pytest.mark.hardware
 def test_memory_that_ends_during_a_fit(cupy, expected):
     """The error says how much is free, and the next fit works."""
     table, y = cupy.asarray(X), cupy.asarray(Y)
@@ -122,6 +123,7 @@ def test_memory_that_ends_during_a_fit(cupy, expected):
     assert model.forest_.fingerprint() == expected.forest_.fingerprint()
 
 
+@pytest.mark.hardware
 def test_tables_that_are_refused(cupy):
     free, _ = cupy.cuda.runtime.memGetInfo()
     n_rows = 2 * free // (3 * 1000)
@@ -166,6 +168,7 @@ def fingerprints(*arguments: str, **environment: str) -> list[str]:
     return child.stdout.split()
 
 
+@pytest.mark.hardware
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("launcher", ["stock", "direct"])
 def test_the_way_kernels_are_started_changes_no_model(cupy, expected, launcher, graphs):
@@ -173,6 +176,7 @@ def test_the_way_kernels_are_started_changes_no_model(cupy, expected, launcher, 
     assert found == [expected.forest_.fingerprint()] * 2
 
 
+@pytest.mark.hardware
 def test_a_user_sees_no_warning(cupy):
     """Launches of few blocks are meant; Numba would warn of each of them."""
     assert len(fingerprints("strict")) == 2

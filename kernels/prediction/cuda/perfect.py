@@ -32,6 +32,7 @@ from ...runtime.cuda.target import (
     kernel,
     launch,
     settled,
+    zeros,
 )
 from ...scalars.routing import value_goes_left
 from ..traverse import Trees
@@ -222,7 +223,7 @@ def add_trees(trees: Trees, X: Array, raw: Array) -> None:
 
 def _fill(trees: Trees, wide: bool, depth: int) -> tuple[Any, Any]:
     n_leaves = trees.output.shape[0] << depth
-    words = empty(n_leaves * (2 if wide else 1), np.uint64)
+    words = zeros(n_leaves * (2 if wide else 1), np.uint64)  # the first of a tree has no meaning
     leaves = empty(n_leaves, np.float64)
     of_nodes = trees.offset, trees.feature, trees.threshold, trees.missing_left, trees.left
     blocks = blocks_for_rows(n_leaves, BLOCK)

@@ -1,4 +1,4 @@
-"""The measurement of operations on a GPU, in the simulator."""
+"""The measurement of operations on a GPU, and its floors."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def elapsed(a, b):
     return 1e3 * (b.at - a.at)
 
 
-def in_numpy():
+def with_clock(cupy):
     """CuPy as far as the measurement uses it."""
     cuda = SimpleNamespace(Event=Event, get_elapsed_time=elapsed)
-    return SimpleNamespace(asarray=np.array, zeros=np.zeros, cuda=cuda)
+    return SimpleNamespace(asarray=cupy.asarray, zeros=cupy.zeros, cuda=cuda)
 
 
-def test_every_operation_runs(monkeypatch, capsys):
+def test_every_operation_runs(host, monkeypatch, capsys):
     monkeypatch.setattr(kernels_cases, "NODES", 4)
     monkeypatch.setattr(kernels_cases, "DEPTH", 2)
     monkeypatch.setattr(kernels_devices, "MOST_COPIED", 2**10)
     monkeypatch.setattr(kernels, "MOST_COPIED", 2**10)
     monkeypatch.setattr(kernels, "WARM_UP", 0)
-    device = kernels_devices.OnGpu(in_numpy())
+    device = kernels_devices.OnGpu(with_clock(host.cupy))
     monkeypatch.setattr(device, "updates_per_second", lambda: 1e9)
     options = SimpleNamespace(rows=[70], features=3, trees=2, repeats=1)
     found = kernels.measure_device(device, options)
@@ -52,13 +52,14 @@ def test_every_operation_runs(monkeypatch, capsys):
     assert "GPU:" in capsys.readouterr().out
 
 
-def test_the_additions_of_the_floor():
+def test_the_additions_of_the_floor(host):
     """Against the same random words in Python."""
     from gpuens.kernels.runtime.cuda.target import launch
 
     add, block = kernels_devices.shared_memory_kernel()
-    out = np.zeros(2, np.int32)
-    launch(add, 2, block, 3, out)
+    out = host.cupy.zeros(128, np.int32)
+    launch(add, out.size, block, 3, out)
+    out = out.get()
     for number in range(2):
         hits = 0
         for state in range(number * block + 1, (number + 1) * block + 1):

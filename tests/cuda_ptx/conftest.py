@@ -1,4 +1,4 @@
-"""The machine in the place of a GPU."""
+"""A GPU that is none: launches run as compiled PTX."""
 
 from __future__ import annotations
 

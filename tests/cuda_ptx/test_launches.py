@@ -8,10 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
 from gpuens.kernels.growth.cuda import grow as growth
-from gpuens.kernels.growth.cuda import split as search
 from gpuens.kernels.growth.cuda import tables as growth_tables
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
@@ -26,6 +25,8 @@ AROUND_THE_GROWTH = (
     "gradients_of_chunks", "join_measures", "make_records", "sum_in_shared", "take_steps",
     "add_values",
 )  # fmt: skip
+
+pytestmark = pytest.mark.usefixtures("host")
 
 
 @pytest.fixture
@@ -149,50 +150,18 @@ def test_a_round_of_boosting_waits_once(counted, n_classes, watched):
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_launches_around_the_growth(monkeypatch, watched):
+def test_launches_around_the_growth(host, watched):
     """Gradients with the update by the tree before, their totals, integers with the sums of the
     root, sums of the leaves, their values; the update alone where somebody looks at its result."""
     X, y = make_higgs_like(200, 4)
-    names: Counter[str] = Counter()
-    launch = target.launch
-
-    def noted(function, *args):
-        names[getattr(function, "__name__", None) or function.fn.__name__] += 1
-        return launch(function, *args)
-
-    for module in cuda_modules():
-        if getattr(module, "launch", None) is launch:
-            monkeypatch.setattr(module, "launch", noted)
     rounds = []
     for n_rounds in (2, 5):
-        names.clear()
+        host.launches.clear()
         fit(GradientBoostingClassifier, X, y, n_estimators=n_rounds, early_stopping=watched,
             validation_fraction=None, n_iter_no_change=9)  # fmt: skip
-        rounds.append(names.copy())
+        rounds.append(Counter(launch.name for launch in host.launches))
     around = {name: (rounds[1][name] - rounds[0][name]) / 3 for name in AROUND_THE_GROWTH}
     assert around == {**dict.fromkeys(AROUND_THE_GROWTH, 1), "add_values": int(watched)}
-
-
-def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):
-    """A block of the search counts the rows of a small one by itself."""
-    rows = []
-    count = search.count_bins
-
-    def noted(column, source, node, *args):
-        rows.append(int(node.end - node.begin))
-        count(column, source, node, *args)
-
-    monkeypatch.setattr(search, "count_bins", noted)
-    X, _ = make_higgs_like(200, 3)
-    y = np.random.default_rng(0).standard_t(1, 200)  # the best split is about one row
-    settings = {"min_samples_leaf": 9, "n_estimators": 2}
-    model = fit(GradientBoostingRegressor, X, y, **settings)
-    assert 18 <= min(rows) <= max(rows) < growth.LEAST_COUNTED
-    rows.clear()
-    monkeypatch.setattr(growth, "LEAST_COUNTED", 10**6)
-    alone = fit(GradientBoostingRegressor, X, y, **settings)
-    assert max(rows) == 200
-    assert model.forest_.fingerprint() == alone.forest_.fingerprint()
 
 
 def test_one_workspace_serves_all_rounds(grown):
