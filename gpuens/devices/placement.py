@@ -144,6 +144,8 @@ def to_numpy(array: Any) -> np.ndarray:
         return array.get()
     if is_torch_array(array):
         return _standard_tensor(array).cpu().numpy()
+    if is_gpu_frame(array):
+        return np.asarray(array.to_pandas())
     if is_of_the_standard(array):
         with suppress(AttributeError, BufferError, RuntimeError, TypeError):
             return np.from_dlpack(array)
@@ -151,8 +153,10 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def on_host(array: Any) -> Any:
-    """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays; anything
-    else untouched."""
+    """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays, frames and
+    columns of cuDF as pandas'; anything else untouched."""
+    if is_gpu_frame(array):
+        return array.to_pandas()
     foreign = is_torch_array(array) or is_cupy_array(array) or is_of_the_standard(array)
     return to_numpy(array) if foreign else array
 
@@ -175,8 +179,19 @@ def _standard_tensor(tensor: Any) -> Any:
     return tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
 
 
+def is_gpu_frame(values: Any) -> bool:
+    """Return whether something is a data frame or a column of cuDF."""
+    return type(values).__module__.partition(".")[0] == "cudf" and hasattr(values, "to_cupy")
+
+
 def gpu_of(array: Any) -> int | None:
-    """Return the number of the GPU that holds an array, None for anything in host memory."""
+    """Return the number of the GPU that holds an array or a data frame, None for anything in host
+    memory.
+
+    cuDF works on the current GPU.
+    """
+    if is_gpu_frame(array):
+        return _current_gpu()
     if is_cupy_array(array):
         return int(array.device.id)
     if is_torch_array(array) and array.is_cuda:

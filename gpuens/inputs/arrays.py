@@ -1,6 +1,6 @@
 """Reading tables of any array library, and returning results in the same library.
 
-NumPy, CuPy, torch, pandas, polars, pyarrow and lists are read; a copy
+NumPy, CuPy, torch, pandas, polars, pyarrow, cuDF and lists are read; a copy
 is only made on another device or of another type. Arrays that readers return must not be
 written to: they can be the user's own memory. Readers are called inside ``device.active()``.
 """
@@ -16,9 +16,18 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ..devices.memory import available_memory, format_bytes
-from ..devices.placement import Device, is_of_the_standard, on_host, resolve_device, to_numpy
+from ..devices.placement import (
+    Device,
+    gpu_of,
+    is_gpu_frame,
+    is_of_the_standard,
+    on_host,
+    resolve_device,
+    to_numpy,
+)
 from ..kernels.runtime.arrays import Array
 from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
+from .gpu_frames import gpu_frame_to_table
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
 
@@ -77,6 +86,13 @@ def read_table(
     """
     if not reset and device.kind != "cuda" and _is_plain(X, estimator):
         return Table(X)
+    if is_gpu_frame(X) and device.kind != "cuda":
+        X = on_host(X)
+    if is_gpu_frame(X):
+        # Of a frame without rows only the columns are compared.
+        validate_data(estimator, X.head(0).to_pandas(), reset=reset, skip_check_array=True)
+        require_shape(tuple(X.shape), estimator)
+        return table_of(gpu_frame_to_table(X, device, name), device, estimator)
     if is_frame(X):
         check_frame(X, estimator, reset, name)
         values: Array = frame_to_numpy(X, name)
@@ -144,16 +160,17 @@ def to_input_library(result: Array, like: Any) -> Any:
     Returns
     -------
     array
-        CuPy for CuPy, torch for torch and any library of the Array API standard for itself, on
-        the device of ``like``; NumPy for everything else, and for labels that are not numbers
-        (strings), which exist nowhere else.
+        CuPy for CuPy and cuDF, torch for torch and any library of the Array API standard for
+        itself, on the device of ``like``; NumPy for everything else, and for labels that are not
+        numbers (strings), which exist nowhere else.
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
         return result
     if result.dtype.kind in "OUSTV":
         return to_numpy(result)
-    if is_cupy_array(like):
-        return Device("cuda", like.device.id).asarray(result)
+    if is_cupy_array(like) or is_gpu_frame(like):
+        gpu = gpu_of(like)
+        return Device("cuda", 0 if gpu is None else gpu).asarray(result)
     if is_torch_array(like):
         import torch
 

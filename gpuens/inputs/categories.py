@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from ..devices.placement import Device, gpu_of, on_host
+from ..devices.placement import Device, gpu_of, is_gpu_frame, on_host
 from ..kernels.runtime.arrays import Array
 from .arrays import (
     Table,
@@ -105,6 +105,11 @@ def read_features(
     if issparse(X) and getattr(estimator, "_takes_sparse", False):
         X = dense_table(X, name)
     known = None if reset else getattr(estimator, "_categories", None)
+    if is_gpu_frame(X):
+        if known is None and (not reset or _has_none(categorical_features, X)):
+            categorical_features = None
+        else:
+            X = on_host(X)  # where dictionaries are read
     if reset and _means_none(categorical_features, X):
         estimator._categories = estimator.is_categorical_ = None
     elif reset:
@@ -115,6 +120,13 @@ def read_features(
     known_of = {f: v for f, v in enumerate(known.values) if v is not None}
     codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
     return table_of(source.table(codes), device, estimator)
+
+
+def _has_none(categorical_features: Any, frame: Any) -> bool:
+    """Return whether no column of a frame of cuDF has categories."""
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
+        return all(str(dtype) != "category" for dtype in frame.dtypes)
+    return categorical_features is None
 
 
 def _means_none(categorical_features: Any, X: Any) -> bool:

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_class_weight
 
-from ..devices.placement import Device, gpu_of, module_of, on_host, to_numpy
+from ..devices.placement import Device, gpu_of, is_gpu_frame, module_of, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
 
 _WIDEST_LOOKUP = 2**16
@@ -148,6 +148,7 @@ def read_sample_weight(
             f"{name} must hold one weight for each of the {n_rows} rows of X: {name}.shape == "
             f"{tuple(sample_weight.shape)}, expected ({n_rows},)."
         )
+    _require_no_nulls(sample_weight, name)
     weight = device.asarray(sample_weight, np.float64, order="C")
     _require_finite(weight, name, estimator)
     if (smallest := float(weight.min())) < 0:
@@ -168,6 +169,7 @@ def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str)
             f"target {name} is None."
         )
     if device.holds(y):
+        _require_no_nulls(y, name)
         y = _column_on_device(device.asarray(y), name)
     else:
         y = column_or_1d(on_host(y), warn=True)
@@ -179,6 +181,15 @@ def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str)
             f"values, X has {n_rows} rows. Pass one value for each row."
         )
     return y
+
+
+def _require_no_nulls(column: Any, name: str) -> None:
+    """Raise a ValueError for missing values of a column of cuDF, which no array can hold."""
+    if is_gpu_frame(column) and column.null_count:
+        raise ValueError(
+            f"Input {name} contains NaN or None: {column.null_count} values of the column are "
+            "missing. Drop those rows."
+        )
 
 
 def _weights_on_host(weights: Any, name: str) -> np.ndarray:

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
+from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
 from ..inputs.frames import frame_to_numpy, is_frame
 from .fitting import TAKE_GPU_ARRAYS
 
@@ -119,8 +119,8 @@ class Rows:
 
 
 def _at_home(X: Any, home: Device) -> Any:
-    """Return arrays on ``home``; frames, lists and sparse matrices as they are."""
-    if home.holds(X):
+    """Return arrays on ``home``; frames on the host, lists and sparse matrices as they are."""
+    if home.holds(X) and not is_gpu_frame(X):
         return home.asarray(X)
     X = on_host(X)
     if issparse(X):
