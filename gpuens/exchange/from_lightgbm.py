@@ -43,7 +43,9 @@ LINKS = {
     "cross_entropy_lambda": "softplus",
     "none": "identity",
 }
-VERSIONS = ("v3", "v4")
+VERSIONS = ("v2", "v3", "v4")
+ENDS = ("\nend of trees", "\nfeature importances:")
+"""What follows the trees, in the second version of the text as in others."""
 MOST_NODES = 2**31 - 1
 IS_CATEGORY, DEFAULT_LEFT, NO_MISSING, ZERO_MISSING = 1, 2, 0, 1
 NAMES = {"left": "left_child", "right": "right_child", "value": "leaf_value",
@@ -60,7 +62,7 @@ def from_lightgbm(
     Parameters
     ----------
     model : path, str, Booster or LGBMModel
-        A file as ``save_model`` writes, its text, or a model of LightGBM 3.3 or newer.
+        A file as ``save_model`` writes, its text, or a model of LightGBM 2.1 or newer.
     num_iteration : int, default=None
         Rounds to import, the first ones. None: those in the text, for models that stopped early
         those up to the best one.
@@ -127,9 +129,10 @@ def _read(data: bytes, num_iteration: int | None, classes: Any) -> Parts:
         raise ImportedModelError(f"The model is not text: {error}.") from None
     if not text.lstrip().startswith("tree\n"):
         raise ImportedModelError(f"The model must begin with the line 'tree', got {text[:20]!r}.")
-    body, ended, rest = text.partition("\nend of trees")
-    if not ended:
+    ends = [at for mark in ENDS if (at := text.find(mark)) >= 0]
+    if not ends:
         raise ImportedModelError("'end of trees' is missing: the text is cut short.")
+    body, rest = text[: min(ends)], text[min(ends) :]
     blocks = body.split("\nTree=")
     head = _Lines(blocks[0], "")
     head.field("version").one_of(VERSIONS)
@@ -277,7 +280,7 @@ class _Tree:
         begin = self.lines.numbers("cat_boundaries").integers(0, words.size, n + 1)
         if (np.diff(begin) < 0).any():
             raise self.lines.field("cat_boundaries").fail("must ascend")
-        if words.size * 32 > MOST_CATEGORIES:
+        if np.diff(begin).max() * 32 > MOST_CATEGORIES:
             raise self.lines.field("cat_threshold").fail("has too many entries")
         if not ((place >= 0) & (place < n) & (np.floor(place) == place)).all():
             raise self.lines.field("threshold").fail(f"names sets beyond the {n} of num_cat")

@@ -104,7 +104,8 @@ class KnownCategories:
         xp = module_of(missing)
         place = xp.asarray(column.encode(values))
         known = place == place
-        found = xp.append(xp.asarray(codes), 0)[xp.where(known, place, len(codes)).astype(np.int64)]
+        own = xp.asarray(np.append(codes, 0))
+        found = own[xp.where(known, place, len(codes)).astype(np.int64)]
         found = xp.where(known, found.astype(np.float32), xp.float32(self.unknown))
         return xp.where(missing, xp.float32(np.nan), found)
 

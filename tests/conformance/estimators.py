@@ -36,5 +36,6 @@ def name_of(estimator: BaseEstimator) -> str:
 
 
 PUBLIC = [getattr(gpuens, name) for name in sorted(gpuens.__all__)]
-ESTIMATORS = [made(cls) for cls in PUBLIC if isclass(cls) and issubclass(cls, BaseEstimator)]
+TRAINED = [cls for cls in PUBLIC if isclass(cls) and not cls.__name__.startswith("Imported")]
+ESTIMATORS = [made(cls) for cls in TRAINED if issubclass(cls, BaseEstimator)]
 PREDICTORS = [e for e in ESTIMATORS if is_classifier(e) or is_regressor(e)]
