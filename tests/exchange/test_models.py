@@ -203,3 +203,11 @@ def test_nodes_that_no_split_leads_to():
     assert model.forest_.feature.size == 6 and model.forest_.categories.size == 0
     rows = pd.DataFrame(np.zeros((1, 3)), columns=["a", "b", "c"])
     np.testing.assert_array_equal(model.predict(rows), [-2.5])
+
+
+def test_the_second_format_of_lightgbm():
+    """It has neither linear leaves nor a line at the end of the trees."""
+    text = lightgbm_model().replace("version=v4", "version=v2").replace("is_linear=0\n", "")
+    head, _, _ = text.partition("\nend of trees")
+    old = gpuens.from_lightgbm(head + "\nfeature importances:\na=2\n")
+    assert old.forest_.fingerprint() == gpuens.from_lightgbm(lightgbm_model()).forest_.fingerprint()
