@@ -31,8 +31,10 @@ import functools
 
 import numpy as np
 
-from ..kernels.scalars.elementary import exp
+from ..kernels.scalars import elementary
+from ..kernels.scalars.primitives import vectorise
 
+exp = vectorise(elementary.exp)
 LARGEST_EXPONENT = 40.0
 PSI_OF_ONE = 0.7182818284590452
 STEPS_OF_ONE = 2.0**10
