@@ -64,8 +64,6 @@ ON_GPU := models_on_gpu several_gpus saving_on_gpu combination_on_gpu
 CUDA := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
 ASIDE := tests/conformance tests/plotting
 BESIDE := tests/cuda_sim tests/ptx tests/cuda_ptx tests/cuda_compile $(ASIDE)
-# Compiles the kernels of the CPU, which all tests after it then find in NUMBA_CACHE_DIR.
-FIRST := tests/front/test_warmup.py
 test: $(call ready,test)
 	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
 	export NUMBA_CACHE_DIR=$(CURDIR)/$(LOGS)/kernels; \
@@ -74,8 +72,7 @@ test: $(call ready,test)
 	  run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim; \
 	  run aside $(PY) -m pytest $(ASIDE); } & aside=$$!; \
 	trap "kill $$aside 2>/dev/null" INT TERM; \
-	{ $(PY) -m pytest $(FIRST) tests gpuens $(BESIDE:%=--ignore=%) --ignore=$(PAGES) 2>&1 \
-	  || touch $(LOGS)/failed; } \
+	{ $(PY) -m pytest $(BESIDE:%=--ignore=%) --ignore=$(PAGES) 2>&1 || touch $(LOGS)/failed; } \
 	  | tee $(LOGS)/test-main.log; \
 	wait $$aside; \
 	for name in cuda simulator aside; do \

@@ -29,6 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the test that compiles the kernels of the CPU: with NUMBA_CACHE_DIR all others
+    find them."""
+    items.sort(key=lambda item: item.name != "test_a_process_after_it_compiles_nothing")
+
+
 @pytest.fixture(autouse=True)
 def ctrl_c_raises() -> Iterator[None]:
     """Python's own handler, which a process started in the background does not have."""
