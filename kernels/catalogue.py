@@ -15,6 +15,8 @@ from numba import from_dtype, types
 from .binning.cuda.bin_values import number_bins
 from .cart.cuda.cuts import best_cuts
 from .cart.cuda.rows import add_up_bins, add_up_nodes, count_left, move_to_sides
+from .explanation.cuda.contributions import add_groups, walk_trees
+from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
 from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
 from .growth.cuda.histogram import MAX_WORDS, histogram_kernel
@@ -89,9 +91,12 @@ def entries() -> Iterator[Entry]:
             name = f"{dtype}_{layout}"
             binning = (X, array(dtype, 2), array(u64, 2), array(u8, 2))
             yield Entry(f"bin_values_{name}", number_bins, binning, 64)
-    yield from prediction(f32)
-    yield from prediction(f64)
+    for dtype in (f32, f64):
+        yield from prediction(dtype)
+        yield from explanation(dtype)
     yield from prediction_in_float32()
+    arguments = (array(i32), array(f64, 3), i64, array(f64, 3))
+    yield Entry("explain_add_groups", add_groups, arguments, 48)
     of_rows = (array(i32, 2), array(i64, 2), array(i64), array(u64))
     arguments = (*of_rows, records(TILE), array(i64), array(i64, 3), array(u8))
     yield Entry("cart_nodes", add_up_nodes, arguments, 64)
@@ -223,3 +228,20 @@ def prediction_in_float32() -> Iterator[Entry]:
         yield Entry(f"predict_deep_vectors_{name}", kernels.add_vectors, (*packed, *adding), 64)
     arguments = (array(u64), array(f64), i64, array(i32), i64, *cells, raw)
     yield Entry("predict_perfect_single", perfect_kernels(False).add, arguments, 64)
+
+
+def explanation(dtype: types.Type) -> Iterator[Entry]:
+    """Yield the kernels that explain predictions for tables of a type."""
+    integers, reals, wide = array(i32), array(f64), array(i64)
+    cells, value, sums = (array(dtype), i64, i64), array(f64, 2), array(f64, 3)
+    categories = (array(u32), integers)
+    splits = (integers, reals, array(u8), integers, reals, integers, integers, reals)
+    walks = (integers, wide, wide, integers, integers, wide, integers)
+    arguments = (*splits, *(integers,) * 5, *walks, *categories, value, integers, reals, reals)
+    arguments = (*arguments, *cells, i64, i64, i64, array(f64, 2), sums, sums)
+    yield Entry(f"explain_walk_{dtype}", walk_trees, arguments, 128)
+    common = (integers, reals, array(u8), *(integers,) * 7, wide, integers, *categories, *cells)
+    patterns = (i64, wide, array(u64, 2), array(u64, 2))
+    yield Entry(f"explain_patterns_{dtype}", find_patterns, (*common, *patterns), 64)
+    groups = (integers, wide, integers, integers, value, value, i64, array(f64, 2), sums)
+    yield Entry(f"explain_compare_{dtype}", compare_rows, (*common, *patterns, *groups), 96)

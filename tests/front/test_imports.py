@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 GPUENS = (
     "devices",
     "config inputs forest numerics",
+    "explanation",
     "estimators members",
     "callbacks datasets losses trees",
     "custom_metrics bagging forests adaboost combining",
@@ -30,6 +31,7 @@ KERNELS = (
     "binning statistics",
     "growth",
     "cart leaves prediction",
+    "explanation",
     "catalogue",
 )
 """The rooms of ``kernels``."""

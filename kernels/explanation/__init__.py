@@ -1,0 +1,1 @@
+"""Shapley values of the features of each row: contributions and interactions."""
