@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .exchange.from_sklearn import from_sklearn as from_sklearn
     from .exchange.from_treelite import from_treelite as from_treelite
     from .exchange.from_xgboost import from_xgboost as from_xgboost
+    from .explanation.explainer import TreeExplainer as TreeExplainer
     from .forest.export import export_graphviz as export_graphviz
     from .forest.export import export_text as export_text
     from .forest.export import plot_tree as plot_tree
@@ -90,6 +91,7 @@ _HOME = {
     "StagewiseClassifier": "stagewise.estimators",
     "StagewiseRegressor": "stagewise.estimators",
     "ThreeLearnerBoostingClassifier": "adaboost.three_learner",
+    "TreeExplainer": "explanation.explainer",
     "VotingClassifier": "combining.voting",
     "VotingRegressor": "combining.voting",
     "export_graphviz": "forest.export",

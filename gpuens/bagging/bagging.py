@@ -14,8 +14,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device
-from ..estimators.docstrings import LABELS, PREDICTED, PROBABILITIES, documented
+from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
+from ..explanation.predicting import explained
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.classes import labels_of
@@ -56,7 +57,14 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
     ((442,), True)
     """
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        *,
+        pred_contribs: bool = False,
+        pred_interactions: bool = False,
+    ) -> Any:
         """Predict the target: the mean over the members.
 
         Parameters
@@ -65,12 +73,20 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
         return_std : bool, default=False
             Whether to return the spread of the M members too,
             ``sqrt(sum((member - mean)**2) / M)``.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            prediction.
 
         Returns
         -------
         float64, shape (n_rows,) or (n_rows, n_outputs), or two of these
             In the array library and on the device of X.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         if not return_std:
             return self._predict(X, self._shaped)
         total: Any = 0.0
@@ -158,12 +174,29 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
 
     voting: str = "auto"
 
-    @documented(PREDICTED, result=LABELS)
-    def predict(self, X: Any) -> Any:
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
         """Predict the class of the highest probability, the first of those that tie.
 
-        <shared>
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            prediction.
+
+        Returns
+        -------
+        array of labels, shape (n_rows,)
+            In the array library and on the device of X if labels are numbers, else NumPy.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         return self._predict(X, self._labels)
 
     @documented(PREDICTED, result=PROBABILITIES)

@@ -20,6 +20,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
+from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
@@ -232,6 +233,27 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         if forest is not None:
             return mean_of_trees(forest, self.estimators_[0], values, device)
         return sum(self._answers(self._ask(device), values, device)) / len(self)
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        """Describe the trees of all members to explanations."""
+        check_is_fitted(self)
+        forest = joined_forest(self) if self._averages_values() else None
+        if forest is None:
+            raise TypeError(
+                f"model is a {type(self).__name__} whose prediction is not the mean of gpuens' "
+                "trees over all features: it votes, or its members are other estimators, or see "
+                "different features. Use gpuens.inspection.permutation_importance."
+            )
+        member = self.estimators_[0]
+
+        def read(X: Any, device: Device, name: str) -> Any:
+            sparse = input_tags(self.estimator_).sparse
+            values = read_features(X, device, estimator=self, reset=False, sparse=sparse)
+            return read_table_of_trees(values, device, estimator=member, reset=False).values
+
+        return SumOfTrees(
+            forest, forest.base, 1.0 / forest.n_trees, read, threads_of(member.n_jobs)
+        )
 
     def _averages_values(self) -> bool:
         """Whether the members' values are averaged, and not their votes."""

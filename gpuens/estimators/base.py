@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, report_choice
 from ..devices.policy import Work, prediction_work, size_of
+from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
@@ -217,6 +218,20 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         with self._working_on(device):
             table = self._rows(X, device)
             return to_input_library(self.forest_.apply(table, device), X)
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        """Describe the trees to explanations, which need them to be added up."""
+        check_is_fitted(self)
+        scale, n_threads = self._scale_of_trees(), threads_of(self.n_jobs)
+        return SumOfTrees(self.forest_, self.forest_.base, scale, self._rows_of, n_threads)
+
+    def _scale_of_trees(self) -> float:
+        """Return the factor on the sum of the trees."""
+        return 1.0
+
+    def _rows_of(self, X: Any, device: Device, name: str) -> Array:
+        """Read rows as the trees take them."""
+        return read_features(X, device, estimator=self, reset=False, name=name).values
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "forest_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device
 from ..estimators.base import ForestEstimator
 from ..estimators.scores import ScoresClasses, ScoresValues
+from ..explanation.model import SumOfTrees
+from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..kernels.runtime.arrays import Array
@@ -84,6 +86,15 @@ class ImportedModel(ForestEstimator):
     def _rows(self, X: Any, device: Device) -> Array:
         table = read_rows(X, device, self, self._known)
         return self._reading.prepare(table, self.forest_, device.xp)
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        """Describe the trees to explanations: of averaged rounds the mean."""
+        trees = super()._sum_of_trees()
+        n = self._finish.n_rounds if self._finish.averages else 1
+        return replace(trees, base=trees.base / n, scale=self._finish.scale / n)
+
+    def _rows_of(self, X: Any, device: Device, name: str) -> Array:
+        return self._rows(X, device)
 
     def _chosen(self, iteration_range: tuple[int, int] | None) -> slice:
         n = self._finish.n_rounds
@@ -156,6 +167,9 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         X: Any,
         output_margin: bool = False,
         iteration_range: tuple[int, int] | None = None,
+        *,
+        pred_contribs: bool = False,
+        pred_interactions: bool = False,
     ) -> Any:
         """Predict classes.
 
@@ -169,6 +183,12 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         iteration_range : (int, int), default=None
             Rounds to predict with, from the first one to the second, exclusive; 0 in the second
             place is all.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of all rounds, or of pairs of features, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            score.
 
         Returns
         -------
@@ -179,6 +199,8 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         ImportedModelError
             X has other features than the model.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         if output_margin:
             return self._margin(X, iteration_range)
         return self._scores(X, iteration_range, self._labels)
@@ -255,6 +277,9 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
         X: Any,
         output_margin: bool = False,
         iteration_range: tuple[int, int] | None = None,
+        *,
+        pred_contribs: bool = False,
+        pred_interactions: bool = False,
     ) -> Any:
         """Predict the target.
 
@@ -268,6 +293,12 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
         iteration_range : (int, int), default=None
             Rounds to predict with, from the first one to the second, exclusive; 0 in the second
             place is all.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of all rounds, or of pairs of features, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            score.
 
         Returns
         -------
@@ -278,6 +309,8 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
         ImportedModelError
             X has other features than the model.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         if output_margin:
             return self._margin(X, iteration_range)
         return self._scores(X, iteration_range, self._predictions)

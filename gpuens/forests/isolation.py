@@ -29,6 +29,7 @@ from ..estimators.parameters import (
     seed_of,
     threads_of,
 )
+from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
@@ -244,6 +245,9 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         scores = to_numpy(self._scores.of(values, device))
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
+    def _scale_of_trees(self) -> float:
+        return 1.0 / self.forest_.n_trees
+
     def _read(self, X: Any, device: Device, reset: bool) -> Any:
         """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
@@ -315,18 +319,29 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         """Return ``score_samples(X) - offset_``, negative for outliers."""
         return self._scored(X, lambda score, device: score - self.offset_)
 
-    def predict(self, X: Any) -> Any:
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
         """Predict whether rows are outliers.
 
         Parameters
         ----------
         X : array, SciPy sparse matrix or data frame, shape (n_rows, n_features)
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the mean
+            path length.
 
         Returns
         -------
         int64, shape (n_rows,)
             -1 for outliers, 1 for all others. In the array library of X.
         """
+
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
 
         def sign(score: Any, device: Device) -> Any:
             return device.xp.where(score - self.offset_ < 0, np.int64(-1), np.int64(1))

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, on_host, to_numpy
 from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
+from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
@@ -284,7 +285,14 @@ class QuantileForestRegressor(RandomForestRegressor):
             )
         return super()._read_outputs(columns, n_rows, device)
 
-    def predict(self, X: Any, quantiles: Any = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        quantiles: Any = None,
+        *,
+        pred_contribs: bool = False,
+        pred_interactions: bool = False,
+    ) -> Any:
         """Predict quantiles of the target, or its mean.
 
         Parameters
@@ -293,6 +301,8 @@ class QuantileForestRegressor(RandomForestRegressor):
         quantiles : float, list of float, "mean" or None, default=None
             Numbers in [0, 1]; "mean": what a random forest predicts; None:
             ``default_quantiles``.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the mean instead (see ``RandomForestRegressor.predict``).
 
         Returns
         -------
@@ -304,6 +314,8 @@ class QuantileForestRegressor(RandomForestRegressor):
         ValueError
             A quantile is not in [0, 1], or the list is empty.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         check_is_fitted(self)
         name = "quantiles"
         if quantiles is None:

@@ -16,6 +16,9 @@ displays work with models of any library.
 | ``KappaErrorDisplay`` | agreement and mean error of all pairs |
 | ``DecisionRegionsDisplay`` | what a model of two features predicts where |
 | ``SampleWeightsDisplay`` | the weights that AdaBoost gives to the rows |
+| ``BeeswarmDisplay`` | Shapley values of many rows, by feature |
+| ``WaterfallDisplay`` | Shapley values of one row |
+| ``ShapleyDependenceDisplay`` | Shapley values of a feature against its values |
 | ``CalibrationDisplay`` | how often what is predicted with a probability happens |
 
 ``python -m gpuens.gallery`` draws one of each.
@@ -30,9 +33,11 @@ from .diversity import DiversityDisplay, KappaErrorDisplay
 from .importances import FeatureImportancesDisplay
 from .regions import DecisionRegionsDisplay
 from .sample_weights import SampleWeightsDisplay, staged_sample_weights
+from .shapley import BeeswarmDisplay, ShapleyDependenceDisplay, WaterfallDisplay
 from .tree import TreeDisplay
 
 __all__ = [
+    "BeeswarmDisplay",
     "CalibrationDisplay",
     "DecisionRegionsDisplay",
     "DiversityDisplay",
@@ -42,6 +47,8 @@ __all__ = [
     "OOBCurveDisplay",
     "PartialDependenceDisplay",
     "SampleWeightsDisplay",
+    "ShapleyDependenceDisplay",
     "TreeDisplay",
+    "WaterfallDisplay",
     "staged_sample_weights",
 ]

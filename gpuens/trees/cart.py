@@ -18,6 +18,7 @@ from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..estimators.scores import ScoresClasses, ScoresValues
+from ..explanation.predicting import explained
 from ..inputs.categories import read_features
 from ..inputs.targets import (
     class_numbers,
@@ -219,6 +220,9 @@ class CartEstimator(ForestEstimator, ABC):
 
         return self._predict(X, averaged)
 
+    def _scale_of_trees(self) -> float:
+        return 1.0 / self.forest_.n_trees
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -277,18 +281,28 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         known = self._output_classes.labels
         return class_numbers(y, known, n_rows, device, estimator=self, name=name)
 
-    def predict(self, X: Any) -> Any:
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
         """Predict the class of the highest probability, the first of those that tie.
 
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            prediction.
 
         Returns
         -------
         array, shape (n_rows,) or (n_rows, n_outputs)
             In the array library of X.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         check_is_fitted(self)
         classes = self._output_classes
         return self._outputs(X, lambda mean, device: classes.decoded(classes.largest(mean), device))
@@ -354,18 +368,28 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     def _read_truth(self, y: Any, n_rows: int, device: Device, name: str) -> np.ndarray:
         return targets_of(y, self.n_outputs_, n_rows, device, estimator=self, name=name)
 
-    def predict(self, X: Any) -> Any:
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
         """Predict the target: the mean over the trees.
 
         Parameters
         ----------
         X : array or data frame, shape (n_rows, n_features)
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1), of several raw outputs
+            (n_rows, n_outputs, ...). The last entry is the expected value; the sum is the raw
+            prediction.
 
         Returns
         -------
         float64, shape (n_rows,) or (n_rows, n_outputs)
             In the array library of X.
         """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
         check_is_fitted(self)
         return self._outputs(X, lambda mean, device: mean[0] if len(mean) == 1 else mean.T)
 

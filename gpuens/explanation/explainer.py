@@ -1,0 +1,245 @@
+"""Shapley values of the predictions of trees: ``TreeExplainer``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import CPU, Device, to_numpy
+from ..inputs.arrays import resolve_device, to_input_library
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.cpu.team import using_threads
+from .model import sum_of_trees
+from .result import Explanation
+from .shap_trees import shap_trees
+from .values import (
+    expected_value,
+    interaction_values,
+    program_of,
+    shapley_values,
+    values_against,
+)
+
+AUTO, PATH_DEPENDENT, INTERVENTIONAL = "auto", "tree_path_dependent", "interventional"
+
+
+class TreeExplainer:
+    """Explains the predictions of trees by Shapley values (Lundberg et al. 2020).
+
+    A prediction is the sum of the expected value and of one number for each feature: what knowing
+    the feature changes on average, over all orders in which the features of the row may become
+    known. Names and shapes are those of ``shap.TreeExplainer``, and so are the values, which are
+    exact here; shap need not be installed.
+
+    Predictions are raw ones: log-odds or other scores of boosting, the mean of the leaf values
+    (shares of classes, targets) of forests and bags, mean path lengths of isolation forests.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Gradient boosting, random forests, extra trees, decision trees, isolation forests, bags of
+        such trees, and imported models. A quantile forest is explained by its mean.
+    data : array or data frame, shape (n_background, n_features), default=None
+        Background rows, from which features that are not known get their values.
+    feature_perturbation : {"auto", "interventional", "tree_path_dependent"}, default="auto"
+        How unknown features are treated. "interventional": they have the values of a background
+        row; the mean over ``data``. "tree_path_dependent": a split by such a feature sends the row
+        both ways, by the shares of the training rows. "auto": the first if there is ``data``.
+
+    Attributes
+    ----------
+    expected_value : float, or float64 ndarray of shape (n_outputs,)
+        The mean prediction over the background rows, or over the training weight of the leaves.
+    feature_names : list of str, or None
+        Columns of the data frame that the model was fitted with.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The model does not add up the values of trees, ``data`` has other features or no rows,
+        or an unknown ``feature_perturbation``.
+    sklearn.exceptions.NotFittedError
+
+    References
+    ----------
+    Lundberg et al., "From local explanations to global understanding with explainable AI for
+    trees", Nature Machine Intelligence 2, 2020.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import GradientBoostingRegressor, TreeExplainer
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GradientBoostingRegressor(n_estimators=20, device="cpu").fit(X, y)
+    >>> explainer = TreeExplainer(model)
+    >>> values = explainer.shap_values(X)
+    >>> values.shape
+    (442, 10)
+    >>> total = values.sum(axis=1) + explainer.expected_value
+    >>> bool(abs(total - model.predict(X)).max() < 1e-10)
+    True
+    """
+
+    def __init__(self, model: Any, data: Any = None, feature_perturbation: str = AUTO) -> None:
+        self._trees = sum_of_trees(model)
+        self.model = model
+        self.data = data
+        self.feature_perturbation = _perturbation(feature_perturbation, data)
+        names = getattr(model, "feature_names_in_", None)
+        self.feature_names = None if names is None else [str(name) for name in names]
+        self._background: dict[str, Array] = {}
+        expected = self._expected()
+        self.expected_value = float(expected[0]) if expected.size == 1 else expected
+
+    def _expected(self) -> np.ndarray:
+        forest, base, scale = self._trees.forest, self._trees.base, self._trees.scale
+        if self.feature_perturbation == PATH_DEPENDENT:
+            program_of(forest, CPU, with_covers=True)  # raises where covers are missing
+            return base + scale * expected_value(forest)
+        device = resolve_device(self.model.device, self.data)
+        with using_threads(self._trees.n_threads), device.active():
+            rows = self._rows_against(device)
+            raw = to_numpy(forest.raw_predict(rows, device)) - forest.base[:, None]
+        return base + scale * raw.mean(axis=1)
+
+    def _rows_against(self, device: Device) -> Array:
+        """Return the background rows on a device."""
+        if str(device) not in self._background:
+            self._background[str(device)] = self._trees.read(self.data, device, "data")
+        return self._background[str(device)]
+
+    def shap_values(self, X: Any) -> Any:
+        """Return the Shapley value of each feature in each row.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+            NaN is missing.
+
+        Returns
+        -------
+        float64, shape (n_rows, n_features), or (n_rows, n_features, n_outputs)
+            In the units of the raw prediction, in the array library and on the device of X. Lines
+            add up to the raw prediction minus ``expected_value``.
+
+        Raises
+        ------
+        ValueError, TypeError
+            X has other columns than the model, or is not a table of numbers.
+        MemoryError
+            The result would not fit.
+        """
+        return self._explained(X, False, without_single_output)
+
+    def shap_interaction_values(self, X: Any) -> Any:
+        """Return the Shapley interaction values of all pairs of features in each row.
+
+        The entry (i, j) is half of what both features change together beyond what each does alone;
+        (i, i) is the rest of the Shapley value of i.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows, n_features, n_features), for several outputs with a further axis
+            Symmetric; lines add up to the Shapley values. In the array library and on the device
+            of X.
+
+        Raises
+        ------
+        ValueError
+            Features have the values of background rows: interactions are path-dependent ones.
+        MemoryError
+            The result, 8 * n_rows * n_features² * n_outputs bytes, would not fit.
+        """
+        if self.feature_perturbation != PATH_DEPENDENT:
+            raise ValueError(
+                "shap_interaction_values needs feature_perturbation='tree_path_dependent', got "
+                f"{self.feature_perturbation!r}. Create the explainer without data."
+            )
+        return self._explained(X, True, without_single_output)
+
+    def _explained(
+        self, X: Any, interactions: bool, finish: Callable[[Array, Device], Array]
+    ) -> Any:
+        """Return ``finish(values, device)`` in the array library of X; outputs are the last axis
+        of ``values``."""
+        trees = self._trees
+        device = resolve_device(self.model.device, X)
+        with using_threads(trees.n_threads), device.active():
+            rows = trees.read(X, device, "X")
+            if interactions:
+                values = interaction_values(trees.forest, rows, device)
+            elif self.feature_perturbation == PATH_DEPENDENT:
+                values = shapley_values(trees.forest, rows, device)
+            else:
+                values = values_against(trees.forest, rows, self._rows_against(device), device)
+            if trees.scale != 1.0:
+                values = values * trees.scale
+            return to_input_library(finish(values, device), X)
+
+    def __call__(self, X: Any) -> Any:
+        """Return the Shapley values with what belongs to them.
+
+        Parameters
+        ----------
+        X : array or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        shap.Explanation if shap is installed, else gpuens.explanation.result.Explanation
+            With ``values``, ``base_values``, ``data`` and ``feature_names``, NumPy arrays.
+        """
+        values = to_numpy(self.shap_values(X))
+        base = np.tile(self.expected_value, (len(values), *[1] * (values.ndim - 2)))
+        data = X.to_numpy() if hasattr(X, "to_numpy") else to_numpy(X)
+        kind: Any = Explanation
+        if find_spec("shap") is not None:
+            kind = import_module("shap").Explanation
+        return kind(values, base_values=base, data=data, feature_names=self.feature_names)
+
+    def to_shap(self) -> dict[str, Any]:
+        """Return the trees as ``shap.TreeExplainer`` reads them.
+
+        Returns
+        -------
+        dict
+            For ``shap.TreeExplainer(explainer.to_shap(), feature_perturbation=...)``.
+
+        Raises
+        ------
+        ValueError
+            The trees have splits by sets of categories, which the dict cannot describe.
+        """
+        return shap_trees(self._trees)
+
+
+def without_single_output(values: Array, device: Device) -> Array:
+    """Leave out the last axis if there is one output."""
+    return values[..., 0] if values.shape[-1] == 1 else values
+
+
+def _perturbation(wanted: Any, data: Any) -> str:
+    """Read ``feature_perturbation``."""
+    if not (isinstance(wanted, str) and wanted in (AUTO, PATH_DEPENDENT, INTERVENTIONAL)):
+        raise ValueError(
+            f"feature_perturbation must be '{AUTO}', '{INTERVENTIONAL}' or '{PATH_DEPENDENT}', got "
+            f"{wanted!r}."
+        )
+    if wanted == INTERVENTIONAL and data is None:
+        raise ValueError(
+            f"feature_perturbation='{INTERVENTIONAL}' takes values from background rows: pass "
+            f"data, or '{PATH_DEPENDENT}', which follows the shares of the training rows."
+        )
+    if wanted == PATH_DEPENDENT and data is not None:
+        raise ValueError(
+            f"feature_perturbation='{PATH_DEPENDENT}' follows the shares of the training rows and "
+            f"does not look at data: pass data=None, or '{INTERVENTIONAL}'."
+        )
+    return wanted if wanted != AUTO else (PATH_DEPENDENT if data is None else INTERVENTIONAL)
