@@ -88,10 +88,15 @@ class ImportedModel(ForestEstimator):
         return self._reading.prepare(table, self.forest_, device.xp)
 
     def _sum_of_trees(self) -> SumOfTrees:
-        """Describe the trees to explanations: of averaged rounds the mean."""
-        trees = super()._sum_of_trees()
-        n = self._finish.n_rounds if self._finish.averages else 1
-        return replace(trees, base=trees.base / n, scale=self._finish.scale / n)
+        """Describe the trees to explanations, which explain raw scores as the source does: the mean
+        over the trees of scikit-learn's forests, the sum of LightGBM's."""
+        trees, finish = super()._sum_of_trees(), self._finish
+        averages = finish.averages == "scores" or (
+            finish.averages == "predictions" and self.source_["library"] == "scikit-learn"
+        )
+        n = max(1, finish.n_rounds) if averages else 1
+        base = trees.base if finish.base_last else trees.base / n
+        return replace(trees, base=base, scale=(finish.scale if finish.base_last else 1.0) / n)
 
     def _rows_of(self, X: Any, device: Device, name: str) -> Array:
         return self._rows(X, device)
