@@ -28,22 +28,27 @@ PROGRAMS = {
     "compare": "what became slower between two result files",
     "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
     "out_of_bag": "draw the picture of docs/out_of_bag.md",
-    "gpu_check": "tests and times on this machine's NVIDIA GPU",
+    "crossover": "the sizes from which a GPU is faster than the CPU",
+    "gpu_check": "tests and times on this machine's NVIDIA GPU: all that follows, and more",
+    "gpu_unknowns": "launches, atomics and shared memory of a GPU, and the time of every kernel",
+    "gpu_models": "models of a GPU and of the CPU, which must be the same",
+    "gpu_tests": "kernels compiled, tests with a GPU, and compute-sanitizer",
 }
+OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
-         "report": "report", "gpu_check": "gpu"}  # fmt: skip
+         "report": "report", **dict.fromkeys(OF_GPUS, "gpu")}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-NOT_STANDARD = ("compare", "gpu_check", "scaling", "out_of_bag")
+NOT_STANDARD = ("compare", *OF_GPUS, "crossover", "scaling", "out_of_bag")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
 ALL = "all"
 
 
 def main(argv: list[str] | None = None) -> int:
-    listing = "\n".join(f"  {name:<11}{text}" for name, text in PROGRAMS.items())
+    listing = "\n".join(f"  {name:<13}{text}" for name, text in PROGRAMS.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Measure gpuens.",
-        epilog=f"programs:\n{listing}\n  {ALL:<11}everything but {', '.join(NOT_STANDARD)}, each "
+        epilog=f"programs:\n{listing}\n  {ALL:<13}everything but {', '.join(NOT_STANDARD)}, each "
         "in a process of its own\n\n`python -m benchmarks NAME --help` lists the options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,7 +60,13 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if options.name == ALL:
         return max([_run(name) for name in STANDARD])
-    return program(options.name).main(options.options)
+    try:
+        return program(options.name).main(options.options)
+    except ModuleNotFoundError as error:
+        if str(error.name).startswith(("benchmarks", "gpuens")):
+            raise
+        print(f"{options.name} needs {error.name}, which is not installed", file=sys.stderr)
+        return 2
 
 
 def program(name: str) -> ModuleType:

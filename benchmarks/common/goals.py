@@ -58,7 +58,9 @@ def goals_table(goals: Iterable[Goal]) -> str:
 
 
 def measured(results: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a result that hold more than gaps."""
+    """Return the parts of a result that hold more than gaps and have not failed."""
     return {
-        name: part for name, part in results.items() if name != "gaps" and set(part) != {"gaps"}
+        name: part
+        for name, part in results.items()
+        if name != "gaps" and set(part) != {"gaps"} and "failed" not in part
     }

@@ -17,6 +17,8 @@ import numpy as np
 
 Task = Literal["binary", "multiclass", "regression"]
 OURS, THEIRS = "gpuens", "scikit-learn"
+ON_CPU = "gpuens on the CPU"
+"""Where gpuens itself runs on a GPU."""
 BOTH = (OURS, THEIRS)
 MODULES = {OURS: ("gpuens",), THEIRS: ("sklearn.tree", "sklearn.ensemble")}
 """Where the classes of ``build`` are."""

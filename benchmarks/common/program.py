@@ -9,6 +9,8 @@ shows them again from the file. Keys of the results of all programs:
     it (``timing.compare``).
 ``gaps``
     A list of texts that name what was missing.
+``failed``
+    The error of a part; the exit status is 1 then, too.
 ``equal``
     By case, whether models were identical; the exit status is 1 if any were not.
 """
@@ -16,6 +18,10 @@ shows them again from the file. Keys of the results of all programs:
 from __future__ import annotations
 
 import argparse
+import math
+import os
+import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -47,7 +53,11 @@ def parser_of(name: str, description: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {name}", description=description, formatter_class=HelpFormatter
     )
-    parser.add_argument("--output", type=Path, default=RESULTS, help="folder of the results")
+    folder = Path(os.environ.get("GPUENS_RESULTS", RESULTS))
+    parser.add_argument(
+        "--output", type=Path, default=folder,
+        help="folder of the results; GPUENS_RESULTS in the environment sets the default",
+    )  # fmt: skip
     return parser
 
 
@@ -62,12 +72,15 @@ def add_options(parser: argparse.ArgumentParser, options: Mapping[str, tuple[Any
     """Add options by name, each with its default and its help.
 
     The default decides what an option takes: False makes it a flag, a list of texts some of these
-    texts, a list of numbers further numbers, None a number.
+    texts, a tuple one of them, the first by default, a list of numbers further numbers, None a
+    number.
     """
     for name, (default, text) in options.items():
         how: dict[str, Any] = {"type": positive}
         if default is False:
             how = {"action": "store_true"}
+        elif isinstance(default, tuple):
+            how, default = {"choices": default}, default[0]
         elif isinstance(default, list) and isinstance(default[0], str):
             how = {"nargs": "+", "choices": default}
         elif isinstance(default, list):
@@ -108,16 +121,30 @@ class Program:
     tables: Callable[[Content], Iterable[str]] = nothing
     goals: Callable[[Content], Iterable[Goal]] = nothing
     picture: Callable[[Any, Content], None] | None = None
+    rare: Mapping[str, Measure] = field(default_factory=dict)
+    """Further parts, measured where ``--only`` names them."""
+    on_gpu: bool = False
+    """Whether it always uses a GPU."""
 
-    def main(self, argv: Sequence[str] | None = None) -> int:
-        """Measure, show and write; returns the exit status."""
+    def parser(self) -> argparse.ArgumentParser:
+        """Return what reads the options."""
         parser = parser_of(self.name, self.description)
         add_options(parser, self.options)
         if not callable(self.measure):
-            add_options(parser, {"only": (list(self.measure), "parts")})
-        options = parser.parse_args(argv)
+            parser.add_argument(
+                "--only", nargs="+", choices=[*self.measure, *self.rare], metavar="PART",
+                default=list(self.measure),
+                help=f"parts, of {', '.join([*self.measure, *self.rare])}",
+            )  # fmt: skip
+            add_options(parser, {"seconds": (math.inf, "seconds after which no part begins")})
+        return parser
+
+    def main(self, argv: Sequence[str] | None = None) -> int:
+        """Measure, show and write; returns the exit status."""
+        options = self.parser().parse_args(argv)
         silence()
         record = Record(self.name, options)
+        options.started = time.monotonic()
         with threadpool_limits(getattr(options, "threads", None)):
             results = self.run(options, record)
         if not anything(results):
@@ -127,23 +154,40 @@ class Program:
         print(goals_table(self.goals(content)))
         if self.picture is not None:
             pictures.draw(self.picture, content, record.path.with_suffix(".png"))
-        return int(not all_equal(results))
+        return int(not all_equal(results) or bool(failures(results)))
 
     def run(self, options: Options, record: Record) -> Results:
-        """Measure every part, and print its tables."""
+        """Measure every part, print its tables, and write what there is so far.
+
+        A part that raises an error is named, and the others are measured. On a GPU this process is
+        over then: after some errors a GPU computes nothing more for a process.
+        """
         if callable(self.measure):
             results = self.measure(options)
             self._show(record, results)
             return results
-        results = {}
+        results, parts = {}, {**self.measure, **self.rare}
+        end = options.started + options.seconds
         for name in options.only:
-            part = self.measure[name]
+            if time.monotonic() > end:
+                print(f"{name}: no time was left", flush=True)
+                break
+            part = parts[name]
             print(name if isinstance(part, partial) else f"{name}: {part.__doc__}", flush=True)
             try:
                 results[name] = part(options)
                 self._show(record, {name: results[name]})
             except GapError as gap:
                 results[name] = {"gaps": [say_skipped(gap)]}
+            except Exception as error:
+                traceback.print_exc()
+                results[name] = {"failed": short(error)}
+            if anything(results) or options.seconds < math.inf:  # ``gpu_check`` reads gaps, too
+                record.write(results, quiet=True)
+            if "failed" in results[name] and (
+                self.on_gpu or getattr(options, "device", "cpu") == "cuda"
+            ):
+                break
         return results
 
     def _show(self, record: Record, results: Results) -> None:
@@ -156,6 +200,22 @@ def anything(results: Any) -> bool:
     if isinstance(results, Mapping):
         return any(anything(part) for name, part in results.items() if name != "gaps")
     return True
+
+
+def failures(results: Any) -> dict[str, str]:
+    """Return what failed, by part."""
+    parts = results.items() if isinstance(results, Mapping) else ()
+    return {
+        name: part["failed"]
+        for name, part in parts
+        if isinstance(part, Mapping) and part.get("failed")
+    }
+
+
+def short(error: BaseException, most: int = 400) -> str:
+    """Return an exception in one line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def all_equal(results: Any, inside: bool = False) -> bool:

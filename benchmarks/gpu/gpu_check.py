@@ -1,14 +1,14 @@
-"""Prove and measure the GPU path on this machine's card: ``make gpu-check``.
+"""Prove and measure this machine's NVIDIA GPU: ``make gpu-check``.
 
-Compiles all kernels, runs the tests that need a card, compares models of the card and of the
-host's cores bit for bit, and measures training and prediction beside XGBoost, cuML, nvForest,
-CatBoost and Py-Boost where they are installed. All within nine minutes on one H200: what does not
-fit is dropped, the largest first, and named. Every part runs in processes of its own, so that one
-that crashes or hangs is a gap and no more; the results, one JSON file and its pictures, are
-written after every case, and Ctrl-C keeps them.
+Tries what is cheap and uncertain, compiles all kernels, runs the tests that need a GPU, measures
+training and prediction beside XGBoost, nvForest and cuML where they are installed, compares models
+of the GPU and of the CPU bit for bit, and finds the sizes from which the GPU pays. All within nine
+minutes on one H200: what does not fit is dropped and named. Every part is a program of these
+benchmarks in a process of its own, so that one that crashes or hangs is a gap and no more; the
+result, one JSON file and a picture, is written after every case, and Ctrl-C keeps it.
 
-Without a usable card it prints what it would have run and what is missing, and exits with 0.
-``--rehearse`` runs everything on tiny tables in CUDA's simulator, to see that the program works.
+Without a GPU that can be used it prints what it would have run and what is missing, and exits with
+0. ``--rehearse`` runs everything on tiny tables in CUDA's simulator, to see that the program works.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -28,15 +29,18 @@ from ..common.goals import goals_table
 from ..common.machine import describe_machine, slug
 from ..common.program import add_options, parser_of
 from ..common.records import Record
-from .bench import describe_card
 from .plan import NAMES, PARTS, chosen
-from .processes import SWITCHES, Command, run_part, worker_command
-from .results import PICTURES, Results, goals, show, take_over
+from .processes import SWITCHES, Command, command_of, run_part
+from .results import Results, draw_libraries, goals, show, take_over
 
 __all__ = ["goals", "main", "show"]
 
+QUERY = ("name", "driver_version", "memory.total", "compute_cap", "clocks.max.sm", "power.limit")
+"""The fields that ``nvidia-smi`` reports."""
 BUDGET = 540.0
 """Seconds for everything: a command must end within ten minutes."""
+REHEARSAL = 1800.0
+"""Seconds for everything in the simulator, by default."""
 LAST = 12.0
 """Seconds that are kept for the pictures and the end."""
 
@@ -48,12 +52,13 @@ def options_for(argv: Sequence[str] | None) -> tuple[argparse.Namespace, argpars
     parser.add_argument("--resume", nargs="?", const="", metavar="FILE",
                         help="go on with a result, by default the latest")  # fmt: skip
     add_options(parser, {
-        "budget": (BUDGET, "seconds for everything"),
-        "repeats": (3, "runs of what is short"),
+        "budget": (None, f"seconds for everything; {BUDGET:.0f}, of a rehearsal {REHEARSAL:.0f}"),
         "threads": (cores(), "threads of the host"),
         "rehearse": (False, "run everything, tiny, in CUDA's simulator"),
     })  # fmt: skip
-    return parser.parse_args(argv), parser
+    options = parser.parse_args(argv)
+    options.budget = float(options.budget or (REHEARSAL if options.rehearse else BUDGET))
+    return options, parser
 
 
 def cores() -> int:
@@ -96,14 +101,14 @@ def run_all(
             continue
         print(f"== {name}: {PARTS[name].title}, at most {max(0.0, left):.0f} s", flush=True)
 
-        def tell(case: str, event: dict[str, Any], name: str = name) -> None:
-            results.take(name, case, event)
-            if event["event"] != "done":
-                why = event.get("error") or event.get("reason")
-                print(f"{name}, {case}: {event['event']}: {why}", flush=True)
+        def take(case: str, result: dict[str, Any], name: str = name) -> None:
+            results.take(name, case, result)
+            for kind in ("failed", "dropped"):
+                if kind in result:
+                    print(f"{name}, {case}: {kind}: {result[kind]}", flush=True)
 
         try:
-            run_part(name, cases, left, command, tell, options.rehearse)
+            run_part(name, cases, left, command, take, options.rehearse)
         finally:
             part["seconds"] += time.monotonic() - began
 
@@ -114,17 +119,16 @@ def conclude(results: Results) -> int:
     for text in filter(None, show(content)):
         print(f"\n{text}")
     rehearsed = content["settings"]["rehearse"]
-    print(f"\ngoals{' of a rehearsal, which mean nothing for a card' if rehearsed else ''}\n")
+    print(f"\ngoals{' of a rehearsal, which mean nothing for a GPU' if rehearsed else ''}\n")
     print(goals_table(goals(content)))
     path = results.record.path
-    for suffix, picture in PICTURES.items():
-        pictures.draw(picture, content, path.with_name(f"{path.stem}{suffix}.png"))
+    pictures.draw(draw_libraries, content, path.with_suffix(".png"))
     for kind in ("dropped", "failed"):
         for case, why in content["results"][kind].items():
             print(f"{kind}: {case}: {why}")
     differ = results.differ()
     for case in differ:
-        print(f"DIFFERENT models: {case}")
+        print(f"DIFFERENT: {case}")
     print(f"wrote {path}")
     failed = bool(content["results"]["failed"] or differ)
     rest = "" if content["results"]["complete"] else " (not all of it: --resume goes on)"
@@ -145,7 +149,7 @@ def main(argv: Sequence[str] | None = None, command: Command | None = None) -> i
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        run_all(names, results, options, command or worker_command(options), started)
+        run_all(names, results, options, command or command_of(options), started)
     except KeyboardInterrupt:
         print("\ninterrupted: what was measured is kept", flush=True)
         conclude(results)
@@ -166,6 +170,30 @@ def begin(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Resul
     if options.resume is not None:
         return take_over(record, options.resume, parser)
     return Results(record)
+
+
+def describe_card() -> dict[str, Any]:
+    """Return name, driver, memory and limits of the card, as far as they are known."""
+    found: dict[str, Any] = {}
+    try:
+        command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]
+        text = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+        values = text.stdout.strip().splitlines()[0].split(",")
+        found = dict(zip(QUERY, (value.strip() for value in values), strict=False))
+    except (OSError, subprocess.SubprocessError, IndexError) as error:
+        found["nvidia-smi"] = f"failed: {error}"
+    try:
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        found["cuda_of_driver"] = runtime.driverGetVersion()
+        found["cuda_of_cupy"] = runtime.runtimeGetVersion()
+        found["multiprocessors"] = int(properties["multiProcessorCount"])
+        found["bytes"] = int(properties["totalGlobalMem"])
+    except Exception as error:  # a description is worth no failure
+        found["cupy"] = f"failed: {type(error).__name__}: {error}"
+    return found
 
 
 if __name__ == "__main__":

@@ -1,184 +1,171 @@
-"""The plan of ``gpu_check``: its parts, their cases, and how long each may take.
+"""The plan of ``gpu_check``: its parts, each a program of these benchmarks in a process of its own.
 
-A part has a share of the nine minutes. Its cases run in the order that they are written in, what
-has goals first and what is largest last, so that the largest are dropped when time runs out.
-The seconds of a case are an estimate for one H200, the other libraries' time included.
+A part has a share of the nine minutes; what it leaves over goes to the next ones. Its cases run in
+the order that they are written in, what has goals first and what is largest last. The seconds are
+estimates for one H200, the other libraries' time included.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, field
 
-from . import boosting, forests, identity, suites
-from .bench import Bench
+from .gpu_models import MODELS
+from .gpu_tests import PROGRAM as TESTS
+from .gpu_unknowns import PROGRAM as UNKNOWNS
 
-GIB = 2**30
-Run = Callable[..., dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One measurement."""
-
-    run: Run
-    """A ``"failed"`` in its result names what went wrong."""
-    seconds: float
-    """An estimate; it is dropped if less is left."""
-    bytes: int = 0
-    """Memory of the card that must be free."""
-    ends_itself: bool = False
-    """Whether it keeps to its part's time by itself and is never taken to hang."""
-
-    @property
-    def limit(self) -> float:
-        """Seconds after which it is taken to hang; kernels may have to be compiled in them."""
-        return math.inf if self.ends_itself else 30 + 4 * self.seconds
+TINY = "--rows 60 --trees 2 --repeats 1"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Cases that run in one process, one after the other, within a share of the time."""
+    """A program, and what it measures within a share of the time.
+
+    Parameters
+    ----------
+    cases : tuple of str
+        Its parts, for ``--only``; the name of the program where it has none.
+    options, tiny : str
+        Further options; ``tiny`` takes their place in a rehearsal.
+    environment : dict or None
+        Variables that choose how kernels are started; None: those of the user.
+    limit : float
+        Seconds without a result after which it is taken to hang; kernels may have to be compiled
+        in them.
+    """
 
     title: str
     seconds: float
-    cases: dict[str, Case]
+    program: str
+    cases: tuple[str, ...]
+    options: str = ""
+    tiny: str = TINY
     environment: dict[str, str] | None = None
-    """Variables that choose how kernels are started; None: those of the user."""
-    on_card: bool = True
-    """Whether the process itself uses the card; otherwise its children do."""
+    limit: float = 75.0
+    also: str = field(default="--threads {threads}")
+    """Options of both."""
+
+    @property
+    def has_parts(self) -> bool:
+        return self.cases != (self.program,)
+
+    def arguments(self, threads: int, rehearse: bool) -> list[str]:
+        """Return the options of the program."""
+        text = f"{self.tiny if rehearse else self.options} {self.also}"
+        return text.format(threads=threads).split()
 
 
-def case(run: Run, seconds: float, n_rows: int, memory: int = 0, **more: Any) -> Case:
-    """Return a measurement of a table."""
-    return Case(partial(run, n_rows=n_rows, **more), seconds, memory)
+def fit(title: str, seconds: float, cases: tuple[str, ...], options: str) -> Part:
+    """Return trainings on a GPU."""
+    tiny = "--rows 300 --trees 1 --repeats 1"  # of that many rows every class has some
+    tiny += " --depth 2" if "--depth" in options else ""
+    also = f"--device cuda --threads {{threads}}{' --with-cpu' if 'with' in options else ''}"
+    return Part(title, seconds, "fit", cases, options.replace("with", ""), tiny, also=also)
 
 
-def fit(seconds: float, n_rows: int, n_features: int = 28, **more: Any) -> Case:
-    """Return a training, with memory for its table, for training, and as much again for others."""
-    cells = n_rows * n_features
-    memory = 2 * (7 * cells + 60 * n_rows) + GIB
-    return case(boosting.fit, seconds, n_rows, memory, n_features=n_features, **more)
-
-
-def kernels(bench: Bench, n_rows: int) -> dict[str, Any]:
-    """Measure every operation beside its floor."""
-    from argparse import Namespace
-
-    from ..kernels.devices import OnCpu, OnGpu
-    from ..kernels.kernels import measure_device
-
-    device = OnCpu(bench.threads) if bench.rehearsal else OnGpu(bench.card.cupy)
-    options = Namespace(
-        rows=[bench.rows(n_rows)], features=28, trees=bench.trees(100), repeats=5 * bench.repeats
-    )
-    found = measure_device(device, options)  # type: ignore[arg-type]
-    if found["gaps"]:
-        found["failed"] = "; ".join(found["gaps"])[:600]
-    return found
+VARIANTS: dict[str, dict[str, str]] = {
+    "stock": {"GPUENS_CUDA_LAUNCHER": "stock"},
+    "direct": {"GPUENS_CUDA_LAUNCHER": "direct"},
+    "graphs": {"GPUENS_CUDA_GRAPHS": "1"},
+    "direct and graphs": {"GPUENS_CUDA_LAUNCHER": "direct", "GPUENS_CUDA_GRAPHS": "1"},
+}
+"""Ways to start kernels, by the environment that chooses them."""
 
 
 def launches(variant: str) -> Part:
     """Return the part of one way to start kernels."""
-    cases = {
-        f"{n // 1000}k": case(boosting.launches, 4, n, variant=variant) for n in (10_000, 100_000)
-    }
-    return Part(f"launches: {variant}", 11, cases, boosting.VARIANTS[variant])
+    return Part(
+        f"launches: {variant}", 9, "gpu_unknowns", ("ms_a_tree",), "--trees 20 --repeats 3",
+        "--rows 600 --trees 1 --repeats 1", VARIANTS[variant], also="",
+    )  # fmt: skip
 
-
-M = 1_000_000
-HUNDRED = "100M × 28, 20 trees"
-FITS = {
-    "100k × 28": fit(10, 100_000, others=True),
-    "500k × 54, 7 classes": fit(15, 500_000, 54, n_classes=7, repeats=2),
-    "11M × 28, depth 8": fit(28, 11 * M, depth=8, repeats=2),
-    "10k × 28": fit(3, 10_000, others=True),
-    "1M × 28": fit(10, M, others=True),
-    "memory, 11M × 28": case(boosting.memory, 3, 11 * M, 4 * GIB),
-    "1M × 28, 20 trees": fit(2, M, n_trees=20, with_quality=False),
-    "10M × 28, 20 trees": fit(5, 10 * M, n_trees=20, repeats=2, with_quality=False),
-    "1M × 28, depth 8": fit(5, M, depth=8, repeats=2),
-    "1M × 28, depth 12": fit(8, M, depth=12, repeats=2),
-    "1M × 100": fit(8, M, 100, repeats=2),
-    "100k × 1000": fit(8, 100_000, 1000, repeats=2),
-    "100k × 28, 100 classes": fit(15, 100_000, n_classes=100, n_trees=10, repeats=1),
-    HUNDRED: fit(25, 100 * M, n_trees=20, repeats=1, with_quality=False),
-}
 
 PARTS: dict[str, Part] = {
+    "unknowns": Part(
+        "launches, atomics, shared memory, kernels",
+        30,
+        "gpu_unknowns",
+        tuple(UNKNOWNS.measure),
+        tiny="--rows 120 --depth 2 --trees 1 --repeats 1 --launches 1 --rounds 1",
+        also="",
+    ),
     "compile": Part(
-        "compile all kernels", 80,
-        {
-            "compile": Case(suites.compile_all, 30, ends_itself=True),
-            "warm up": Case(suites.warm_up, 10),
-        },
-        on_card=False,
+        "compile all kernels", 70, "gpu_tests", ("compile", "warm up"), tiny="", limit=300.0
     ),
-    "tests": Part(
-        "tests with CUDA", 80, {"pytest": Case(suites.tests, 15, ends_itself=True)},
-        on_card=False,
+    "tests": Part("tests with a GPU", 70, "gpu_tests", ("tests",), tiny="", limit=300.0),
+    "fit": fit(
+        "gradient boosting, depth 8",
+        62,
+        ("11m", "1m", "10k narrow"),
+        "--depth 8 --repeats 2",
     ),
-    "identity": Part(
-        "models of the card and of the host", 60,
-        {name: Case(partial(identity.compare, name=name), 1.0) for name in identity.MODELS},
+    "fit, depth 6": fit(
+        "gradient boosting, depth 6",
+        38,
+        ("100k narrow", "covtype 100 rounds"),
+        "--depth 6 --repeats 3 with",
     ),
-    "fit": Part("gradient boosting", 115, FITS),
+    "fit, 63 leaves": fit(
+        "gradient boosting, best leaf first", 22, ("100k narrow", "1m"), "--repeats 2"
+    ),
     "predict": Part(
-        "prediction", 30,
-        {
-            "1M × 28": case(boosting.predict, 10, M),
-            "10M × 28": case(boosting.predict, 10, 10 * M, 6 * GIB),
-            "10k × 28": case(boosting.predict, 2, 10_000),
-            "100k × 28": case(boosting.predict, 2, 100_000),
-            "100M × 28": case(boosting.predict, 28, 100 * M, 24 * GIB),
-        },
+        "prediction, 500 trees of depth 8",
+        35,
+        "predict",
+        ("table", "10M rows", "10k rows", "row"),
+        "--trees 500 --depth 8 --repeats 3 --batches 5",
+        f"{TINY} --depth 3 --batches 1",
+        also="--device cuda --threads {threads}",
+    ),
+    "models": Part(
+        "models of the GPU and of the CPU",
+        45,
+        "gpu_models",
+        tuple(MODELS),
+        tiny="--rows 80 --tiny",
     ),
     "forests": Part(
-        "forests and AdaBoost", 45,
-        {
-            "465k × 54, 100 trees, depth 30": case(
-                forests.forest, 18, 465_000, 4 * GIB, n_trees=100, depth=30
-            ),
-            "AdaBoost, 100k × 28": case(forests.adaboost, 6, 100_000),
-            "100k × 54, 100 trees, depth 14": case(
-                forests.forest, 10, 100_000, n_trees=100, depth=14, with_cpu=True
-            ),
-            "AdaBoost, 1M × 28": case(forests.adaboost, 10, M),
-        },
+        "a forest of 100 trees of depth 30",
+        35,
+        "forests",
+        ("gpu",),
+        "--repeats 2",
+        "--gpu-rows 80 --depth 3 --trees 1 --repeats 1",
+    ),
+    "crossover": Part(
+        "sizes from which the GPU pays",
+        32,
+        "crossover",
+        ("boosting", "forest"),
+        "--repeats 2",
+        "--rows 30 60 --trees 1 --repeats 1",
     ),
     "small": Part(
-        "many small fits", 25, {"50 × 10k × 20": Case(boosting.many_fits, 15)}
+        "many small fits",
+        18,
+        "many_fits",
+        ("many_fits",),
+        "--rows 12500 --repeats 1",
+        "--rows 60 --trees 1 --repeats 1 --settings 1",
+        also="--device cuda --threads {threads}",
     ),
-    **{f"launches, {variant}": launches(variant) for variant in boosting.VARIANTS},
-    "cores": Part(
-        "the card and the host's cores", 20,
-        {
-            f"{n:,} × 28": case(boosting.cores, seconds, n)
-            for n, seconds in ((M, 8), (100_000, 4), (10_000, 2), (1_000, 2), (30_000, 2),
-                               (300_000, 4))
-        },
-    ),
+    **{f"launches, {variant}": launches(variant) for variant in VARIANTS},
     "kernels": Part(
-        "kernels and their floors", 16,
-        {"1M": case(kernels, 6, M), "100k": case(kernels, 3, 100_000)},
+        "kernels and their floors",
+        15,
+        "kernels",
+        ("gpu",),
+        "--repeats 9",
+        "--rows 60 --features 4 --trees 1 --repeats 1",
     ),
     "sanitizer": Part(
-        "compute-sanitizer", 35,
-        {
-            tool: Case(partial(suites.sanitize, tool=tool), 10, ends_itself=True)
-            for tool in ("memcheck", "racecheck")
-        },
-        on_card=False,
+        "compute-sanitizer", 20, "gpu_tests", tuple(TESTS.measure)[3:], tiny="", limit=300.0
     ),
-}  # fmt: skip
+}
 """Everything, in the order in which it runs."""
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return parts by their names; "launches" means all of that kind."""
+    """Return parts by their names; "launches" means all of that kind, and so does "fit"."""
     return [p for p in PARTS if not names or p in names or p.partition(",")[0] in names]
 
 

@@ -5,13 +5,18 @@ kind before, so that nothing is compiled or loaded on the clock. The settings ar
 all (63 leaves, 255 bins, rate 0.1, at least 20 rows a leaf), but XGBoost has no least number of
 rows and keeps its defaults of lambda = 1 and least hessian = 1. Quality on fresh rows is
 measured too.
+
+With ``--depth`` trees have that depth and no other limit of leaves, and XGBoost's defaults of
+lambda, least hessian and rows are those of all. With ``--device cuda`` gpuens and XGBoost train on
+a GPU, with the table in its memory; ``--with-cpu`` adds gpuens on the CPU, whose model must be the
+same, bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +27,11 @@ from gpuens.datasets import make_covtype_like, make_higgs_like
 from ..common import peers, pictures, tables
 from ..common.goals import Goal, measured
 from ..common.markdown import medians, pivot
-from ..common.peers import OURS, settings_for
+from ..common.peers import ON_CPU, OURS, GapError, say_skipped
+from ..common.places import DEVICE, Host, place_of
 from ..common.program import Content, Options, Program, Results, timing
 from ..common.timing import take_turns
+from ..scaling.libraries import boosting
 
 Table = tuple[np.ndarray, np.ndarray]
 WARM_UP_ROWS = 2000
@@ -44,7 +51,7 @@ class Workload:
     libraries: tuple[str, ...] = ALL
 
 
-def letter(n_rows: int, random_state: int) -> Table:
+def letter(n_rows: int, random_state: int, **more: Any) -> Table:
     """Return real letters: state 0 gives the rows to train on, any other the rows after them."""
     arrays = tables.load(tables.DATA, "letter")
     rows = np.random.default_rng(0).permutation(len(arrays["y"]))
@@ -59,12 +66,74 @@ WORKLOADS = {
     "covtype": Workload(500_000, make_covtype_like, "multiclass", 20, ("LightGBM",)),
     "letter": Workload(15_000, letter, "multiclass", 100, ("LightGBM", "XGBoost")),
 }
+NARROW = partial(make_higgs_like, n_features=28)
+FOR_GPUS = {
+    "10k narrow": Workload(10_000, NARROW),
+    "100k narrow": Workload(100_000, NARROW),
+    "11m": Workload(11_000_000, NARROW),
+    "covtype 100 rounds": Workload(500_000, make_covtype_like, "multiclass", 100),
+}
+"""Sizes that GPUs are compared on."""
+
+
+def settings_of(workload: Workload, options: Options) -> peers.Settings:
+    """Return the settings that all libraries share."""
+    shared = peers.Settings(n_trees=options.trees or workload.n_trees, threads=options.threads)
+    if not options.depth:
+        return shared
+    return replace(
+        shared, max_depth=options.depth, max_leaf_nodes=None, min_samples_leaf=1,
+        min_sum_hessian=1.0, l2=1.0,
+    )  # fmt: skip
+
+
+@cache
+def peers_on(place: type[Host]) -> tuple[dict[str, str], list[str]]:
+    """Return the libraries that train in a place that is not the CPU, with their devices, and why
+    others do not: each has to train on a few rows."""
+    found, gaps = {}, []
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(64, 3)), np.arange(64) % 2
+    for name in peers.installed(["XGBoost"]):
+        build = trainer(name, place.others, "binary")
+        try:
+            if problem := without_cuda(place):
+                raise GapError(problem)
+            build(peers.Settings(n_trees=2)).fit(X, y)
+            found[name] = place.others
+        except Exception as error:
+            gaps.append(say_skipped(GapError(f"{name} on a GPU: {error}")))
+    return found, gaps
+
+
+def without_cuda(place: type[Host]) -> str | None:
+    """Return why XGBoost would silently train on the CPU."""
+    import xgboost
+
+    built = place.others != "cuda" or xgboost.build_info().get("USE_CUDA")
+    return None if built else "it is built without CUDA (pip install xgboost)"
+
+
+def contestants(workload: Workload, options: Options, place: Host) -> dict[str, str]:
+    """Return the libraries that take part, each with the device that it trains on."""
+    if place.device == "cpu":
+        return dict.fromkeys(peers.installed([OURS, *workload.libraries]), "cpu")
+    on_cpu = {ON_CPU: "cpu"} if getattr(options, "with_cpu", False) else {}
+    return {OURS: place.device, **peers_on(type(place))[0], **on_cpu}
+
+
+def trainer(library: str, device: str, task: peers.Task) -> Callable[[peers.Settings], Any]:
+    """Return what builds a contestant."""
+    name = OURS if library == ON_CPU else library
+    further = {"device": device} if name in (OURS, "XGBoost") else {}
+    build = boosting(name, **further)
+    return lambda settings: build(task, settings)
 
 
 def quality(model: Any, test: Table, task: peers.Task) -> dict[str, float]:
     """Return the log loss on rows that were not trained on, and AUC or accuracy beside it."""
     X, y = test
-    p = peers.probabilities(model, X)
+    p, y = peers.probabilities(model, X), Host().get(y)
     found = {"log_loss": float(log_loss(y, p, labels=model.classes_))}
     if task == "binary":
         return {**found, "auc": float(roc_auc_score(y, p[:, 1]))}
@@ -73,27 +142,51 @@ def quality(model: Any, test: Table, task: peers.Task) -> dict[str, float]:
 
 def measure(workload: Workload, options: Options) -> Results:
     """Measure all libraries on one table."""
+    place = place_of(options.device)
     n_rows = options.rows or workload.n_rows
-    shared = peers.Settings(n_trees=options.trees or workload.n_trees, threads=options.threads)
-    X, y = workload.make(n_rows, random_state=0)
-    libraries = peers.installed([OURS, *workload.libraries])
-
-    def training(library: str) -> Callable[[], Any]:
-        settings = settings_for(library, shared)
-        return lambda: peers.estimator(library, workload.task, settings).fit(X, y)
-
-    few = slice(min(n_rows, WARM_UP_ROWS))
-    for library in libraries:
-        small = replace(settings_for(library, shared), n_trees=3)
-        peers.estimator(library, workload.task, small).fit(X[few], y[few]).predict_proba(X[few])
-    table, models = take_turns({library: training(library) for library in libraries}, options)
-    test = workload.make(min(n_rows, TEST_ROWS), random_state=1)
+    shared = settings_of(workload, options)
+    X, y = place.table(workload.make, n_rows, random_state=0)
+    actions = {}
+    for name, device in contestants(workload, options, place).items():
+        build = trainer(name, device, workload.task)
+        data = (place.get(X), place.get(y)) if name == ON_CPU else (X, y)
+        few = [array[: min(n_rows, WARM_UP_ROWS)] for array in data]
+        build(replace(shared, n_trees=3)).fit(*few).predict_proba(few[0])
+        actions[name] = place.waiting(partial(train, build, shared, data))
+    table, models = take_turns(actions, options)
+    test = place.table(workload.make, min(n_rows, TEST_ROWS), random_state=1)
     for library, model in models.items():
-        table[library]["quality"] = quality(model, test, workload.task)
-    return {
-        "title": tables.title(y, X.shape[1]), "n_rows": n_rows, "n_features": X.shape[1],
-        "n_trees": shared.n_trees, "libraries": table,
+        if library != ON_CPU:
+            table[library]["quality"] = quality(model, test, workload.task)
+    found = {
+        "title": tables.title(place.get(y), X.shape[1]), "n_rows": n_rows,
+        "n_features": X.shape[1], "n_trees": shared.n_trees, "libraries": table,
     }  # fmt: skip
+    if place.device != "cpu":
+        found |= of_device(place, models, X, actions[OURS])
+        found["gaps"] = peers_on(type(place))[1]
+    return found
+
+
+def train(build: Callable[[peers.Settings], Any], settings: peers.Settings, data: Table) -> Any:
+    return build(settings).fit(*data)
+
+
+BYTES_A_CELL, BYTES_A_ROW = 3, 40
+"""The memory that training on a GPU may take beside the table."""
+
+
+def of_device(place: Host, models: dict[str, Any], X: Any, fit: Callable[[], Any]) -> Results:
+    """Return the fingerprint of a model of a GPU, whether it is the CPU's, and the most memory
+    that training takes beside the table, relative to what it may."""
+    marks = {name: models[name].forest_.fingerprint() for name in (OURS, ON_CPU) if name in models}
+    found: Results = {"fingerprints": marks}
+    if ON_CPU in marks:
+        found["equal"] = {"CPU and GPU": marks[OURS] == marks[ON_CPU]}
+    if (peak := place.peak_bytes(fit)) is not None:
+        allowed = X.shape[0] * (BYTES_A_CELL * X.shape[1] + BYTES_A_ROW)
+        found["memory"] = {"bytes": peak, "ratio": peak / allowed}
+    return found
 
 
 def show(content: Content) -> Iterator[str]:
@@ -120,6 +213,8 @@ LETTER_LOSS = 1.01
 
 
 def goals(content: Content) -> Iterator[Goal]:
+    if content["settings"].get("device") == "cuda":
+        return  # ``gpu_check`` has them
     found = measured(content["results"])
     for key, workload in found.items():
         libraries, of = workload["libraries"], workload["title"]
@@ -161,9 +256,13 @@ PROGRAM = Program(
     {name: partial(measure, workload) for name, workload in WORKLOADS.items()},
     {
         **timing(3),
+        **DEVICE,
+        "with_cpu": (False, "with --device cuda: gpuens on the CPU as well"),
+        "depth": (None, "depth of the trees instead of 63 leaves"),
         "rows": (None, "rows of every table instead of its own"),
         "trees": (None, "rounds of boosting instead of the table's"),
     },
     show, goals, picture,
+    {name: partial(measure, workload) for name, workload in FOR_GPUS.items()},
 )  # fmt: skip
 main = PROGRAM.main

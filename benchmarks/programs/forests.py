@@ -3,6 +3,8 @@
 Every other setting has its default in both libraries. Both have trained on a small table
 before, and take turns in one process. Quality on fresh rows is measured too: the mean
 over as many seeds as there are rounds. A class or a table that is missing is named and left out.
+
+``gpu`` trains a forest on a GPU, beside the same on the CPU and cuML's, if it is installed.
 """
 
 from __future__ import annotations
@@ -10,22 +12,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
-from gpuens.datasets import make_higgs_like
+from gpuens.datasets import make_covtype_like, make_higgs_like
 
 from ..common import peers, same_tree
 from ..common.goals import Goal, measured
 from ..common.identical import by_threads, identical, same_by_threads, table_with_missing
 from ..common.markdown import gaps_of, medians
-from ..common.peers import BOTH, OURS, THEIRS, build, measure_each
+from ..common.peers import (
+    BOTH,
+    ON_CPU,
+    OURS,
+    THEIRS,
+    GapError,
+    Settings,
+    build,
+    measure_each,
+    say_skipped,
+)
+from ..common.places import place_of
 from ..common.program import Content, Options, Program, Results, timing
 from ..common.tables import DATA, by_split, load, title
 from ..common.timing import take_turns
+from ..scaling.libraries import cuml_forest
 
 TEST_ROWS = 200_000
 FOREST, TREE = "RandomForestClassifier", "DecisionTreeClassifier"
@@ -106,6 +121,45 @@ def single_tree(options: Options) -> Results:
     ours = same_tree.nodes_of_ours(models[OURS][0])
     theirs = same_tree.nodes_of_theirs(models[THEIRS][0])
     return part_of(X, y, table, n_trees=1, same=same_tree.compare(ours, theirs, X, y))
+
+
+CUML = "cuML"
+WARM_UP_ROWS = 4096
+
+
+def gpu(options: Options) -> Results:
+    """Train a deep forest on a GPU; cuML has its own number of bins (128) and float32 sums."""
+    place = place_of("cuda")
+    X, y = place.table(make_covtype_like, options.gpu_rows, 0)
+    settings = Settings(options.trees, max_depth=options.depth, threads=options.threads)
+    given = {"n_estimators": options.trees, "max_depth": options.depth, "random_state": 0}
+
+    def ours(device: str) -> Any:
+        return build(OURS, FOREST, options.threads, **given).set_params(device=device)
+
+    data = {OURS: (X, y), ON_CPU: (place.get(X), place.get(y))}
+    make = {OURS: partial(ours, place.device), ON_CPU: partial(ours, "cpu")}
+    gaps = []
+    if find_spec("cuml") is None:
+        gaps.append(say_skipped(GapError("cuML is not installed (pip install cuml-cu13)")))
+    else:
+        data[CUML] = X, y.astype(np.int32)
+        make[CUML] = partial(cuml_forest, "multiclass", settings)
+    for name, builder in make.items():
+        rows, labels = data[name]
+        builder().fit(rows[:WARM_UP_ROWS], labels[:WARM_UP_ROWS])
+    fits = {name: place.waiting(lambda name=name: make[name]().fit(*data[name])) for name in make}
+    libraries, models = take_turns(fits, options)
+    X, truth = place.table(make_covtype_like, min(TEST_ROWS, options.gpu_rows), 1)
+    for name in set(models) - {ON_CPU}:
+        found = float((models[name].predict(X) == truth).mean())
+        libraries[name]["quality"] = {"accuracy": found}
+    marks = {name: models[name].forest_.fingerprint() for name in (OURS, ON_CPU)}
+    equal = {"CPU and GPU": marks[OURS] == marks[ON_CPU]}
+    return part_of(
+        X, place.get(y), libraries, n_trees=options.trees, fingerprints=marks, equal=equal,
+        gaps=gaps,
+    )  # fmt: skip
 
 
 IDENTITY = {
@@ -192,7 +246,9 @@ PROGRAM = Program(
         "trees": (100, "trees; 2/5 with depth 14"),
         "splits": (5, "splits for the accuracy"),
         "predict_rows": (1_000_000, "rows to predict"),
+        "gpu_rows": (465_000, "rows to train on in `gpu`"),
+        "depth": (30, "depth of the trees of `gpu`"),
     },
-    show, goals,
+    show, goals, rare={"gpu": gpu},
 )  # fmt: skip
 main = PROGRAM.main

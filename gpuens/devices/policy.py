@@ -28,9 +28,8 @@ class Speeds:
 
     Those of the CPU are measured on two threads (``benchmarks/results``: fit, predict, forests).
     **Those of the GPU are modelled, not measured**, for an H100 or H200 and Numba's launcher. On a
-    machine with a GPU ``python -m benchmarks gpu_check --part cores`` prints the seconds of fits of
-    1,000 to 1,000,000 rows on both devices beside these estimates, and its parts "predict" and
-    "forests" those of predictions and of other trees: set the constants by them.
+    machine with a GPU ``python -m benchmarks crossover`` prints the seconds of fits and predictions
+    on both devices, beside these estimates: set the constants by them.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
-"""The cases of ``gpu_check``: what they compare, compute, print and draw, with stand-ins."""
+"""The programs that ``gpu_check`` runs: what they compare and compute, with stand-ins."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -10,149 +11,139 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.common import tables, timing
-from benchmarks.gpu import bench as gpu_bench
-from benchmarks.gpu import boosting, forests, identity, suites
-from benchmarks.gpu.bench import ON_CPU, OURS, XGBOOST, Bench, Card, Rehearsal
-from gpuens.devices.policy import boosting_work
+from benchmarks.common import places, tables
+from benchmarks.common.peers import ON_CPU, GapError
+from benchmarks.common.places import Card, Host, Simulator, place_of
+from benchmarks.gpu import gpu_models, gpu_tests
+from benchmarks.programs import crossover, fit, forests, many_fits, predict
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
 
 
-class HostAsCard(Rehearsal):
-    """Whatever asks for the card gets the host."""
+class Fake(Host):
+    """A GPU that is the host: gpuens runs on the CPU."""
+
+    def peak_bytes(self, call):
+        return call() and 2480
 
 
 @pytest.fixture
-def bench(monkeypatch):
-    """gpuens on the CPU under the name of the card; everything small."""
-    made = Bench(HostAsCard(), repeats=1, threads=1, rehearsal=True)
-    monkeypatch.setattr(made, "rows", lambda n: min(n, 400), raising=False)
-    on_host = {"cuda": "cpu"}
-    ours = boosting.ours
-
-    def there(task, device="cuda"):
-        return ours(task, on_host.get(device, device))
-
-    monkeypatch.setattr(boosting, "ours", there)
-    return made
+def gpu(monkeypatch):
+    """Let programs measure on a GPU that is the host."""
+    fake = Fake()
+    for module in (fit, predict, many_fits, forests, crossover, gpu_models):
+        monkeypatch.setattr(module, "place_of", lambda device: fake)
+    return fake
 
 
-class TestContest:
-    def clock(self, monkeypatch, *seconds):
-        """Every call takes the next of these times."""
-        told = itertools.cycle(seconds)
-        monkeypatch.setattr(timing, "seconds_of", lambda action, threads: (next(told), action()))
+class TestPlaces:
+    def test_a_gpu_by_cupy(self):
+        """With a stand-in for CuPy that counts bytes."""
+        log = []
+        pool = SimpleNamespace(
+            total=100, free_all_blocks=lambda: log.append("free"), total_bytes=lambda: pool.total
+        )
+        runtime = SimpleNamespace(deviceSynchronize=lambda: log.append("wait"))
+        cupy = SimpleNamespace(
+            cuda=SimpleNamespace(runtime=runtime), get_default_memory_pool=lambda: pool,
+            asarray=np.asarray,
+        )  # fmt: skip
+        card = Card(cupy)
+        assert card.peak_bytes(lambda: setattr(pool, "total", 350)) == 250
+        assert log == ["free", "wait"]
+        assert card.waiting(lambda x: log.append("work") or x)(3) == 3 and log[2:] == [
+            "work", "wait"
+        ]  # fmt: skip
+        seen, before = [], places.datasets_tables.BLOCK
+        card.table(lambda n, *, device: seen.append((n, device, places.datasets_tables.BLOCK)), 5)
+        assert seen == [(5, "cuda", places.CELLS_AT_ONCE)]
+        assert places.datasets_tables.BLOCK == before
 
-    def test_ratios_are_of_medians(self, bench, monkeypatch):
-        self.clock(monkeypatch, 2.0, 8.0)
-        libraries, results = bench.contest({OURS: lambda: "a", XGBOOST: lambda: "b"}, repeats=1)
-        assert libraries[XGBOOST]["ratio"] == 0.25 and "ratio" not in libraries[OURS]
-        assert results == {OURS: "a", XGBOOST: "b"}
-
-    def test_one_that_fails_is_out(self, bench):
-        calls = []
-
-        def fails():
-            calls.append(1)
-            raise RuntimeError("out of memory")
-
-        libraries, results = bench.contest({OURS: lambda: 1, XGBOOST: fails}, repeats=3)
-        assert set(libraries) == set(results) == {OURS} and len(calls) == 1
-        assert len(libraries[OURS]["seconds"]) == 3
-        assert bench.gaps == {XGBOOST: "RuntimeError: out of memory"}
-
-    def test_our_own_error_is_raised(self, bench):
-        with pytest.raises(ZeroDivisionError):
-            bench.contest({OURS: lambda: 1 / 0, XGBOOST: lambda: 1})
-
-    def test_without_us_there_are_no_ratios(self, bench):
-        libraries, _ = bench.contest({XGBOOST: lambda: 1})
-        assert "ratio" not in libraries[XGBOOST]
-
-    def test_the_card_is_waited_for(self):
-        order = []
-        card = Rehearsal()
-        card.synchronise = lambda: order.append("wait")
-        Bench(card).waiting(lambda: order.append("work"))()
-        assert order == ["work", "wait"]
+    def test_without_a_gpu(self, monkeypatch):
+        monkeypatch.setattr(places, "simulated", lambda: False)
+        monkeypatch.setattr(places, "gpu_problem", lambda: "no driver")
+        assert type(place_of("cpu")) is Host
+        with pytest.raises(GapError, match="a GPU: no driver"):
+            place_of("cuda")
+        monkeypatch.setattr(places, "simulated", lambda: True)
+        found = place_of("cuda")
+        assert type(found) is Simulator and (found.device, found.others) == ("cuda", "cpu")
 
 
-class TestCases:
-    @needs_xgboost
-    def test_training(self, bench):
-        row = boosting.fit(bench, 100_000)
-        assert (row["n_rows"], row["n_features"], row["n_trees"], row["depth"]) == (400, 6, 2, 3)
-        assert row["table_bytes"] == 400 * (6 * 4 + 8)
-        assert {OURS, XGBOOST} <= set(row["libraries"])
-        assert all(0 < lib["quality"]["auc"] <= 1 for lib in row["libraries"].values())
-        assert row["ms_a_tree"] == 500 * row["libraries"][OURS]["median"]
-        classes = boosting.fit(bench, 100_000, n_classes=100, n_trees=10)
-        assert classes["n_classes"] == 5 and classes["libraries"][OURS]["quality"]["log_loss"] > 0
+class TestFit:
+    def options(self, **more):
+        given = {"rows": 400, "trees": 2, "depth": 3, "threads": 1, "with_cpu": True}
+        return SimpleNamespace(**given, **more)
+
+    def test_depth_without_a_limit_of_leaves(self):
+        settings = fit.settings_of(fit.FOR_GPUS["11m"], self.options())
+        ours = fit.trainer("gpuens", "cuda", "binary")(settings).get_params()
+        assert ours["device"] == "cuda" and ours["max_depth"] == 3
+        assert ours["max_leaf_nodes"] is None and ours["min_samples_leaf"] == 1
+        assert ours["l2_regularization"] == ours["min_sum_hessian"] == 1
 
     @needs_xgboost
-    def test_all_share_one_setting(self, bench):
-        settings = boosting.settings_of(Bench(Rehearsal(), threads=3), 100, 8)
-        ours = boosting.ours("binary")(settings).get_params()
-        peer = boosting.xgboost(bench, "binary")(settings).get_params()
-        assert ours["max_depth"] == peer["max_depth"] == 8 and ours["max_leaf_nodes"] is None
-        assert ours["n_estimators"] == peer["n_estimators"] == 100
-        assert ours["max_bins"] == peer["max_bin"] == 255
-        assert ours["l2_regularization"] == peer["reg_lambda"] == 1
-        assert ours["min_sum_hessian"] == peer["min_child_weight"] == 1
-        assert ours["min_samples_leaf"] == 1 and peer["tree_method"] == "hist"
+    def test_all_share_one_setting(self):
+        settings = fit.settings_of(fit.FOR_GPUS["11m"], self.options())
+        peer = fit.trainer("XGBoost", "cuda", "binary")(settings).get_params()
+        assert peer["device"] == "cuda" and peer["tree_method"] == "hist"
+        assert (peer["max_depth"], peer["max_bin"], peer["n_estimators"]) == (3, 255, 2)
+        assert peer["reg_lambda"] == peer["min_child_weight"] == 1
 
-    def test_every_class_occurs_among_the_first_rows(self):
-        X = np.random.default_rng(0).normal(size=(5000, 4)).astype(np.float32)
-        y = boosting.many_classes(Bench(Rehearsal()), X, np.arange(5000) % 2, 100)
-        assert sorted(set(y[:4096])) == list(range(100)) and y.dtype == np.int64
+    def test_what_is_found_of_a_gpu(self, gpu):
+        model = fit.trainer("gpuens", "cpu", "binary")(
+            fit.settings_of(fit.FOR_GPUS["11m"], self.options())
+        )
+        X = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+        model.fit(X, (X[:, 0] > 0).astype(int))
+        found = fit.of_device(gpu, {"gpuens": model, ON_CPU: model}, X, lambda: 1)
+        assert found["equal"] == {"CPU and GPU": True}
+        assert found["memory"] == {"bytes": 2480, "ratio": 2480 / (40 * 52)}
 
-    def test_memory_is_told_beside_what_was_asked(self, bench, monkeypatch):
-        monkeypatch.setattr(bench.card, "peak_bytes", lambda call: call() and 2520, raising=False)
-        monkeypatch.setattr(bench, "rows", lambda n: 30, raising=False)
-        row = boosting.memory(bench, 11_000_000)
-        assert row["asked_bytes"] == 30 * (3 * 6 + 40) and row["planned_bytes"] > 0
-        assert row["ratio"] == 2520 / (30 * 58) and row["bytes_a_row"] == 84
-
-    def test_card_and_cores(self, bench, capsys):
-        row = boosting.cores(bench, 1000)
-        assert row["identical_to_cpu"] and set(row["libraries"]) == {OURS, ON_CPU}
-        work = boosting_work((row["n_rows"], row["n_features"]), row["n_trees"])
-        assert row["estimated_seconds"] == {OURS: work.gpu, ON_CPU: work.cpu}
-        assert f"s, estimated {work.cpu:.2g} s\n" in capsys.readouterr().out
+    def test_contestants(self, monkeypatch):
+        workload, card = fit.FOR_GPUS["11m"], Card(None)
+        monkeypatch.setattr(fit.peers, "installed", list)
+        monkeypatch.setattr(fit, "peers_on", lambda place: ({"XGBoost": place.others}, []))
+        assert fit.contestants(workload, self.options(), card) == {
+            "gpuens": "cuda", "XGBoost": "cuda", ON_CPU: "cpu"
+        }  # fmt: skip
+        assert set(fit.contestants(workload, self.options(), Host()).values()) == {"cpu"}
 
     @needs_xgboost
-    def test_prediction(self, bench, monkeypatch):
-        row = boosting.predict(bench, 1000, n_trees=500)
-        assert {OURS, XGBOOST} == set(row["libraries"]) and row["seconds_of_one_row"] > 0
-        assert bench.gaps == {"nvForest": "ImportError: nvforest is not installed"}
-        assert row["seconds_of_leaves"] > 0 and row["leaf_rows"] == 400
+    def test_a_library_that_cannot_train_there_is_a_gap(self, monkeypatch):
+        assert fit.peers_on.__wrapped__(Simulator) == ({"XGBoost": "cpu"}, [])
+        monkeypatch.setattr("xgboost.build_info", lambda: {"USE_CUDA": False})
+        found, (gap,) = fit.peers_on.__wrapped__(Card)
+        assert not found and "it is built without CUDA" in gap
 
-    def test_models_are_trained_once_for_all_predictions(self, bench, monkeypatch):
-        def built(bench, task):
-            bench.gaps[XGBOOST] = "is not installed"
-            return {OURS: (boosting.ours(task), True)}
 
-        monkeypatch.setattr(boosting, "builders", built)
-        first = boosting.trained(bench, boosting.settings_of(bench, 2, 3))
-        again = Bench(bench.card, threads=1, rehearsal=True)
-        boosting.predict(again, 300, n_trees=2, depth=3)
-        assert list(bench.card.kept.values()) == [(first, {XGBOOST: "is not installed"})]
-        assert again.gaps == {XGBOOST: "is not installed", "nvForest": "needs XGBoost's model"}
-
-    @needs_xgboost
-    def test_nvforest_gets_the_model_of_xgboost(self, bench, monkeypatch):
+class TestPredict:
+    @pytest.fixture
+    def nvforest(self, monkeypatch):
         def load_model(path, *, model_type, device):
             assert path.stat().st_size > 100 and (model_type, device) == ("xgboost_ubj", "gpu")
-            return SimpleNamespace(predict_proba=lambda rows: rows.shape)
+            ready = SimpleNamespace(predict_proba=lambda rows: ("optimised", rows.shape))
+            return SimpleNamespace(optimize=lambda data: ready)
 
         monkeypatch.setitem(sys.modules, "nvforest", SimpleNamespace(load_model=load_model))
-        monkeypatch.setattr(boosting, "find_spec", lambda name: name)
-        row = boosting.predict(bench, 1000)
-        assert "ratio" in row["libraries"]["nvForest"] and not bench.gaps
+        monkeypatch.setattr(predict, "find_spec", lambda name: name)
 
-    @pytest.fixture
-    def cuml(self, monkeypatch):
+    @needs_xgboost
+    @pytest.mark.usefixtures("nvforest")
+    def test_nvforest_gets_the_model_of_xgboost_and_is_optimised(self):
+        from xgboost import XGBClassifier
+
+        X = np.random.default_rng(0).normal(size=(50, 3))
+        model = XGBClassifier(n_estimators=2).fit(X, X[:, 0] > 0)
+        assert predict.by_nvforest(model, X)() == ("optimised", (50, 3))
+
+    def test_without_nvforest_it_is_a_gap(self):
+        with pytest.raises(GapError, match="nvForest is not installed"):
+            predict.by_nvforest(None, None)
+
+
+class TestForests:
+    def test_a_forest_on_a_gpu(self, gpu, monkeypatch):
         class Forest:
             def fit(self, X, y):
                 assert y.dtype == np.int32
@@ -161,94 +152,113 @@ class TestCases:
             def predict(self, X):
                 return np.zeros(len(X), np.int32)
 
-            predict_proba = predict
-
         monkeypatch.setattr(forests, "find_spec", lambda name: name)
-        monkeypatch.setattr(forests.scaling_libraries, "cuml_forest", lambda *_: Forest())
+        monkeypatch.setattr(forests, "cuml_forest", lambda *_: Forest())
+        options = SimpleNamespace(
+            gpu_rows=300, trees=2, depth=3, threads=1, repeats=1, budget=math.inf
+        )
+        found = forests.gpu(options)
+        assert set(found["libraries"]) == {"gpuens", "cuML", ON_CPU}
+        assert found["equal"] == {"CPU and GPU": True} and not found["gaps"]
+        assert 0 <= found["libraries"]["cuML"]["quality"]["accuracy"] <= 1
 
-    @pytest.mark.usefixtures("cuml")
-    def test_forests(self, bench, monkeypatch):
-        forest = forests.RandomForestClassifier
-        monkeypatch.setattr(
-            forests, "RandomForestClassifier",
-            lambda n, **settings: forest(n, **{**settings, "device": "cpu"}),
-        )  # fmt: skip
-        row = forests.forest(bench, 1000, 100, 30, with_cpu=True)
-        assert set(row["libraries"]) == {OURS, "cuML", ON_CPU} and row["identical_to_cpu"]
-        assert row["depth"] == 3 and 0 <= row["libraries"]["cuML"]["accuracy"] <= 1
 
-    @needs_xgboost
-    def test_many_fits_are_those_of_single_ones(self, bench):
-        row = boosting.many_fits(bench, 200)
-        assert row["same_as_alone"] and row["n_fits"] == 4
-        assert {OURS, boosting.ONE_BY_ONE, XGBOOST} == set(row["libraries"])
+class TestCrossover:
+    @pytest.mark.parametrize(
+        "ratios, rows", [([0.5, 0.4], 10.0), ([3.0, 2.0], None), ([], None),
+                         ([2.0, 0.5], math.sqrt(1000))]
+    )  # fmt: skip
+    def test_from_where_the_gpu_pays(self, ratios, rows):
+        points = [(10 ** (k + 1), r) for k, r in enumerate(ratios)]
+        assert crossover.pays_from(points) == (rows if rows is None else pytest.approx(rows))
 
-    def test_launches_need_their_environment(self, bench, monkeypatch):
-        with pytest.raises(RuntimeError, match="direct needs GPUENS_CUDA_LAUNCHER=direct"):
-            boosting.launches(bench, "direct", 100)
-        times = iter([1.0, 5.0])
-        monkeypatch.setattr(bench.card, "seconds", lambda call: call() and next(times))
-        row = boosting.launches(bench, "stock", 100)
-        assert row["ms_a_tree"] == 2000  # two trees more take four seconds more
+    def test_constants_are_those_of_the_line(self):
+        by_rows = {
+            str(n): {
+                "gpuens": {"median": 10 * (3e-3 + 28 * n * 1e-9)}, ON_CPU: {"median": 1.0}
+            }
+            for n in (1000, 10**6)
+        }  # fmt: skip
+        found = crossover.constants(by_rows, 10)["gpuens"]
+        assert found["seconds of a cell"] == pytest.approx(1e-9)
+        assert found["seconds of a tree"] == pytest.approx(3e-3)
 
-    def test_models_are_compared(self, bench, monkeypatch):
-        built = identity.built
-        monkeypatch.setattr(identity, "built", lambda b, model, device: built(b, model, "cpu"))
+    def test_both_devices(self, gpu):
+        options = SimpleNamespace(rows=[50, 90], trees=2, threads=1, repeats=1, budget=math.inf)
+        found = crossover.boosting(options)
+        assert list(found["fit"]) == list(found["predict"]) == ["50", "90"]
+        assert all(found["equal"].values()) and len(found["equal"]) == 2
+        text = "\n".join(crossover.show({"results": {"boosting": found}}))
+        assert "| boosting: fit, 2 trees | GPU | CPU | GPU ÷ CPU |" in text
+
+
+class TestModels:
+    OPTIONS = SimpleNamespace(rows=300, threads=1, tiny=True)
+
+    def test_models_are_compared(self, gpu, monkeypatch):
         for name in ("boosting, weights, missing", "forest", "stagewise", "three learners"):
-            row = identity.compare(bench, name)
-            assert row["same_model"] and row["same_predictions"], name
-        another = itertools.count()
+            row = gpu_models.compare(self.OPTIONS, name)
+            assert row["equal"] == {"model": True, "predictions": True}, name
+        another, built = itertools.count(), gpu_models.built
+        monkeypatch.setattr(gpu, "device", "cuda", raising=False)
         monkeypatch.setattr(
-            identity, "built",
-            lambda b, model, device: built(b, model, "cpu").set_params(max_depth=1 + next(another)),
+            gpu_models, "built",
+            lambda o, model, device: built(o, model, "cpu").set_params(max_depth=1 + next(another)),
         )  # fmt: skip
-        row = identity.compare(bench, "tree")
-        assert not row["same_model"] and not row["same_predictions"]
+        row = gpu_models.compare(self.OPTIONS, "tree")
+        assert row["equal"] == {"model": False, "predictions": False}
 
     def test_generated_tables_stand_in_for_real_ones(self, monkeypatch, tmp_path):
         monkeypatch.setattr(tables, "DATA", tmp_path)
         for table, classes in (("adult", 2), ("letter", 7), ("california_housing", None)):
-            X, y, source = identity.table_of(table, 3000)
+            X, y, source = gpu_models.table_of(table, 3000)
             assert source == "generated" and X.dtype == np.float32 and len(y) == 3000
             assert y.min() > 0 if classes is None else sorted(set(y)) == list(range(classes))
 
 
 class TestSuites:
-    def outcome(self, monkeypatch, status, output):
-        monkeypatch.setattr(suites, "run", lambda command, seconds: (status, output))
+    @pytest.fixture(autouse=True)
+    def not_simulated(self, monkeypatch):
+        monkeypatch.setattr(gpu_tests, "simulated", lambda: False)
 
-    def test_failing_tests_are_named(self, bench, monkeypatch, capsys):
+    def test_failing_tests_are_named(self):
         failing = "FAILED tests/gpu/test_gpu.py::test_a - assert 1 == 2"
-        self.outcome(monkeypatch, 1, f"..F\n{failing}\n1 failed, 52 passed, 7 skipped in 3.1s\n")
-        found = suites.tests(bench)
+        found = gpu_tests.outcome(1, f"..F\n{failing}\n1 failed, 52 passed, 7 skipped in 3.1s\n")
         assert found["counts"] == {"failed": 1, "passed": 52, "skipped": 7}
         assert found["failures"] == [failing] and found["failed"].startswith("1 tests failed")
 
-    def test_tests_that_were_cut_off_do_not_fail(self, bench, monkeypatch, capsys):
-        self.outcome(monkeypatch, None, "....\n4 passed in 3.1s\n")
-        found = suites.tests(bench)
+    def test_tests_that_were_cut_off_do_not_fail(self):
+        found = gpu_tests.outcome(None, "....\n4 passed in 3.1s\n")
         assert found["cut_off"] and "failed" not in found and not found["passed"]
 
     @pytest.mark.parametrize(
         "reason", ["needs a GPU: no driver", "needs an NVIDIA GPU", "CUDA needs NUMBA_ENABLE…"]
     )
-    def test_tests_that_find_no_card_fail(self, monkeypatch, capsys, reason):
-        self.outcome(
-            monkeypatch, 0, f"ss\nSKIPPED [2] tests/gpu/a.py:3: {reason}\n2 skipped in 1s\n"
-        )
-        found = suites.tests(Bench(Rehearsal()))
-        assert found["failed"].startswith("tests did not find the card: SKIPPED [2]")
+    def test_tests_that_find_no_gpu_fail(self, reason):
+        text = f"ss\nSKIPPED [2] tests/gpu/a.py:3: {reason}\n2 skipped in 1s\n"
+        found = gpu_tests.outcome(0, text)
+        assert found["failed"].startswith("tests did not find the GPU: SKIPPED [2]")
+
+    def test_what_lacks_a_package_is_left_out_and_named(self, monkeypatch, capsys):
+        ran = []
+        monkeypatch.setattr(gpu_tests, "find_spec", lambda name: name != "hypothesis" or None)
+        monkeypatch.setattr(gpu_tests, "run", lambda c, s: ran.extend(c) or (0, "1 passed in 1s"))
+        found = gpu_tests.tests(SimpleNamespace(started=0.0, seconds=9.0))
+        assert "tests/gpu" in ran and "tests/kernels" not in ran
+        assert "tests/kernels needs hypothesis" in found["gaps"] and found["passed"]
+        assert "skipped: tests/kernels needs hypothesis" in capsys.readouterr().out
 
     @pytest.mark.parametrize("status, failed", [(0, False), (9, True), (1, True), (None, False)])
     def test_the_sanitizer(self, monkeypatch, status, failed):
-        monkeypatch.setattr(suites.shutil, "which", lambda name, path: f"/bin/{name}")
-        self.outcome(monkeypatch, status, "text\n========= ERROR SUMMARY: 3 errors\n")
-        found = suites.sanitize(Bench(Rehearsal()), "racecheck")
+        monkeypatch.setattr(gpu_tests.shutil, "which", lambda name, path: f"/bin/{name}")
+        text = "text\n========= ERROR SUMMARY: 3 errors\n"
+        monkeypatch.setattr(gpu_tests, "run", lambda command, seconds: (status, text))
+        found = gpu_tests.sanitize(SimpleNamespace(started=0.0, seconds=9.0), "racecheck")
         assert ("failed" in found) == failed and found["errors"] == (status == 9)
         assert found["report"] == ["========= ERROR SUMMARY: 3 errors"]
 
     def test_a_program_is_ended_at_its_time(self):
-        status, output = suites.run(
+        status, output = gpu_tests.run(
             [sys.executable, "-S", "-uc", "import time; print('begun'); time.sleep(60)"], 1.0
         )
         assert status is None and output.startswith("begun")
@@ -266,39 +276,9 @@ class TestSuites:
 
         by_part, entries = [], 0
         for part in range(3):
-            suites.compile_part(part, 3)
+            gpu_tests.compile_part(part, 3)
             by_part.append({of(entry) for entry in done})
             entries += len(done)
             done.clear()
         assert not by_part[0] & by_part[1] and not (by_part[0] | by_part[1]) & by_part[2]
         assert entries == len(list(catalogue.entries()))
-
-
-def test_a_card_by_cupy():
-    """With a stand-in for CuPy that counts bytes."""
-    log = []
-    pool = SimpleNamespace(
-        total=100, free_all_blocks=lambda: log.append("free"), total_bytes=lambda: pool.total
-    )
-    runtime = SimpleNamespace(
-        deviceSynchronize=lambda: log.append("wait"), memGetInfo=lambda: (7, 9)
-    )
-    cupy = SimpleNamespace(
-        cuda=SimpleNamespace(runtime=runtime), get_default_memory_pool=lambda: pool,
-        ones=np.ones, asarray=np.asarray,
-    )  # fmt: skip
-    card = Card(cupy)
-    assert card.peak_bytes(lambda: setattr(pool, "total", 350)) == 250
-    assert log == ["free", "wait"] and card.free_bytes() == 7 and card.is_alive()
-    cupy.ones = lambda n: 1 / 0
-    assert not card.is_alive()
-    seen = []
-
-    def make(n, *, device):
-        seen.append((n, device, gpu_bench.datasets_tables.BLOCK))
-
-    before = gpu_bench.datasets_tables.BLOCK
-    card.table(make, 5)
-    assert (
-        seen == [(5, "cuda", gpu_bench.CELLS_AT_ONCE)] and gpu_bench.datasets_tables.BLOCK == before
-    )

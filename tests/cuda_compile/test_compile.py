@@ -24,6 +24,7 @@ nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 from numba.cuda import dispatcher  # noqa: E402
 
+from benchmarks.gpu import gpu_unknowns  # noqa: E402
 from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
 from tests.ptx import driver  # noqa: E402
@@ -38,8 +39,29 @@ OUTSIDE = [
         shared_memory_kernel()[0],
         (types.int64, catalogue.array(types.int32)),
         64,
-    )
-]
+    ),
+    catalogue.Entry(
+        "benchmark_sizes", gpu_unknowns.sizes_kernel(),
+        (catalogue.ROWS, catalogue.array(types.float64, 2), catalogue.ROWS), 64,
+    ),
+    *(
+        catalogue.Entry(f"benchmark_empty_{n}", gpu_unknowns.empty_kernel(n),
+                        (catalogue.ROWS,) * n, 64)
+        for n in (2, 20)
+    ),
+    catalogue.Entry(
+        "benchmark_pairs", gpu_unknowns.adding_kernel()[0],
+        (types.int64, *(types.uint32,) * 3, catalogue.array(types.int64)), 64,
+    ),
+    catalogue.Entry(
+        "benchmark_fill", gpu_unknowns.filling_kernel(),
+        (types.int64, catalogue.array(types.int64)), 64,
+    ),
+    catalogue.Entry(
+        "benchmark_spin", gpu_unknowns.spinning_kernel(),
+        (types.int64, catalogue.array(types.uint32)), 64,
+    ),
+]  # fmt: skip
 """Kernels that no operation starts, which the catalogue leaves out."""
 ENTRIES = CATALOGUE | {entry.name: entry for entry in OUTSIDE}
 POWERS_OF_TWO = {

@@ -1,4 +1,7 @@
-"""Programs that ``gpu_check`` runs: the compiler, pytest, and compute-sanitizer."""
+"""Other programs on a GPU: the compiler of the kernels, pytest, and compute-sanitizer.
+
+Tests whose packages are not installed are left out, and the packages are named.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,33 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
+from gpuens.devices.placement import simulated
+
 from ..common.machine import ROOT
-from .bench import Bench
+from ..common.peers import GapError, say_skipped
+from ..common.program import Options, Program, Results
 
 MOST_COMPILERS = 8
 """Processes that compile at the same time."""
-ON_A_CARD = (
-    "tests/kernels", "tests/inputs/test_arrays.py", "tests/inputs/test_categories.py",
-    "tests/datasets/test_datasets.py",
-    "tests/devices/test_devices.py", "tests/gpu",
-)  # fmt: skip
-"""Tests that run, or run more, with a card: operations first, what starts processes last."""
+NEEDED = ("hypothesis", "array_api_strict")
+"""Packages of the tests of the operations, beside pytest."""
+ON_A_GPU = {
+    "tests/gpu": (),
+    "tests/kernels": NEEDED,
+    "tests/inputs/test_arrays.py": NEEDED,
+    "tests/inputs/test_categories.py": (*NEEDED, "pandas"),
+    "tests/datasets/test_datasets.py": (),
+    "tests/devices/test_devices.py": (),
+}
+"""Tests that run, or run more, with a GPU, and the packages without which they cannot start."""
 SUMMARY = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|deselected)\b")
 
 NO_CARD = re.compile(r"SKIPPED .*(needs an? (real |NVIDIA )?GPU|CUDA needs)")
-"""A test that was skipped for want of a card."""
+"""A test that was skipped for want of a GPU."""
 
 
 def run(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
@@ -53,16 +66,16 @@ def last_lines(output: str, n: int = 15) -> list[str]:
     return [line[:400] for line in output.strip().splitlines()[-n:]]
 
 
-def compile_all(bench: Bench) -> dict[str, Any]:
-    """Fill the cache of compiled kernels: one process for the host's, several for the card's."""
-    if bench.rehearsal:
-        return {"skipped": "nothing is compiled for the simulator"}
-    n = max(1, min(MOST_COMPILERS, bench.threads - 1))
-    own = [sys.executable, "-m", "benchmarks.gpu.suites"]
+def compile_all(options: Options) -> Results:
+    """Fill the cache of compiled kernels: one process for the CPU's, several for the GPU's."""
+    if simulated():
+        raise GapError("nothing is compiled for the simulator")
+    n = max(1, min(MOST_COMPILERS, options.threads - 1))
+    own = [sys.executable, "-m", "benchmarks.gpu.gpu_tests"]
     tasks = [["cpu"], *([str(k), str(n)] for k in range(n))]
     started = time.perf_counter()
     with ThreadPoolExecutor(len(tasks)) as pool:
-        ended = list(pool.map(lambda task: run([*own, *task], bench.left() - 7), tasks))
+        ended = list(pool.map(lambda task: run([*own, *task], left(options)), tasks))
     errors = [
         {"task": task, "error": last_lines(text if status else f"{text}\nended at its time", 4)}
         for task, (status, text) in zip(tasks, ended, strict=True) if status != 0
@@ -73,10 +86,15 @@ def compile_all(bench: Bench) -> dict[str, Any]:
     return result
 
 
-def warm_up(bench: Bench) -> dict[str, Any]:
+def left(options: Options) -> float:
+    """Return the seconds that are left for a program, with some to report in."""
+    return float(options.started + options.seconds - time.monotonic() - 5)
+
+
+def warm_up(options: Options) -> Results:
     """Run ``gpuens.warmup("cuda")`` in a process that finds most kernels compiled."""
-    if bench.rehearsal:
-        return {"skipped": "nothing is compiled for the simulator"}
+    if simulated():
+        raise GapError("nothing is compiled for the simulator")
     import gpuens
 
     steps = gpuens.warmup("cuda")
@@ -84,24 +102,45 @@ def warm_up(bench: Bench) -> dict[str, Any]:
     return {"seconds": sum(steps.values()), "steps": len(steps), "slowest": dict(slowest)}
 
 
-def tests(bench: Bench) -> dict[str, Any]:
-    """Run pytest on what runs on a card; returns its last lines."""
+def which_tests() -> tuple[list[str], list[str]]:
+    """Return the tests that can start, and what is missing for the others."""
+    missing = {
+        path: [name for name in names if find_spec(name) is None]
+        for path, names in ON_A_GPU.items()
+    }
+    gaps = [f"{path} needs {', '.join(names)}" for path, names in missing.items() if names]
+    return [path for path, names in missing.items() if not names], gaps
+
+
+def tests(options: Options) -> Results:
+    """Run pytest on what runs on a GPU."""
+    if find_spec("pytest") is None:
+        raise GapError("pytest is not installed: no test was run")
+    where, gaps = which_tests()
+    for gap in gaps:
+        say_skipped(GapError(gap))
+    if simulated():
+        where = where and ["tests/kernels/statistics/test_quantise.py"]
     command = [
         sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider",
-        "-k", "cuda or gpu",
+        "-k", "cuda or gpu", *where,
     ]  # fmt: skip
-    where = ["tests/kernels/statistics/test_quantise.py"] if bench.rehearsal else list(ON_A_CARD)
-    status, output = run([*command, *where], bench.left() - 8)
+    status, output = run(command, left(options))
     print(output[-6000:], flush=True)
+    return outcome(status, output) | {"gaps": gaps}
+
+
+def outcome(status: int | None, output: str) -> Results:
+    """Return what pytest has found; a status of None means that its time was over."""
     counts = {name: int(n) for n, name in SUMMARY.findall(output[-2000:])}
     failures = [line[:400] for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    result: dict[str, Any] = {
+    result: Results = {
         "passed": status == 0, "counts": counts, "failures": failures[:60],
         "summary": (last_lines(output, 1) or ["no output"])[0],
     }  # fmt: skip
     without = [line for line in output.splitlines() if NO_CARD.match(line)]
-    if without and not bench.rehearsal:
-        result["failed"] = f"tests did not find the card: {without[0][:300]}"
+    if without and not simulated():
+        result["failed"] = f"tests did not find the GPU: {without[0][:300]}"
     if status is None:
         result["cut_off"] = "its time was over: not all tests ran"
     if status not in (0, None) or failures:
@@ -110,17 +149,17 @@ def tests(bench: Bench) -> dict[str, Any]:
     return result
 
 
-def sanitize(bench: Bench, tool: str) -> dict[str, Any]:
+def sanitize(options: Options, tool: str) -> Results:
     """Run compute-sanitizer on small fits, each array of which is an allocation of its own."""
     places = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/local/cuda/bin"
     program = shutil.which("compute-sanitizer", path=places)
-    if bench.rehearsal or program is None:
-        return {"skipped": "compute-sanitizer is not installed (it comes with the CUDA toolkit)"}
+    if simulated() or program is None:
+        raise GapError("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
     command = [program, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20",
-               sys.executable, "-m", "benchmarks.gpu.suites", "fit"]  # fmt: skip
-    status, output = run(command, bench.left() - 6)
+               sys.executable, "-m", "benchmarks.gpu.gpu_tests", "fit"]  # fmt: skip
+    status, output = run(command, left(options))
     lines = [line for line in output.splitlines() if line.startswith("=========")]
-    result: dict[str, Any] = {"errors": status == 9, "report": lines[-60:], "status": status}
+    result: Results = {"errors": status == 9, "report": lines[-60:], "status": status}
     if status is None:
         result["cut_off"] = "its time was over"
     elif status != 0:
@@ -176,9 +215,21 @@ def small_fits() -> None:
     cupy.cuda.runtime.deviceSynchronize()
 
 
-def main(argv: Sequence[str]) -> None:
+PROGRAM = Program(
+    "gpu_tests", __doc__,
+    {
+        "compile": compile_all, "warm up": warm_up, "tests": tests,
+        "memcheck": partial(sanitize, tool="memcheck"),
+        "racecheck": partial(sanitize, tool="racecheck"),
+    },
+    {"threads": (2, "processes that compile, and one more")},
+)  # fmt: skip
+main = PROGRAM.main
+
+
+def child(argv: Sequence[str]) -> None:
     """``cpu``, ``fit``, or the number of a part and how many there are."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser = argparse.ArgumentParser(description=child.__doc__)
     parser.add_argument("what", nargs="+")
     what = parser.parse_args(argv).what
     if what == ["fit"]:
@@ -192,4 +243,4 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    child(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Models of the card and of the host's cores, which must be the same to the last bit.
+"""Models of a GPU and of the CPU, which must be the same to the last bit.
 
 Real tables where their folder exists, generated ones of the same kind elsewhere. A model is
 identified by the fingerprint of its forest, one without a forest by the bits of its weights and
@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,10 @@ from gpuens import losses
 from gpuens.datasets import make_covtype_like, make_friedman1, make_higgs_like
 
 from ..common import tables
+from ..common.markdown import pivot
 from ..common.peers import GapError
-from .bench import Bench
+from ..common.places import place_of
+from ..common.program import Content, Options, Program, Results
 
 COMPARED_ROWS = 2000
 OF_ADULT = [1, 3, 5, 6, 7, 8, 9, 13]
@@ -140,12 +144,12 @@ def table_of(name: str, most: int | None) -> tuple[np.ndarray, np.ndarray, str]:
         return X, y, "generated"
 
 
-def compare(bench: Bench, name: str) -> dict[str, Any]:
+def compare(options: Options, name: str) -> Results:
     """Fit one model on both devices, and compare."""
-    model = MODELS[name]
-    most = bench.rows(ROWS_OF_SLOW.get(name, 10**9))
+    place, model = place_of("cuda"), MODELS[name]
+    most = min(options.rows, ROWS_OF_SLOW.get(name, 10**9))
     X, y, source = table_of(model.table, None if most >= 10**9 else most)
-    if bench.rehearsal and model.table in (COVER, LETTER):
+    if options.tiny and model.table in (COVER, LETTER):
         X, y = np.ascontiguousarray(X[:, :8]), y % 4
     rng = np.random.default_rng(0)
     if model.missing:
@@ -154,34 +158,30 @@ def compare(bench: Bench, name: str) -> dict[str, Any]:
     if model.table == HOUSES:
         y = y.astype(np.float64)
     weight = rng.exponential(size=y.size) * (np.arange(y.size) % 7 > 0) if model.weighted else None
-    marks, predictions, seconds = {}, {}, {}
-    for device in ("cpu", "cuda"):
-        fitted, data = built(bench, model, device), (X, y, weight)
-        if device == "cuda" and model.cls != "ThreeLearnerBoostingClassifier":
-            data = tuple(None if a is None else bench.card.put(a) for a in data)
+    marks, predictions = {}, {}
+    for device in ("cpu", place.device):
+        fitted, data = built(options, model, device), (X, y, weight)
+        if device != "cpu" and model.cls != "ThreeLearnerBoostingClassifier":
+            data = tuple(None if a is None else place.put(a) for a in data)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of models that are made small here
-            further = () if data[2] is None else (data[2],)
-            seconds[device] = bench.card.seconds(
-                lambda fitted=fitted, data=data, further=further: fitted.fit(*data[:2], *further)
-            )
-            predictions[device] = bench.card.get(fitted.predict(data[0][:COMPARED_ROWS]))
+            fitted.fit(*(a for a in data if a is not None))
+            predictions[device] = place.get(fitted.predict(data[0][:COMPARED_ROWS]))
         marks[device] = fingerprint(fitted, predictions[device])
+    same = predictions["cpu"].tobytes() == predictions[place.device].tobytes()
     return {
-        "table": model.table, "source": source, "n_rows": X.shape[0], "n_features": X.shape[1],
-        "fingerprints": marks, "seconds": seconds,
-        "same_model": marks["cpu"] == marks["cuda"],
-        "same_predictions": predictions["cpu"].tobytes() == predictions["cuda"].tobytes(),
+        "table": model.table, "source": source, "n_rows": X.shape[0], "fingerprints": marks,
+        "equal": {"model": len(set(marks.values())) == 1, "predictions": same},
     }  # fmt: skip
 
 
-def built(bench: Bench, model: Model, device: str) -> Any:
+def built(options: Options, model: Model, device: str) -> Any:
     """Return an estimator, not fitted."""
     made = getattr(gpuens, model.cls)(**model.parameters)
     known = made.get_params(deep=False)
-    shared = {"random_state": 0, "n_jobs": bench.threads, "device": device}
+    shared = {"random_state": 0, "n_jobs": options.threads, "device": device}
     shared = {name: value for name, value in shared.items() if name in known}
-    if bench.rehearsal:
+    if options.tiny:
         small = {"n_estimators": 2, "max_leaf_nodes": 6}
         shared |= {name: value for name, value in small.items() if known.get(name)}
     return made.set_params(**shared)
@@ -198,3 +198,26 @@ def fingerprint(fitted: Any, prediction: np.ndarray) -> str:
             value = value.get() if hasattr(value, "get") else value
             digest.update(np.ascontiguousarray(value, np.float64).tobytes())
     return digest.hexdigest()
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield what was compared."""
+    yield pivot("models of the GPU and of the CPU", {
+        name: {
+            "table": f"{row['table']} ({row['source']})", "rows": f"{row['n_rows']:,}",
+            **{what: "same" if same else "**DIFFERENT**" for what, same in row["equal"].items()},
+        }
+        for name, row in content["results"].items() if "equal" in row
+    })  # fmt: skip
+
+
+PROGRAM = Program(
+    "gpu_models", __doc__, {name: partial(compare, name=name) for name in MODELS},
+    {
+        "rows": (10**9, "most rows of a table"),
+        "threads": (2, "threads of the CPU"),
+        "tiny": (False, "two trees of six leaves"),
+    },
+    show, on_gpu=True,
+)  # fmt: skip
+main = PROGRAM.main
