@@ -33,12 +33,14 @@ PROGRAMS = {
     "gpu_unknowns": "launches, atomics and shared memory of a GPU, and the time of every kernel",
     "gpu_models": "models of a GPU and of the CPU, which must be the same",
     "gpu_tests": "kernels compiled, tests with a GPU, and compute-sanitizer",
+    "gpu_model": "time on GPUs that are not here, modelled from the compiled kernels",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
-         "report": "report", **dict.fromkeys(OF_GPUS, "gpu")}  # fmt: skip
+         "report": "report", **dict.fromkeys(OF_GPUS, "gpu"),
+         "gpu_model": "model"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-NOT_STANDARD = ("compare", *OF_GPUS, "crossover", "scaling", "out_of_bag")
+NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
 ALL = "all"
 

@@ -79,11 +79,12 @@ class Host:
         """Do what ``cuda.core.launch`` does."""
         captured = strict_cupy.state.stream.captured
         if captured is not None:
-            captured.append(functools.partial(self._run, config, kernel, words))
+            captured.append(functools.partial(self.run, config, kernel, words))
         else:
-            self._run(config, kernel, words)
+            self.run(config, kernel, words)
 
-    def _run(self, config: Any, kernel: Kernel, words: Sequence[Any]) -> None:
+    def run(self, config: Any, kernel: Kernel, words: Sequence[Any]) -> None:
+        """Run a launch; a profile puts its own in this place."""
         watch = kernel.gpu in self.watched
         code = _loaded(kernel, watch)
         places = [(variable.offset, variable.size) for variable in code.parameters]

@@ -1,0 +1,1 @@
+"""A model of the CUDA kernels' time on cards that are not here."""

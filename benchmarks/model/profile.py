@@ -1,0 +1,147 @@
+"""Fits and predictions on the PTX machine, with what each of their launches costs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import config
+
+from gpuens.kernels.runtime.cuda import target
+from gpuens.kernels.runtime.cuda.fetch import Fetched
+from tests.ptx import driver, host, machine
+from tests.ptx.counts import count
+from tests.ptx.warps import traces_of
+from tests.support import strict_cupy
+from tests.support.cuda_modules import cuda_modules
+
+from .cards import LATENCIES
+from .launches import Launch, Work
+
+CAPABILITY = (8, 0)
+"""Of the PTX. The linker makes the machine code of each card from it, as a driver does."""
+SAMPLED = 3
+"""Blocks of a launch whose warps are replayed."""
+ROOM = 1 << 23
+"""Events that they may have together."""
+MEMORY = 80 * 2**30
+"""Bytes of the card."""
+
+
+class Recorder:
+    """The launches of a host, counted while they are ``wanted``.
+
+    Parameters
+    ----------
+    wanted : callable
+        Is told the name of each kernel before it runs.
+    run : callable
+        Runs a launch without counting.
+    """
+
+    def __init__(self, wanted: Callable[[str], bool], run: Callable[..., None]) -> None:
+        self.wanted, self.run = wanted, run
+        self.work = Work([], Counter())
+        self.recording = False
+        self.missed = 0
+
+    def __call__(self, config: Any, kernel: driver.Kernel, words: Sequence[Any]) -> None:
+        self.recording = self.wanted(kernel.name)
+        if self.recording:
+            self.work.launches.append(self._counted(config, kernel, words))
+        else:
+            self.run(config, kernel, words)
+
+    def _counted(self, config: Any, kernel: driver.Kernel, words: Sequence[Any]) -> Launch:
+        """Run a launch and count it."""
+        code = _counting(kernel)
+        n_blocks, n_threads = int(np.prod(config.grid)), int(np.prod(config.block))
+        trace = machine.Trace(room=ROOM, blocks=sampled(n_blocks))
+        code.counts[:] = 0
+        places = [(place.offset, place.size) for place in code.parameters]
+        block = driver.parameter_block(places, words)
+        code.launch(config.grid, config.block, block, shared=config.shmem_size, trace=trace)
+        self.missed += trace.missed
+        regions = kernel.regions(list(map(driver.plain, words)))
+        ends = [(each.first, each.first + each.size) for each in regions]
+        arrays = np.array(ends, np.int64).reshape(-1, 2)
+        traces = traces_of(code.program, trace, n_threads)
+        found = {
+            name: count(code.program, code.counts[0], traces, n_blocks, arrays, latency)
+            for name, latency in LATENCIES.items()
+        }
+        first = next(iter(found.values()))
+        sectors = zip(regions, first.to_memory[:-1].tolist(), strict=True)
+        return Launch(
+            kernel.name, kernel.ptx, n_blocks, n_threads, code.shared_bytes + config.shmem_size,
+            first.counts, {each.name: (float(each.size), own) for each, own in sectors},
+            {name: each.cycles for name, each in found.items()},
+            {name: each.longest for name, each in found.items()},
+        )  # fmt: skip
+
+
+@functools.cache
+def _counting(kernel: driver.Kernel) -> machine.Kernel:
+    return machine.load(kernel.ptx, kernel.entry, count=True)
+
+
+def sampled(n_blocks: int) -> list[int]:
+    """Return the blocks whose warps are replayed: the first, and others evenly spaced."""
+    return sorted({k * n_blocks // SAMPLED for k in range(SAMPLED)})
+
+
+@contextlib.contextmanager
+def recorded(multiprocessors: int, wanted: Callable[[str], bool]) -> Iterator[Recorder]:
+    """Let ``device="cuda"`` be the machine, a card with so many multiprocessors.
+
+    A launch may have fewer blocks than on hardware: Numba's advice is not followed.
+    """
+    gpu = driver.Gpu(CAPABILITY, multiprocessors)
+    with pytest.MonkeyPatch.context() as patch, host.installed([gpu], watched=[]) as gpus:
+        recorder = Recorder(wanted, gpus.run)
+        patch.setattr(gpus, "run", recorder)
+        patch.setattr(strict_cupy.state, "memory", (MEMORY, MEMORY))
+        patch.setattr(target, "LEAST_BLOCKS", 1)
+        patch.setattr(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
+        _count_others(patch, recorder)
+        yield recorder
+
+
+def _count_others(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
+    """Count work on the stream that is not a launch."""
+
+    def counting(inner: Any, kind: str) -> Any:
+        @functools.wraps(inner)
+        def call(*args: Any, **more: Any) -> Any:
+            if recorder.recording:
+                recorder.work.others[kind] += 1
+            return inner(*args, **more)
+
+        return call
+
+    kinds = {"zeros": "fill", "joined": "copy", "write": "upload", "upload": "upload",
+             "download": "wait"}  # fmt: skip
+    for name, kind in kinds.items():
+        inner = getattr(target, name)
+        for module in cuda_modules():
+            if getattr(module, name, None) is inner:
+                patch.setattr(module, name, counting(inner, kind))
+    patch.setattr(Fetched, "__init__", counting(Fetched.__init__, "fetch"))
+
+
+def rounds(first: int, last: int, begins: str) -> Callable[[str], bool]:
+    """Return what records the rounds from ``first`` up to ``last``, counted from 0; each begins
+    with a launch of a kernel."""
+    n = -1
+
+    def wanted(kernel: str) -> bool:
+        nonlocal n
+        n += kernel == begins
+        return first <= n < last
+
+    return wanted

@@ -1,0 +1,249 @@
+"""The model of GPUs: its arithmetic on launches made up, and a tiny fit on the PTX machine."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba_cuda")
+
+from benchmarks.common.records import FORMAT
+from benchmarks.model import expected, gpu_model, groups, pays, summary, times
+from benchmarks.model.cards import ATOMIC_PASS, CARDS, COPY_SHARE, LAUNCH_GAP
+from benchmarks.model.cases import Case
+from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
+from tests.ptx.costs import Linked
+from tests.ptx.counts import Counts
+
+H100, A10 = CARDS["H100"], CARDS["A10"]
+CODE = Linked(registers=32, instructions=100, integer_share=0.5, scale=1.0)
+NO_COUNTS = Counts(*(0.0 for _ in Counts._fields))
+CLOCKS = 132 * 1.98e9
+"""Of an H100, all multiprocessors together, a second."""
+
+
+@pytest.fixture(autouse=True)
+def _linked(monkeypatch):
+    monkeypatch.setattr(times, "linked", lambda ptx, architecture: CODE)
+
+
+def launch(kernel="add_tiles", blocks=1056.0, threads=256, cycles=0.0, longest=0.0, **counts):
+    return Launch(
+        kernel, "ptx", blocks, threads, 0, NO_COUNTS._replace(**counts), {},
+        dict.fromkeys(("data center", "RTX"), cycles),
+        dict.fromkeys(("data center", "RTX"), longest),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("counts", "resource", "clocks"),
+    [
+        ({"issued": 4e6}, "issue", 1e6),
+        ({"float64": 1e6}, "float64", 0.5e6),
+        ({"convert": 1e6}, "convert", 2e6),
+        ({"shared_passes": 1e6}, "shared", 1e6),
+        ({"atomic_passes": 1e6}, "shared", ATOMIC_PASS * 1e6),
+        ({"lines": 1e6}, "l1", 1e6),
+    ],
+)
+def test_a_launch_takes_what_binds_it(counts, resource, clocks):
+    time = times.time_of(launch(**counts), H100)
+    assert time.binds == resource
+    assert time.seconds == time.by_resource[resource] == pytest.approx(clocks / CLOCKS)
+
+
+def test_float64_is_slow_on_cards_for_graphics():
+    fast, slow = (times.time_of(launch(float64=1e6), card) for card in (H100, A10))
+    assert slow.seconds / fast.seconds == pytest.approx(32 * CLOCKS / (72 * 1.695e9))
+
+
+def test_few_blocks_use_few_multiprocessors():
+    one, all_ = (times.time_of(launch(blocks=n, issued=4e6), H100) for n in (1.0, 1056.0))
+    assert one.seconds == pytest.approx(132 * all_.seconds)
+
+
+def test_only_large_arrays_come_from_memory():
+    arrays = {"table": (300e6, 1e6), "nodes": (1e6, 5e5)}
+    large = replace(launch(), arrays=arrays)
+    assert times.moved(large, H100) == 32e6
+    seconds = times.time_of(large, H100).by_resource["memory"]
+    assert seconds == pytest.approx(32e6 / (COPY_SHARE * 3350e9))
+    assert times.moved(replace(launch(), arrays={"t": (20e6, 1e6)}), H100) == 0
+    assert times.moved(replace(launch(), arrays={"t": (20e6, 1e6)}), A10) == 32e6
+
+
+def test_blocks_at_once():
+    small = launch(threads=256)
+    assert times.blocks_at_once(small, H100, CODE) == 8  # threads
+    assert times.blocks_at_once(small, A10, CODE) == 6
+    assert times.blocks_at_once(small, H100, CODE._replace(registers=128)) == 2
+    assert times.blocks_at_once(replace(small, shared_bytes=32 * 1024), A10, CODE) == 3
+
+
+def test_latency():
+    """Blocks share their places on the card, and none is faster than the slowest."""
+    many = launch(blocks=10_000.0, cycles=132 * 8 * 1000.0, longest=100.0)
+    assert times.latency(many, H100, CODE) == pytest.approx(1000 / 1.98e9)
+    assert times.latency(replace(many, longest=many.cycles), H100, CODE) == pytest.approx(
+        132 * 8 * 1000 / 1.98e9
+    )
+
+
+def test_numbers_go_on_along_a_line():
+    assert line(10.0, 16.0, 3) == 28.0
+    assert line(10.0, 9.0, 3) == 10.0
+    small = Work([launch(issued=10.0, cycles=8.0)], Counter(fill=2))
+    large = Work([launch(blocks=2112.0, issued=16.0, cycles=16.0)], Counter(fill=2))
+    (found,) = extrapolated(small, large, 3).launches
+    assert (found.counts.issued, found.blocks) == (28.0, 1056 + 3 * 1056)
+    assert found.cycles["RTX"] == 32.0
+    (found,) = extrapolated(small, large, 3, over_nodes=["add_tiles"]).launches
+    assert (found.counts.issued, found.blocks) == (16.0, 1056 + 3 * 1056)
+    assert extrapolated(small, large, 3).others == {"fill": 2}
+    (found,) = scaled(large, 2.0).launches
+    assert (found.counts.issued, found.blocks, found.longest) == (
+        32.0,
+        4224,
+        large.launches[0].longest,
+    )
+
+
+def test_the_slowest_block_shares_work_with_more_blocks():
+    """12 cycles of each block, and 640 that the blocks share."""
+    small, large = launch(blocks=32.0), launch(blocks=64.0)
+    small.longest.update(RTX=12 + 640 / 32)
+    large.longest.update(RTX=12 + 640 / 64)
+    (found,) = extrapolated(Work([small], Counter()), Work([large], Counter()), 131).launches
+    assert found.blocks == 4224
+    assert found.longest["RTX"] == pytest.approx(12 + 640 / 4224)
+
+
+def test_fits_with_different_launches_are_refused():
+    one, two = Work([launch()], Counter()), Work([launch(), launch("open_nodes")], Counter())
+    with pytest.raises(ValueError, match="open_nodes"):
+        extrapolated(one, two, 3)
+
+
+CASE = Case("Boosting, made up", 11_000_000, 28, lambda: (Work([], Counter()), 0))
+
+
+@pytest.fixture
+def result():
+    launches = [
+        launch("gradients_of_chunks", issued=CLOCKS * 4 * 0.2e-3),
+        launch("open_nodes", blocks=1.0, longest=1.98e6),
+        launch(shared_passes=CLOCKS * 0.5e-3, atomics=1e6),
+        launch(atomic_passes=CLOCKS * 1e-3),
+        launch("custom"),
+    ]
+    return summary.of(CASE, Work(launches, Counter(fill=3, wait=1)), missed=7)
+
+
+def test_launches_in_groups(result):
+    rows = result["rows"]
+    on_h100 = {name: row["cards"]["H100"] for name, row in rows.items()}
+    assert on_h100[groups.ROOT]["ms"] == pytest.approx(0.5)
+    assert on_h100[groups.LEVELS]["ms"] == pytest.approx(1.0 * ATOMIC_PASS)
+    assert on_h100["control"] == {"ms": pytest.approx(1.0), "binds": "latency", "gb": 0.0}
+    assert on_h100[groups.GAPS]["ms"] == pytest.approx(9 * LAUNCH_GAP * 1e3)
+    assert on_h100["custom"]["ms"] == 0
+    together = sum(row["ms"] for name, row in on_h100.items() if name != groups.FLUSH)
+    assert result["cards"]["H100"]["device_ms"] == pytest.approx(together)
+    host = result["cards"]["A10"]
+    assert host["host_stock_ms"] > host["host_direct_ms"] > 5 * 0.029
+    assert "7 events" in result["gaps"][0]
+
+
+def content_of(result):
+    return {
+        "format": FORMAT, "benchmark": "gpu_model", "date": "2026-01-01T00:00:00+00:00",
+        "machine": {}, "versions": {}, "settings": {}, "results": {groups.CHECKED: result},
+    }  # fmt: skip
+
+
+def test_the_tables(result, monkeypatch):
+    monkeypatch.setattr(gpu_model, "NOTES", {"control": "because"})
+    control = result["rows"]["control"]["cards"]["H100"]
+    launches, check = gpu_model.show(content_of(result))
+    assert "| histogram, root | 1 |" in launches
+    assert "**" in launches
+    assert "because" not in check
+    (goal,) = gpu_model.goals(content_of(result))
+    assert goal.measured == 2  # the flush and the gaps are far below their estimates
+    control["ms"] = 10.0
+    assert "because" in list(gpu_model.show(content_of(result)))[1]
+
+
+def test_what_is_expected_of_a_card(result, tmp_path):
+    assert expected.expected("NVIDIA H200", groups.CHECKED, folder=tmp_path) is None
+    path = tmp_path / "gpu_model-here-2026-01-01.json"
+    path.write_text(json.dumps(content_of(result)))
+    found = expected.expected("NVIDIA H100 80GB HBM3", groups.CHECKED, folder=tmp_path)
+    assert found.device == pytest.approx(result["cards"]["H100"]["device_ms"] / 1e3)
+    assert found.seconds == max(found.device, found.host)
+    assert expected.card_of("NVIDIA GeForce RTX 4090") == "RTX 4090"
+    assert expected.card_of("NVIDIA A100-SXM4-80GB") is None
+    text = expected.beside("NVIDIA A10", {groups.CHECKED: 0.01, "1M": 1.0}, folder=tmp_path)
+    assert text.count("\n") == 2
+    assert expected.beside("NVIDIA T4", {groups.CHECKED: 0.01}, folder=tmp_path) == ""
+
+
+CORES = pays.Cores(
+    setup=[(1e3, 1e-3), (1e7, 1.0)], cuts=[(1e3, 1e-3), (1e7, 1.0)],
+    tree=[(1e3, 1e-3), (1e5, 1e-2), (1e7, 1.0)], row_tree=2e-9, n_features=28,
+)  # fmt: skip
+
+
+def cards(device_ms, host_ms=0.0):
+    return {"H100": {"device_ms": device_ms, "host_stock_ms": host_ms, "host_direct_ms": host_ms}}
+
+
+RESULTS = {
+    pays.SMALL: {"n_rows": 100_000, "cards": cards(1.0, 10.0)},
+    pays.LARGE: {"n_rows": 11_000_000, "cards": cards(5.0)},
+    pays.PREDICTED: {"n_rows": 10_000_000, "cards": cards(50.0)},
+}
+
+
+def test_from_which_size_a_card_pays():
+    alone = pays.tree_from(RESULTS, CORES, "H100", "host_stock_ms")
+    assert alone == pytest.approx(1e5, rel=0.05)  # there the cores take the host's 10 ms
+    warm = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 100, 0.0)
+    cold = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 100, 1.0)
+    assert alone <= warm < cold
+    few = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 10, 1.0)
+    assert few > cold
+    n = pays.predict_from(RESULTS, CORES, "H100", 100, 0.0)
+    copied = (28 * pays.BYTES + pays.OUTPUT_BYTES) / pays.TRANSFER
+    assert n * (100 * 2e-9 - copied - 100 * 1e-11) == pytest.approx(pays.CALL, rel=0.05)
+    assert pays.predict_from(RESULTS, CORES, "H100", 1, 0.0) is None  # the copy takes longer
+
+
+@pytest.mark.slow
+def test_a_tiny_fit():
+    """All launches of a round on the machine, with counts that follow from the table."""
+    from benchmarks.model import cases
+
+    work, missed = cases.one_round(
+        2, *tiny(np.random.default_rng(0)), {"max_depth": 1, "max_leaf_nodes": None}
+    )
+    assert missed == 0
+    kernels = Counter(each.kernel for each in work.launches)
+    assert kernels["gradients_of_chunks"] == kernels["number_leaves"] == 1
+    assert kernels["add_tiles"] == kernels["move_apart"] == 2
+    root = next(each for each in work.launches if each.kernel == "add_tiles")
+    # 300 rows of 3 features add g and h, one of them to a single bin: at least a pass each.
+    assert root.counts.atomic_passes >= 2 * 300 + 2 * 2 * 300 / 32
+    assert root.arrays["words"][1] == 300 * 8 / 32
+    assert root.counts.unseen == 0
+    assert work.others["fill"] >= 2
+
+
+def tiny(rng):
+    X = rng.normal(size=(300, 3)).astype("f4")
+    X[:, 2] = 1.0
+    return X, (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
