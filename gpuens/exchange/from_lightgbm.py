@@ -217,9 +217,8 @@ class _Tree:
         if "is_linear" in lines and lines.field("is_linear").integer(0, 1):
             raise lines.field("is_linear").fail("is 1: linear leaves cannot be imported")
         n = n_leaves - 1
-        self.value = np.concatenate([np.zeros(n), lines.numbers("leaf_value").floats(n_leaves)])[
-            :, None
-        ]
+        leaves = lines.numbers("leaf_value").floats(n_leaves)  # before anything of that size
+        self.value = np.concatenate([np.zeros(n), leaves])[:, None]
         self.n_samples = self._counts(n_leaves)
         none = np.full(n_leaves, -1)
         self.sets: list[np.ndarray] = []

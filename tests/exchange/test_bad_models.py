@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -218,3 +219,13 @@ def test_mutations(name):
     assert outcome.wrong == []
     assert outcome.refused > 100 and outcome.imported > 5
     assert outcome.most_memory < 4
+
+
+def test_a_count_of_leaves_that_would_fill_the_memory():
+    text = lightgbm_model().replace("num_leaves=3", "num_leaves=2147483647")
+    tracemalloc.start()
+    with pytest.raises(ImportedModelError, match="leaf_value must have 2147483647 entries, got 3"):
+        gpuens.from_lightgbm(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**20
