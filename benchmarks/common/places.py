@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuens.datasets import tables as datasets_tables
-from gpuens.devices.placement import gpu_problem, simulated
+from gpuens.devices import placement
 
 from .peers import GapError
 
@@ -102,9 +102,9 @@ def place_of(device: str) -> Host:
     """Return a place by the name of its device; raises GapError if it cannot be used."""
     if device == "cpu":
         return Host()
-    if simulated():
+    if placement.simulated():
         return Simulator()
-    if (problem := gpu_problem()) is not None:
+    if (problem := placement.gpu_problem()) is not None:
         raise GapError(f"a GPU: {problem}")
     import cupy
 

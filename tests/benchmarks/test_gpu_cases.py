@@ -60,12 +60,12 @@ class TestPlaces:
         assert places.datasets_tables.BLOCK == before
 
     def test_without_a_gpu(self, monkeypatch):
-        monkeypatch.setattr(places, "simulated", lambda: False)
-        monkeypatch.setattr(places, "gpu_problem", lambda: "no driver")
+        monkeypatch.setattr(places.placement, "simulated", lambda: False)
+        monkeypatch.setattr(places.placement, "gpu_problem", lambda: "no driver")
         assert type(place_of("cpu")) is Host
         with pytest.raises(GapError, match="a GPU: no driver"):
             place_of("cuda")
-        monkeypatch.setattr(places, "simulated", lambda: True)
+        monkeypatch.setattr(places.placement, "simulated", lambda: True)
         found = place_of("cuda")
         assert type(found) is Simulator and (found.device, found.others) == ("cuda", "cpu")
 

@@ -8,6 +8,7 @@ not block arrive when the stream or an event after them is waited for.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -117,8 +118,10 @@ class Event:
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self._stream: Stream | None = None
         self._after = 0
+        self.seconds = 0.0
 
     def record(self, stream: Stream | None = None) -> None:
+        self.seconds = time.perf_counter()
         self._stream = state.stream if stream is None else stream
         self._after = self._stream.begun
 
@@ -315,6 +318,7 @@ def module() -> SimpleNamespace:
         get_allocator=lambda: state.pool.malloc,
         get_current_stream=lambda device_id=-1: state.stream,
         get_device_id=lambda: state.device,
+        get_elapsed_time=lambda start, end: 1e3 * (end.seconds - start.seconds),
         is_available=lambda: state.gpus > 0,
         memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
         runtime=runtime,

@@ -1,0 +1,58 @@
+"""Programs of ``gpu_check`` with the machine in the place of a GPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from numba import config
+
+from benchmarks.gpu import gpu_unknowns
+from benchmarks.programs import fit
+
+if config.ENABLE_CUDASIM:
+    pytest.skip("needs a process without the simulator", allow_module_level=True)
+pytest.importorskip("numba_cuda")
+
+from tests.ptx import host as ptx_host
+from tests.support.ptx_option import Gpu
+
+pytestmark = pytest.mark.filterwarnings("ignore:Grid size:Warning")
+
+
+@pytest.fixture
+def host():
+    with ptx_host.installed([Gpu((8, 0))]) as installed:
+        yield installed
+
+
+@pytest.fixture
+def run(host, tmp_path):
+    def run(program, options, code=0):
+        assert program.main(["--output", str(tmp_path), *options.split()]) == code
+        (path,) = tmp_path.glob("*.json")
+        return json.loads(path.read_text())["results"]
+
+    return run
+
+
+def test_what_is_unknown_of_a_gpu(run, host):
+    options = "--only zero_size launch atomics kernels_of_a_tree --launches 2 --rounds 2"
+    found = run(gpu_unknowns, f"{options} --rows 900 --depth 3 --trees 2 --repeats 1")
+    assert len(found["zero_size"]["equal"]) == 4 and all(found["zero_size"]["equal"].values())
+    assert len(found["atomics"]["equal"]) == 6 and all(found["atomics"]["equal"].values())
+    assert len(found["launch"]["microseconds"]) == 4
+    kernels = found["kernels_of_a_tree"]["kernels"]
+    assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 4
+    assert {"write_sizes", "with_twenty", "add_pairs", "spin"} <= {
+        launch.name for launch in host.launches
+    }
+
+
+def test_a_training_has_the_fingerprint_of_the_cpu(run):
+    found = run(
+        fit, "--device cuda --with-cpu --only 1m --rows 700 --trees 2 --depth 4 --repeats 1"
+    )
+    row = found["1m"]
+    assert row["equal"] == {"CPU and GPU": True}
+    assert {"gpuens", "gpuens on the CPU"} <= set(row["libraries"])
