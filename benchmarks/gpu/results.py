@@ -19,6 +19,7 @@ from ..common.markdown import gaps_of, pivot
 from ..common.peers import OURS
 from ..common.pictures import NothingToDraw
 from ..common.records import Record
+from ..model import expected
 from .plan import PARTS
 
 XGBOOST, NVFOREST, CUML = "XGBoost", "nvForest", "cuML"
@@ -254,6 +255,23 @@ def take_over(record: Record, file: str, parser: argparse.ArgumentParser) -> Res
     return Results(record, results)
 
 
+def of_the_model(parts: Parts) -> dict[str, float]:
+    """Return the measured seconds of the cases that ``gpu_model`` has: of a tree, of a call, of a
+    forest."""
+    found = {
+        "11M × 28, depth 8": ms_of_a_tree(parts, "fit", "11m"),
+        "100k × 28": ms_of_a_tree(parts, "fit, depth 6", "100k narrow"),
+    }
+    seconds = {case: ms / 1e3 for case, ms in found.items() if ms is not None}
+    for case, place in {
+        "10M × 28": ("predict", "10M rows"),
+        "465k × 54, 100 trees, depth 30": ("forests", "gpu"),
+    }.items():
+        if (taken := seconds_of(parts, *place)) is not None:
+            seconds[case] = taken
+    return seconds
+
+
 def show(content: dict[str, Any]) -> Iterator[str]:
     """Yield the tables of every part's program, and those of ways to start kernels."""
     parts = content["results"]["parts"]
@@ -269,6 +287,8 @@ def show(content: dict[str, Any]) -> Iterator[str]:
     yield pivot("milliseconds a tree of depth 6, by the way kernels are started", {
         variant: {size: f"{row[size]:.3f}" for size in row} for variant, row in by_variant.items()
     })  # fmt: skip
+    for gpu in content.get("machine", {}).get("gpus", [])[:1]:
+        yield expected.beside(gpu, of_the_model(parts))
     gaps = dict.fromkeys(gaps_of(parts))
     if gaps:
         yield "missing: " + "; ".join(gaps)
