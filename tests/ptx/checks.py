@@ -42,6 +42,8 @@ class Region:
         smallest field is right. By default it is the width of the kernel's narrowest access.
     initialised : uint8 array of length ``size``, optional
         Not 0 where a byte has been written; kept up to date. By default everything has.
+    touched : int
+        Set by a launch: the bytes up to the last granule that it has read or written.
     """
 
     address: int
@@ -51,6 +53,7 @@ class Region:
     writable: bool = True
     granule: int | None = None
     initialised: np.ndarray | None = None
+    touched: int = 0
 
 
 @dataclass
@@ -125,6 +128,7 @@ class Watch:
         self.rows = np.zeros((len(self.names), shadow.N_COLUMNS), np.int64)
         self.kept: list[np.ndarray] = []
         """Arrays whose addresses are in the tables."""
+        self.shadows: list[tuple[Region, np.ndarray, int]] = []
         self._add_shared(int(context[Word.SHARED]), dynamic)
         local_at = frames.shape[1] - program.local_bytes_in_frame
         start = frames.ctypes.data + local_at
@@ -141,11 +145,11 @@ class Watch:
         context[Word.FAULTS] = self.found.ctypes.data
         context[Word.SCRATCH] = self.scratch.ctypes.data
 
-    def _shadow(self, size: int, granule: int) -> int:
-        """Return the address of an empty shadow."""
-        cells = np.zeros(2 * (size // granule + 2), np.int64)
+    def _shadow(self, size: int, granule: int) -> np.ndarray:
+        """Return an empty shadow."""
+        cells = np.zeros((size // granule + 2, 2), np.int64)
         self.kept.append(cells)
-        return cells.ctypes.data
+        return cells
 
     def _narrowest(self, spaces: Iterable[str]) -> int:
         """Return the width of the program's narrowest access to some spaces."""
@@ -163,7 +167,7 @@ class Watch:
             end = start + (variable.size or dynamic)
             shift = granule.bit_length() - 1
             self.rows[SHARED_TAGS + k] = (
-                start, end, SPACES.index("shared"), 1, shift, cells, base, 0
+                start, end, SPACES.index("shared"), 1, shift, cells.ctypes.data, base, 0
             )  # fmt: skip
 
     def _add_regions(self, parameters: np.ndarray) -> None:
@@ -184,8 +188,11 @@ class Watch:
                     written = region.initialised.ctypes.data
                 self.rows[tag] = (
                     region.address, region.address + region.size, SPACES.index("global"),
-                    region.writable, shift, cells, origin, written,
+                    region.writable, shift, cells.ctypes.data, origin, written,
                 )  # fmt: skip
+                first = (region.address - origin) >> shift
+                end = (region.address + region.size - origin + granule - 1) >> shift
+                self.shadows.append((region, cells[first:end], granule))
                 pointer = int(words[region.pointer // 8])
                 if not region.address <= pointer <= region.address + region.size:
                     raise ValueError(
@@ -194,7 +201,12 @@ class Watch:
                 words[region.pointer // 8] |= np.uint64(tag << TAG)
 
     def faults(self) -> list[Fault]:
-        """Return what has been found so far."""
+        """Return what has been found, and note how much of the arrays has been touched."""
+        for region, cells, granule in self.shadows:
+            reached = np.flatnonzero(cells.any(axis=1))
+            region.touched = min(
+                region.size, (int(reached[-1]) + 1) * granule if reached.size else 0
+            )
         return [self._fault(row.tolist()) for row in self.found[: int(self.context[Word.N_FAULTS])]]
 
     def _fault(self, row: list[int]) -> Fault:

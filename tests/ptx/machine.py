@@ -63,7 +63,8 @@ class Kernel:
 
     Attributes
     ----------
-    name : str
+    name, ptx : str
+        The PTX is the module's.
     program : Program
         Its instructions, with what each does to memory, and basic blocks.
     parameters : list of Variable
@@ -77,8 +78,10 @@ class Kernel:
         how often warps have, whose threads run together as often as their busiest one.
     """
 
-    def __init__(self, program: Program, options: Options, code: bytes, frame_bytes: int) -> None:
-        self.name, self.program, self.options = program.name, program, options
+    def __init__(
+        self, ptx: str, program: Program, options: Options, code: bytes, frame_bytes: int
+    ) -> None:
+        self.name, self.ptx, self.program, self.options = program.name, ptx, program, options
         self.parameters: list[Variable] = program.parameters
         self.shared_bytes = program.shared_bytes
         self.registers = len(program.registers)
@@ -101,6 +104,7 @@ class Kernel:
         memory: checks.Memory | None = None,
         blocks: Sequence[int] | None = None,
         trace: Trace | None = None,
+        fuel: int = FUEL,
     ) -> None:
         """Run a launch to its end.
 
@@ -121,6 +125,8 @@ class Kernel:
             The blocks to run, by default all of them.
         trace : Trace, optional
             Receives the accesses; for kernels loaded with ``count``.
+        fuel : int
+            Jumps backwards, after which a kernel that is watched or counted is stopped.
 
         Raises
         ------
@@ -138,7 +144,7 @@ class Kernel:
         context = np.zeros(N_WORDS, np.int64)
         context[Word.THREADS_X : Word.THREADS_X + 3] = block
         context[Word.BLOCKS_X : Word.BLOCKS_X + 3] = grid
-        context[Word.FUEL] = FUEL
+        context[Word.FUEL] = fuel
         words = np.frombuffer(parameters + bytes(16), np.uint8).copy()
         held = np.zeros(self.shared_bytes + shared + SHARED_ALIGNMENT, np.uint8)
         start = -held.ctypes.data % SHARED_ALIGNMENT
@@ -234,7 +240,7 @@ def load(ptx: str, name: str | None = None, *, watch: bool = False, count: bool 
         lowered = lower(program, options)
         frame_bytes, code = lowered.frame_bytes, compile_for_host(lowered.text, watch)
         _keep(path, json.dumps({"frame_bytes": frame_bytes}).encode() + b"\n" + code)
-    return Kernel(program, options, code, frame_bytes)
+    return Kernel(ptx, program, options, code, frame_bytes)
 
 
 def _key(program: Program, options: Options) -> str:

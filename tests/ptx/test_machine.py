@@ -205,10 +205,12 @@ def test_threads_that_wait_at_different_barriers():
     assert [fault.times for fault in faults] == [58, 6]
 
 
-def test_a_loop_without_an_end_is_stopped(monkeypatch):
-    monkeypatch.setattr(machine, "FUEL", 10_000)
-    endless = REVERSE.replace("$wait:\n", "$wait:\n    bra $wait;\n")
-    assert [fault.kind for fault in faults_of(endless)] == [checks.ENDLESS]
+def test_a_loop_without_an_end_is_stopped():
+    kernel = machine.load(REVERSE.replace("$wait:\n", "$wait:\n    bra $wait;\n"), count=True)
+    source, result = np.zeros((2, 256), np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, 256)
+    with pytest.raises(checks.MachineFault, match=checks.ENDLESS):
+        kernel.launch((4, 1, 1), (64, 1, 1), words, fuel=10_000)
 
 
 def test_blocks_of_instructions_are_counted():
@@ -246,6 +248,16 @@ def test_accesses_are_traced():
     kernel.launch((4, 1, 1), (64, 1, 1), words, blocks=[2], trace=small)
     assert small.rows is not None
     assert (len(small.rows), small.missed) == (100, 9 * 64 - 100)
+
+
+def test_what_a_launch_has_touched():
+    source, result = np.zeros((2, 256), np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, 256)
+    memory = memory_of(source, result, {})
+    machine.load(REVERSE, watch=True).launch(
+        (4, 1, 1), (64, 1, 1), words, memory=memory, blocks=[0, 2]
+    )
+    assert [region.touched for region in memory.regions] == [8 * 192] * 2
 
 
 def test_a_pointer_that_does_not_lead_into_its_array():
