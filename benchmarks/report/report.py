@@ -89,13 +89,13 @@ class Report:
         visible, more = [], []
         for name in names:
             tables = self.read(name, "tables", part_of(name, "show"))
+            if name == "gpu" and not tables:
+                visible.append("No result of a GPU is here: `make gpu-check` measures one.")
             visible += [drawn[name]] if name in drawn else []
             visible += tables[: OPEN.get(name, 1)]
             more += tables[OPEN.get(name, 1) :]
         if title == "The same model everywhere":
             visible += self.read("identity", "results", lambda record: [identity_line(record)])
-        if title == "On a GPU" and "gpu" not in self.records:
-            visible.insert(0, "No result of a GPU is here: `make gpu-check` measures one.")
         if visible or more:
             self.add(f"## {title}", *visible, details("More tables", more) if more else "")
 
