@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 ARCHITECTURES = "8.0,12.0"
+WATCHED = ("nothing", "operations", "everything")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,9 +24,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"the compute capabilities that --ptx compiles for (default: {ARCHITECTURES})",
     )
     parser.addoption(
-        "--ptx-unwatched",
-        action="store_true",
-        help="let --ptx check no accesses to memory; else it does on the first architecture",
+        "--ptx-watch",
+        choices=WATCHED,
+        default="operations",
+        help="where --ptx checks accesses to memory: nowhere, in the tests of single operations on "
+        "the first architecture (the default), or everywhere, which takes five times as long",
     )
 
 

@@ -26,7 +26,7 @@ def cupy(request: Any) -> Iterator[Any]:
     if request.config.getoption("--ptx"):
         from tests.ptx import host
 
-        with host.installed_for(request.config) as installed:
+        with host.installed_for(request.config, whole_models=True) as installed:
             yield installed.cupy
             host.require_catalogued(installed.launches)
         return

@@ -78,19 +78,29 @@ class Kernel:
 
     def regions(self, words: Sequence[int | float]) -> list[Region]:
         """The arrays among the words of the arguments."""
-        names = inspect.signature(self.function.py_func).parameters
-        found, first = [], 0
-        for name, kind in zip(names, self.types, strict=True):
-            if isinstance(kind, types.Array):
-                n = kind.ndim
-                itemsize, address, *rest = words[first + 3 : first + ADDRESS + 1 + 2 * n]
-                begin, size = extent(address, itemsize, rest[:n], rest[n:])
-                granule = smallest(as_dtype(kind.dtype))
-                found.append(Region(name, begin, size, first + ADDRESS, granule))
-                first += 2 * n + ADDRESS
-            first += 1
-        assert first == len(words), f"{len(words)} words for {self.types}"
+        arrays, n_words = _arrays_among(self.function.py_func, self.types)
+        assert n_words == len(words), f"{len(words)} words for {self.types}"
+        found = []
+        for name, word, n, granule in arrays:
+            itemsize, address, *rest = words[word - 1 : word + 1 + 2 * n]
+            begin, size = extent(address, itemsize, rest[:n], rest[n:])
+            found.append(Region(name, begin, size, word, granule))
         return found
+
+
+@functools.cache
+def _arrays_among(
+    function: Callable[..., None], kinds: tuple[types.Type, ...]
+) -> tuple[list[tuple[str, int, int, int]], int]:
+    """Name, word of the address, axes and granule of each array among the parameters, and the
+    number of all words."""
+    found, first = [], 0
+    for name, kind in zip(inspect.signature(function).parameters, kinds, strict=True):
+        if isinstance(kind, types.Array):
+            found.append((name, first + ADDRESS, kind.ndim, smallest(as_dtype(kind.dtype))))
+            first += 2 * kind.ndim + ADDRESS
+        first += 1
+    return found, first
 
 
 def extent(
