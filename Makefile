@@ -60,7 +60,7 @@ lint: $(call ready,dev)
 # import whether CUDA is simulated. These run beside the main tests, and after them as much as lets
 # both take equally long: scikit-learn's own tests, plots. All run to the end; logs of those beside
 # follow if they failed.
-ON_GPU := models_on_gpu several_gpus saving_on_gpu combination_on_gpu
+ON_GPU := models_on_gpu several_gpus
 CUDA := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
 ASIDE := tests/conformance tests/plotting
 BESIDE := tests/cuda_sim tests/ptx tests/cuda_ptx tests/cuda_compile $(ASIDE)
