@@ -212,7 +212,14 @@ class Kernel:
             raise ValueError("trace: load the kernel with count=True to trace its accesses.")
 
 
-def load(ptx: str, name: str | None = None, *, watch: bool = False, count: bool = False) -> Kernel:
+def load(
+    ptx: str,
+    name: str | None = None,
+    *,
+    watch: bool = False,
+    count: bool = False,
+    keep: bool = True,
+) -> Kernel:
     """Compile a kernel, or load it from ``.cache/ptx``.
 
     Parameters
@@ -224,6 +231,8 @@ def load(ptx: str, name: str | None = None, *, watch: bool = False, count: bool 
         Check every access to memory; see ``checks``.
     count : bool, default False
         Count how often basic blocks are run, and allow traces.
+    keep : bool, default True
+        Keep what has been compiled on disk.
 
     Raises
     ------
@@ -239,7 +248,8 @@ def load(ptx: str, name: str | None = None, *, watch: bool = False, count: bool 
     except (OSError, ValueError, KeyError):
         lowered = lower(program, options)
         frame_bytes, code = lowered.frame_bytes, compile_for_host(lowered.text, watch)
-        _keep(path, json.dumps({"frame_bytes": frame_bytes}).encode() + b"\n" + code)
+        if keep:
+            _keep(path, json.dumps({"frame_bytes": frame_bytes}).encode() + b"\n" + code)
     return Kernel(ptx, program, options, code, frame_bytes)
 
 

@@ -215,7 +215,7 @@ class Subject:
         if mutant.shortened >= 0:
             kernel, sizes = self.recording.kernel, {mutant.shortened: mutant.size}
         else:
-            kernel, sizes = machine.load(mutant.ptx, self.entry, watch=True), {}
+            kernel, sizes = machine.load(mutant.ptx, self.entry, watch=True, keep=False), {}
         for order in ORDERS:
             result = self.recording.run(kernel, *order, sizes)
             if result.faults - self.known:
@@ -223,7 +223,7 @@ class Subject:
             if not (result.content == self.content)[self.is_stable].all():
                 return True
         if mutant.probe:
-            probing = machine.load(mutant.probe, self.entry, watch=True)
+            probing = machine.load(mutant.probe, self.entry, watch=True, keep=False)
             if not self.recording.run(probing, *ORDERS[0]).faults - self.known:
                 return None
         return False
