@@ -161,8 +161,8 @@ CASES = {
         partial(prediction, 10 * M, 500, 8), "call", 1,
     ),
     "465k × 54, 100 trees, depth 30": Case(
-        "Forest, 465k × 54, 7 classes, depth 30, a batch of trees", 465_000, 54,
-        partial(forest, 465_000, 4, 30, 4), "batch", 25,
+        "Forest, 465k × 54, 7 classes, depth 30, two trees at a time", 465_000, 54,
+        partial(forest, 465_000, 2, 30, 1), "batch", 50,
     ),
 }  # fmt: skip
 """By the name that ``gpu_check`` gives them."""

@@ -25,8 +25,9 @@ from .launches import Launch, Work
 
 CAPABILITY = (8, 0)
 """Of the PTX. The linker makes the machine code of each card from it, as a driver does."""
-SAMPLED = 3
-"""Blocks of a launch whose warps are replayed."""
+SAMPLED = (3, 2)
+"""Blocks of a launch whose warps are replayed, where its grid has one row, and of each row where it
+has several: these work on other columns of the table."""
 ROOM = 1 << 23
 """Events that they may have together."""
 MEMORY = 80 * 2**30
@@ -61,7 +62,7 @@ class Recorder:
         """Run a launch and count it."""
         code = _counting(kernel)
         n_blocks, n_threads = int(np.prod(config.grid)), int(np.prod(config.block))
-        trace = machine.Trace(room=ROOM, blocks=sampled(n_blocks))
+        trace = machine.Trace(room=ROOM, blocks=sampled(config.grid))
         code.counts[:] = 0
         places = [(place.offset, place.size) for place in code.parameters]
         block = driver.parameter_block(places, words)
@@ -90,9 +91,13 @@ def _counting(kernel: driver.Kernel) -> machine.Kernel:
     return machine.load(kernel.ptx, kernel.entry, count=True)
 
 
-def sampled(n_blocks: int) -> list[int]:
-    """Return the blocks whose warps are replayed: the first, and others evenly spaced."""
-    return sorted({k * n_blocks // SAMPLED for k in range(SAMPLED)})
+def sampled(grid: Sequence[int]) -> list[int]:
+    """Return the blocks whose warps are replayed: the first of each row, and others evenly
+    spaced."""
+    n_columns, n_rows = grid[0], int(np.prod(grid[1:]))
+    n = SAMPLED[n_rows > 1]
+    columns = {k * n_columns // n for k in range(n)}
+    return sorted(row * n_columns + column for row in range(n_rows) for column in columns)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("numba_cuda")
 
 from benchmarks.common.records import FORMAT
-from benchmarks.model import expected, gpu_model, groups, pays, summary, times
+from benchmarks.model import expected, gpu_model, groups, pays, profile, summary, times
 from benchmarks.model.cards import ATOMIC_PASS, CARDS, COPY_SHARE, LAUNCH_GAP
 from benchmarks.model.cases import Case
 from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
@@ -126,6 +126,12 @@ def test_fits_with_different_launches_are_refused():
     one, two = Work([launch()], Counter()), Work([launch(), launch("open_nodes")], Counter())
     with pytest.raises(ValueError, match="open_nodes"):
         extrapolated(one, two, 3)
+
+
+def test_blocks_of_all_rows_of_a_grid_are_sampled():
+    assert profile.sampled((12, 1, 1)) == [0, 4, 8]
+    assert profile.sampled((1, 1, 1)) == [0]
+    assert profile.sampled((4, 2, 1)) == [0, 2, 4, 6]
 
 
 CASE = Case("Boosting, made up", 11_000_000, 28, lambda: (Work([], Counter()), 0))

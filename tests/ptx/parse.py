@@ -118,7 +118,7 @@ class Block:
     successors: tuple[int, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class Program:
     """A kernel: what it declares, its instructions, and its basic blocks in their order."""
 

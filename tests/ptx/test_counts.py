@@ -31,10 +31,10 @@ HEAD = """
 """
 
 
-def launched(body, threads=32, blocks=1, traced=(0,)):
+def launched(body, threads=32, blocks=1, traced=(0,), offset=0):
     """Run a kernel on an array of 64 KB, and return its counts and those of the replayed warps."""
-    memory = np.zeros((1 << 16) + 128, np.uint8)
-    array = memory[-memory.ctypes.data % 128 :][: 1 << 16]
+    memory = np.zeros((1 << 16) + 256, np.uint8)
+    array = memory[-memory.ctypes.data % 128 + offset :][: 1 << 16]
     kernel = machine.load(f"{HEAD}{body}\n    ret;\n}}", count=True)
     trace = machine.Trace(blocks=traced)
     address = np.uint64(array.ctypes.data).tobytes()
@@ -71,6 +71,12 @@ def test_sectors_of_a_warp(opcode, step, sectors, lines):
     counts = counts_of(at_stride(step, opcode))
     assert (counts.accesses, counts.sectors, counts.lines) == (1, sectors, lines)
     assert counts.l2_sectors == sectors
+
+
+def test_arrays_begin_with_a_sector():
+    """As on a card, wherever NumPy has put them."""
+    aside = counts_of(at_stride(4, "ld.global.f32"), offset=16)
+    assert aside == counts_of(at_stride(4, "ld.global.f32"))
 
 
 @pytest.mark.parametrize("opcode", ["ld.shared.f32", "st.shared.u32"])

@@ -13,6 +13,7 @@ pass through it one after the other.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,6 +140,7 @@ def traces_of(program: Program, trace: Any, n_threads: int) -> list[Trace]:
     return found
 
 
+@functools.cache
 def code_of(program: Program, latency: Latency) -> Code:
     """Return the arrays of a program."""
     number = {name: k for k, name in enumerate(program.registers)}
@@ -207,6 +209,8 @@ class Memory(NamedTuple):
     Parameters
     ----------
     arrays : int64, shape (n_arrays, 2)
+    shift : int64, shape (n_arrays + 1,)
+        From the begin of a sector to that of each array: a card's memory is aligned, NumPy's not.
     tags : int64, shape (2, CACHE_SECTORS)
         The sectors that the first-level cache holds, and those written lately.
     counts : int64, shape (5, n_instructions)
@@ -215,6 +219,7 @@ class Memory(NamedTuple):
     """
 
     arrays: np.ndarray
+    shift: np.ndarray
     tags: np.ndarray
     counts: np.ndarray
     to_l2: np.ndarray
@@ -230,7 +235,7 @@ class Paths(NamedTuple):
 
     ``blocks`` is a stack: the basic block that some threads, those in ``masks``, enter next, and
     the one where they join the entry below. ``at`` is the next event of each thread, ``lane`` and
-    ``address`` have the threads of the access under way.
+    ``address`` and ``array`` have the threads of the access under way.
     """
 
     blocks: np.ndarray
@@ -240,6 +245,7 @@ class Paths(NamedTuple):
     following: np.ndarray
     lane: np.ndarray
     address: np.ndarray
+    array: np.ndarray
 
 
 def replay(code: Code, traces: list[Trace], arrays: np.ndarray, latency: Latency) -> Replayed:
@@ -251,19 +257,21 @@ def replay(code: Code, traces: list[Trace], arrays: np.ndarray, latency: Latency
     traces : list of Trace, one a block
     arrays : int64, shape (n_arrays, 2)
         Addresses of the first byte, and behind the last; of arrays that overlap the first counts.
+        They are taken to begin with a sector.
     latency : Latency
     """
     n = code.kind.size
     counts = np.zeros((5, n), np.int64)
     to_l2, to_memory = np.zeros((2, n, len(arrays) + 1), np.int64)
     cycles, phases = np.zeros(len(traces)), np.zeros(len(traces), np.int64)
+    shift = np.append(arrays[:, 0] % SECTOR, 0)
     delays = (latency.near, latency.far, latency.barrier)
     for k, trace in enumerate(traces):
         phases[k] = _count_barriers(code, trace) + 1
         n_warps = -(-(trace.begin.size - 1) // WARP)
         spans = np.zeros((n_warps, int(phases[k])))
         tags = np.full((2, CACHE_SECTORS), -1)
-        memory = Memory(arrays, tags, counts, to_l2, to_memory)
+        memory = Memory(arrays, shift, tags, counts, to_l2, to_memory)
         for warp in range(n_warps):
             _replay_warp(code, trace, _paths(code, trace, warp), memory, delays, spans[warp])
         cycles[k] = spans.max(axis=0).sum()
@@ -280,7 +288,7 @@ def _paths(code: Code, trace: Trace, warp: int) -> Paths:
     blocks, masks = np.zeros((depth, 2), np.int64), np.zeros((depth, WARP), np.bool_)
     blocks[0, 1] = code.first.size
     masks[0] = at < stop
-    return Paths(blocks, masks, at, stop, *np.zeros((3, WARP), np.int64))
+    return Paths(blocks, masks, at, stop, *np.zeros((4, WARP), np.int64))
 
 
 @njit(cache=True)
@@ -342,6 +350,9 @@ def _issue(code, trace, paths, top, memory, delays, i):
             elif trace.what[paths.at[lane]] == -1 - i:
                 paths.lane[n] = lane
                 paths.address[n] = trace.address[paths.at[lane]]
+                if code.space[i] == GLOBAL:
+                    paths.array[n] = _array_of(memory.arrays, paths.address[n])
+                    paths.address[n] -= memory.shift[paths.array[n]]
                 paths.at[lane] += 1
                 n += 1
     memory.counts[WARPS, i] += 1
@@ -449,7 +460,7 @@ def _sectors(paths, n, memory, i, kind):
         slot = (sector ^ (sector >> 12)) % CACHE_SECTORS
         known = memory.tags[cache, slot] == sector
         memory.tags[cache, slot] = sector
-        array = _array_of(memory.arrays, address)
+        array = paths.array[k]
         memory.to_l2[i, array] += kind != READ or not known
         memory.to_memory[i, array] += not known
         missed = missed or not known
