@@ -5,25 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from numba import config
 
 from benchmarks.gpu import gpu_unknowns
 from benchmarks.programs import fit
 
-if config.ENABLE_CUDASIM:
-    pytest.skip("needs a process without the simulator", allow_module_level=True)
-pytest.importorskip("numba_cuda")
-
-from tests.ptx import host as ptx_host
-from tests.support.ptx_option import Gpu
-
 pytestmark = pytest.mark.filterwarnings("ignore:Grid size:Warning")
-
-
-@pytest.fixture
-def host():
-    with ptx_host.installed([Gpu((8, 0))]) as installed:
-        yield installed
 
 
 @pytest.fixture
