@@ -21,6 +21,10 @@ Sources, by column of ``CARDS``:
 ``l2_gb_s``
     Not published, assumed.
 
+The numbers have not been checked against these documents again. Two constants are not independent
+of the estimates that the model is compared with (``groups.ESTIMATES``): ``ATOMIC_PASS`` and
+``LAUNCH_GAP`` were chosen with them in view, so the rows of histograms and of gaps confirm little.
+
 For all cards: a multiprocessor has four schedulers that issue an instruction a clock each, 64 lanes
 for integers, 16 for special functions, one pass of shared memory (128 bytes) and 64 bytes from the
 second-level cache a clock, room for 65,536 registers and 32 blocks (24 on 8.9, 16 on 8.6) of 2,048

@@ -8,7 +8,7 @@ time of a block whose instructions wait for each other. Small fits stand for lar
 the time of a launch is that of the resource that takes the longest.
 
 It is a model, not a measurement: caches are simplified, machine code is estimated from PTX, clocks
-are those of the data sheets, and resources are taken to overlap perfectly. It promises a factor of
+are those of the data sheets, and resources are taken to overlap perfectly. It aims at a factor of
 two. When a card is at hand, ``make gpu-check`` measures, and ``expected.beside`` shows both.
 """
 
