@@ -83,6 +83,13 @@ def integer_arithmetic(e: Emitter, d: str, a: str, b: str, name: str, kind: str)
     e.set(d, kind, e(f"{name} {llvm_type(kind)} {e.get(a, kind)}, {e.get(b, kind)}"))
 
 
+@opcode(r"popc\.(b32|b64)")
+def count_ones(e: Emitter, d: str, a: str, kind: str) -> None:
+    of = llvm_type(kind)
+    count = e(f"call {of} @llvm.ctpop.{of}({of} {e.get(a, kind)})")
+    e.set(d, "b32", count if kind == "b32" else e(f"trunc {of} {count} to i32"))
+
+
 @opcode(rf"(add|sub|mul)(?:\.rn)?\.{FLOAT}")
 @opcode(rf"(div)\.rn\.{FLOAT}")
 def float_arithmetic(e: Emitter, d: str, a: str, b: str, name: str, kind: str) -> None:

@@ -81,6 +81,8 @@ for kind in (*SIGNED, *UNSIGNED):
         wide = f"{kind[0]}{2 * width}"
         case(f"mul.wide.{kind}", two, wide, operator.mul)
         case(f"mad.wide.{kind}", f"{two} {wide}", wide, lambda a, b, c: a * b + c)
+for kind in ("b32", "b64"):
+    case(f"popc.{kind}", kind, "u32", int.bit_count)
 for kind in SIGNED:
     case(f"neg.{kind}", kind, kind, operator.neg)
     case(f"abs.{kind}", kind, kind, abs)
