@@ -20,6 +20,7 @@ PROGRAMS = {
     "adaboost": "time to train AdaBoost and its test errors, beside scikit-learn",
     "losses": "losses of gradient boosting on real data, beside LightGBM and scikit-learn",
     "inspection": "time of partial dependence beside scikit-learn, and of measures of diversity",
+    "explain": "CPU time of Shapley values beside XGBoost and shap, and their exactness",
     "published": "error rates of trees, bagging and forests beside published ones",
     "stacking": "log loss of stacks and votes, beside their members and scikit-learn's stack",
     "startup": "a new process: import, first fit, first prediction",
@@ -38,7 +39,7 @@ PROGRAMS = {
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
          "report": "report", **dict.fromkeys(OF_GPUS, "gpu"),
-         "gpu_model": "model"}  # fmt: skip
+         "gpu_model": "model", "explain": "explanation"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]

@@ -32,7 +32,7 @@ SECTIONS = {
     "Accuracy": ("accuracy",),
     "Trees, bagging and forests": ("forests", "published"),
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
-    "Stacks, votes, inspection": ("stacking", "inspection"),
+    "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling",),
     "Memory and new processes": ("memory", "startup"),
     "On a GPU": ("gpu", "gpu_model"),

@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from benchmarks import __main__
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
+from benchmarks.explanation import explain
 from benchmarks.programs import (
     adaboost,
     categories,
@@ -391,3 +392,22 @@ def test_goals():
         goals.Goal("the time", 2, 3.0, "s").sentence()
         == "the time is 3 s; the goal is at most 2 s."
     )
+
+
+@pytest.mark.slow
+def test_explain(run, capsys, monkeypatch):
+    pytest.importorskip("xgboost")
+    monkeypatch.setattr(explain, "find_spec", lambda name: None if name == "shap" else name)
+    sizes = "--trees 6 --depth 3 --rows 30 --pair-trees 3 --pair-rows 10 --training-rows 300"
+    options = f"{sizes} --background 9 --background-rows 12 --repeats 2 --threads 1"
+    record = run(explain, *options.split())
+    values, pairs = record["results"]["values"], record["results"]["interactions"]
+    assert (values["n_rows"], pairs["n_rows"]) == (30, 10)
+    for part in (values, pairs):
+        assert list(part["libraries"]) == ["gpuens", explain.XGBOOST]
+        assert all(len(row["seconds"]) == 2 for row in part["libraries"].values())
+        assert part["difference"] < 1e-4
+    assert values["additivity"]["gpuens"] < 1e-12
+    assert [goal.at_most for goal in explain.goals(record)][:2] == [0.15, 0.05]
+    assert record["results"]["background"]["gaps"] == ["shap is not installed"]
+    assert "| values: 6 trees, 30 rows |" in capsys.readouterr().out

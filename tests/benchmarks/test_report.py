@@ -116,6 +116,13 @@ RESULTS = {
             for name in ("one feature", "two features")}},
         "diversity": {"n_models": 200, "n_rows": 100_000, "median": 2.5},
     },
+    "explain": {
+        "values": {"n_trees": 1000, "n_rows": 1000, "additivity": {"gpuens": 1e-15},
+                   "libraries": timed(gpuens=1.0, XGBoost=20.0)},
+        "interactions": {"n_trees": 100, "n_rows": 300,
+                         "libraries": timed(gpuens=1.0, XGBoost=10.0)},
+        "background": {"gaps": ["shap is not installed"]},
+    },
     "scaling": {"gaps": [], "axes": {"rows": {
         "title": "28 features", "exponents": {"gpuens": {"fit": LINE}},
         "rungs": [rung(10**5, 1.0, 2.0), rung(10**7, 90.0, 0.75)]}}},
@@ -161,6 +168,7 @@ def measured(name, records):
         ("categories", [(1.005, True)]),
         ("stacking", [(1.0, False)]),  # it must be below
         ("inspection", [(0.025, True), (0.025, True), (2.5, False)]),
+        ("explain", [(0.05, True), (0.1, False), (1e-15, True)]),
     ],
 )
 def test_goals(records, name, found):

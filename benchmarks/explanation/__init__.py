@@ -1,0 +1,1 @@
+"""Explanations of predictions beside other libraries."""
