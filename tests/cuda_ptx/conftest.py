@@ -17,12 +17,13 @@ def _needs_numba_cuda() -> None:
 
 @pytest.fixture
 def host() -> Iterator[object]:
-    """A GPU of compute capability 8.0 with four multiprocessors."""
+    """Two GPUs of compute capabilities 8.0, which is watched, and 12.0."""
     _needs_numba_cuda()
     from tests.ptx import host
     from tests.support.ptx_option import Gpu
 
-    with host.installed([Gpu((8, 0))]) as installed:
+    gpus = [Gpu((8, 0)), Gpu((12, 0))]
+    with host.installed(gpus, watched=gpus[:1]) as installed:
         yield installed
 
 

@@ -103,8 +103,17 @@ def forest_of(rng, depths, n_features, n_outputs=1, width=1, full=False):
     )
 
 
-def assert_like_the_reference(trees, X, n_outputs=1):
-    base = np.random.default_rng(7).normal(size=(n_outputs, len(X)))
+on_each_gpu = pytest.mark.parametrize("gpu", [0, 1], ids=["sm_80", "sm_120"])
+of_each_type = pytest.mark.parametrize(
+    ("dtype", "sums"),
+    [(np.float32, np.float64), (np.float64, np.float64), (np.float32, np.float32)],
+    ids=["float32", "float64", "sums in float32"],
+)
+
+
+def assert_like_the_reference(trees, X, n_outputs=1, sums=np.float64):
+    base = np.random.default_rng(7).normal(size=(n_outputs, len(X))).astype(sums)
+    trees = trees._replace(value=trees.value.astype(sums).astype(np.float64))
     expected, raw = base.copy(), base.copy()
     reference.traverse(trees, np.ascontiguousarray(X), expected)
     traverse(trees, X, raw)
@@ -114,14 +123,17 @@ def assert_like_the_reference(trees, X, n_outputs=1):
     )
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@on_each_gpu
+@of_each_type
 @pytest.mark.parametrize("full", [False, True], ids=["early leaves", "perfect"])
 @pytest.mark.parametrize("depths", [(0, 0), (1, 0, 1, 1), (5, 3, 5, 4, 0, 1, 5), (8, 2, 8)])
-def test_shallow_trees(rng, ways, depths, full, dtype):
+def test_shallow_trees(rng, host, ways, depths, full, dtype, sums, gpu):
     """More than fit shared memory at a time, where they are deep enough."""
     trees = forest_of(rng, depths, 4, n_outputs=2, full=full)
     assert shape_of(on_gpu(trees)) == Shape(int(np.diff(trees.offset).max()), max(depths))
-    assert_like_the_reference(trees, awkward_values(rng, trees, 70, 4, dtype), n_outputs=2)
+    X = awkward_values(rng, trees, 70, 4, dtype)
+    with host.cupy.cuda.Device(gpu):
+        assert_like_the_reference(trees, X, 2, sums)
     assert ways == ["perfect"]
 
 
@@ -132,14 +144,16 @@ def test_the_deepest_tree_of_the_shallow_way(rng, ways):
         assert ways.pop() == way
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@on_each_gpu
+@of_each_type
 @pytest.mark.parametrize("n_features", [3, 70, 600], ids=["tile", "small tile", "in place"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_deep_trees(rng, ways, width, n_features, dtype):
+def test_deep_trees(rng, host, ways, width, n_features, dtype, sums, gpu):
     trees = forest_of(rng, [11, 2, 10], n_features, n_outputs=4, width=width)
     X = awkward_values(rng, trees, 50, n_features, dtype)
     assert (rows_of_tile(on_gpu(X)) > 0) == (n_features * X.itemsize * 64 <= 2**15)
-    assert_like_the_reference(trees, X, n_outputs=4)
+    with host.cupy.cuda.Device(gpu):
+        assert_like_the_reference(trees, X, 4, sums)
     assert ways == ["deep"]
 
 

@@ -37,7 +37,7 @@ def rows(n, n_nodes, seed=0):
     return leaf, g, np.abs(g[::-1]).copy()
 
 
-@pytest.mark.parametrize("n_nodes", [1, 2, 61, 1000])
+@pytest.mark.parametrize("n_nodes", [1, 2, 61, 1000, 1500])
 @pytest.mark.parametrize("n", [1, 1025, 50_000])
 def test_parity_of_sums(target, oracle, same, n, n_nodes):
     leaf, g, h = rows(target.rows(n), n_nodes)

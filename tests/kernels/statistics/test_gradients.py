@@ -138,7 +138,7 @@ def test_parity_where_the_exponential_is_clipped(target, oracle, same, loss):
 
 
 @pytest.mark.parametrize("shifted", [False, True])
-@pytest.mark.parametrize("loss", [*LOSS_OBJECTS, *(link() for link in LINKS)], ids=name_of)
+@pytest.mark.parametrize("loss", [*LOSS_OBJECTS, Given(), *(link() for link in LINKS)], ids=name_of)
 def test_values_of_rows(target, oracle, same, loss, shifted):
     y, raw, shift, _ = inputs(loss, target.rows(1000))
     args = (y, raw, shift if shifted else NONE)
@@ -149,9 +149,9 @@ def test_values_of_rows(target, oracle, same, loss, shifted):
     same(values(target), values(oracle))
 
 
-def test_given_gradients_are_weighted_and_measured(oracle):
+def test_given_gradients_are_weighted_and_measured(target):
     y, raw, _, weight = inputs(Given(), 500)
-    g, h, totals = run(oracle, Given(), y, np.abs(raw), NONE, weight)
+    g, h, totals = run(target, Given(), y, np.abs(raw), NONE, weight)
     np.testing.assert_array_equal(g, (y * weight).astype(np.float32))
     np.testing.assert_array_equal(h, (np.abs(raw) * weight).astype(np.float32))
     assert totals.max_g == np.abs(g).max() and totals.max_h == h.max()
