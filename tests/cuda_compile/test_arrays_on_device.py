@@ -166,7 +166,7 @@ def test_a_round_of_boosting_can_be_launched(launches):
     growing = grow(codes, np.full(N_FEATURES, 10), [records], np.zeros(1, np.uint64), PARAMS)
     leaf = xp.zeros(N_ROWS, np.int32)
     growing.__dict__["leaf"] = [leaf]
-    values = newton_steps(growing, 0, g, h, totals, 0.0, 1e-3)
+    values = newton_steps(growing, 0, g, h, totals, 0.0, 1e-3, np.inf)
     add_leaf_values(raw, leaf, values, 0.1)
     assert_startable(launches)
     started = [launch.kernel.py_func.__name__ for launch in launches]
