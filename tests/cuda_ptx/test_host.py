@@ -162,3 +162,14 @@ def test_harmless_faults_are_forgiven_and_others_are_not():
             with hosts._harmless_faults_dropped(name):
                 raise checks.MachineFault("kernel", faults)
         assert len(raised.value.faults) == 1
+
+
+def test_gpus_of_the_same_number_have_kernels_of_their_own():
+    for gpu in (Gpu((8, 0)), Gpu((9, 0)), Gpu((7, 5)), Gpu((9, 0))):
+        started = []
+        with hosts.installed([gpu]) as host:
+            host.run = lambda config, kernel, words, to=started: to.append(kernel)
+            target.launch(add_one, 128, 32, host.cupy.zeros(N, np.int64), 1)
+        (kernel_,) = started
+        suffix = "a" if gpu.capability == (9, 0) else ""
+        assert f".target {gpu.name}{suffix}" in kernel_.ptx

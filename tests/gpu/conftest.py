@@ -45,7 +45,7 @@ def gpus(request: Any, cupy: Any) -> range:
 @pytest.fixture(scope="session")
 def n_trees(request: Any) -> int:
     """The trees of an ensemble."""
-    return 4 if request.config.getoption("--ptx") else 8
+    return 3 if request.config.getoption("--ptx") else 8
 
 
 @pytest.fixture(scope="session")

@@ -173,6 +173,15 @@ class Module:
         return SimpleNamespace(kernel=self.kernel, module=self)
 
 
+_known: dict[Gpu, int] = {}
+
+
+def _identity(gpu: Gpu) -> int:
+    """The number by which Numba keeps what it has loaded: one for each kind of GPU of the process,
+    whatever its number among those that are installed."""
+    return _known.setdefault(gpu, len(_known))
+
+
 Start = Callable[..., None]
 """Takes a stream, a ``LaunchConfig``, a ``Kernel`` and the words of its arguments."""
 
@@ -186,8 +195,6 @@ def installed(
     Parameters
     ----------
     gpus : sequence of Gpu
-        The same numbers must mean the same GPUs in the whole process: Numba keeps what it has
-        loaded by their numbers.
     current : callable
         Returns the number of the current one.
     start : callable, optional
@@ -198,7 +205,7 @@ def installed(
         number = current() if device is None else device
         gpu = gpus[number]
         return SimpleNamespace(
-            device=SimpleNamespace(id=number, **vars(gpu.device)),
+            device=SimpleNamespace(id=_identity(gpu), **vars(gpu.device)),
             create_external_stream=Stream,
             create_module_image=lambda library, *_: Module(Kernel(library, gpu)),
         )
