@@ -9,7 +9,17 @@ import numpy as np
 
 from ..devices.placement import to_numpy
 from ..explanation.explainer import TreeExplainer
-from .axes import COLORS, GREY, SEQUENTIAL, axes_for, finite, names_for, tidy, whole_number
+from .axes import (
+    COLORS,
+    GREY,
+    SEQUENTIAL,
+    axes_for,
+    finite,
+    names_for,
+    require_fitted,
+    tidy,
+    whole_number,
+)
 
 LABEL = "Shapley value (effect on the raw prediction)"
 SWARM_BINS = 80
@@ -361,6 +371,7 @@ class ShapleyDependenceDisplay:
 
 def _explain(estimator: Any, X: Any, output: int | None) -> tuple[np.ndarray, float]:
     """Return Shapley values (n_rows, n_features) of an output, and its expected value."""
+    require_fitted(estimator)
     explainer = TreeExplainer(estimator)
     values = to_numpy(explainer.shap_values(X))
     expected = np.atleast_1d(explainer.expected_value)

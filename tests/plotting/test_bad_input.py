@@ -52,6 +52,7 @@ def raises(error: type[Exception], *parts: str) -> Any:
 
 
 OF_ESTIMATOR = [
+    (plotting.BeeswarmDisplay, (X,)),
     (plotting.CalibrationDisplay, (X, C)),
     (plotting.DecisionRegionsDisplay, (X[:, :2], C)),
     (plotting.DiversityDisplay, (X, C)),
@@ -61,7 +62,9 @@ OF_ESTIMATOR = [
     (plotting.OOBCurveDisplay, ()),
     (plotting.PartialDependenceDisplay, (X, [0])),
     (plotting.SampleWeightsDisplay, (X, C)),
+    (plotting.ShapleyDependenceDisplay, (X, 0)),
     (plotting.TreeDisplay, ()),
+    (plotting.WaterfallDisplay, (X[:1],)),
 ]
 
 
