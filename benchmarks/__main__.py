@@ -39,7 +39,7 @@ PROGRAMS = {
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
          "report": "report", **dict.fromkeys(OF_GPUS, "gpu"),
-         "gpu_model": "model", "explain": "explanation"}  # fmt: skip
+         "gpu_model": "model", "crossover": "gpu", "explain": "explanation"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]

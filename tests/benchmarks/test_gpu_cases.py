@@ -14,8 +14,8 @@ import pytest
 from benchmarks.common import places, tables
 from benchmarks.common.peers import ON_CPU, GapError
 from benchmarks.common.places import Card, Host, Simulator, place_of
-from benchmarks.gpu import gpu_models, gpu_tests
-from benchmarks.programs import crossover, fit, forests, many_fits, predict
+from benchmarks.gpu import crossover, gpu_models, gpu_tests
+from benchmarks.programs import fit, forests, many_fits, predict
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
 
