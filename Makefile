@@ -58,11 +58,11 @@ lint: $(call ready,dev)
 # The kernels for GPUs run as compiled PTX on a machine in `tests/ptx`; one process compiles each of
 # them once for all of its tests. The simulator needs a process of its own, because Numba decides on
 # import whether CUDA is simulated. These run beside the main tests, and after them as much as lets
-# both take equally long: scikit-learn's own tests, plots. All run to the end; logs of those beside
+# both take equally long: those of ASIDE. All run to the end; logs of those beside
 # follow if they failed.
 ON_GPU := models_on_gpu several_gpus
 CUDA := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
-ASIDE := tests/conformance tests/plotting
+ASIDE := tests/conformance tests/plotting tests/benchmarks tests/stagewise
 BESIDE := tests/cuda_sim tests/ptx tests/cuda_ptx tests/cuda_compile $(ASIDE)
 test: $(call ready,test)
 	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
@@ -81,7 +81,7 @@ test: $(call ready,test)
 	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-*.log; \
 	echo; echo "Compiled CUDA kernels:"; tail -n 1 $(LOGS)/test-cuda.log; \
 	echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
-	echo "scikit-learn's own tests, plots:"; tail -n 1 $(LOGS)/test-aside.log; \
+	echo "Conformance, plots, benchmarks, stagewise models:"; tail -n 1 $(LOGS)/test-aside.log; \
 	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
 	[ ! -e $(LOGS)/failed ]
 
