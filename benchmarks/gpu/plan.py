@@ -65,8 +65,6 @@ def fit(title: str, seconds: float, cases: tuple[str, ...], options: str) -> Par
 VARIANTS: dict[str, dict[str, str]] = {
     "stock": {"GPUENS_CUDA_LAUNCHER": "stock"},
     "direct": {"GPUENS_CUDA_LAUNCHER": "direct"},
-    "graphs": {"GPUENS_CUDA_GRAPHS": "1"},
-    "direct and graphs": {"GPUENS_CUDA_LAUNCHER": "direct", "GPUENS_CUDA_GRAPHS": "1"},
 }
 """Ways to start kernels, by the environment that chooses them."""
 

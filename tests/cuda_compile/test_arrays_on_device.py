@@ -16,13 +16,13 @@ pytest.importorskip("numba_cuda")
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.growth import frontier as fr
-from gpuens.kernels.growth.cuda.grow import Workspace, grow
+from gpuens.kernels.growth.cuda.grow import grow
 from gpuens.kernels.growth.cuda.tables import READ, WRITTEN, Arena
 from gpuens.kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from gpuens.kernels.leaves.cuda.newton_steps import newton_steps
 from gpuens.kernels.prediction.cuda import traverse
 from gpuens.kernels.prediction.traverse import Trees
-from gpuens.kernels.runtime.cuda import graphs, launching, target
+from gpuens.kernels.runtime.cuda import launching, target
 from gpuens.kernels.runtime.dtypes import (
     ROW_ALIGNMENT,
     Codes,
@@ -173,51 +173,6 @@ def test_a_round_of_boosting_can_be_launched(launches):
     assert started[:3] == ["gradients_of_chunks", "join_measures", "make_records"]
     assert started[-3:] == ["sum_in_shared", "take_steps", "add_values"]
     assert target.cupy_stream().work
-
-
-@pytest.mark.parametrize("launcher", ["stock", "direct"])
-def test_growth_can_be_captured(launches, monkeypatch, launcher):
-    """All on the stream that is captured, with no wait and no other stream in between; the graph
-    starts on CuPy's current one."""
-    monkeypatch.setattr(launching, "is_direct", lambda: launcher == "direct")
-    monkeypatch.setattr(launching, "_started", {})
-    xp = target._arrays()
-    rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
-    codes = Codes(rows, xp.zeros((N_FEATURES, N_ROWS), np.uint8))
-    n_bins = np.full(N_FEATURES, 10)
-    workspace = Workspace(codes, n_bins, 104, frontier_of(NO_RULES), PARAMS)
-    if launcher == "direct":
-        monkeypatch.setattr(launching, "_compiled", lambda function, args: function)
-        monkeypatch.setattr("cuda.core.launch", lambda stream, *_: direct.append(stream.handle))
-        monkeypatch.setattr("numba.cuda.cudadrv.driver._to_core_stream", lambda stream: stream)
-    direct: list[int] = []
-    buffers, leaf = (xp.zeros(N_ROWS, np.uint64), workspace.spare), xp.zeros((2, N_ROWS), np.int32)
-    current = xp.cuda.get_current_stream()
-    workspace._launch(codes, buffers, leaf)
-    alone, first = len(launches) + len(direct), {launch.stream for launch in launches}
-    launches.clear()
-    direct.clear()
-    graph = graphs.Graph(lambda: workspace._launch(codes, buffers, leaf))
-    assert first == {host_cupy.STREAM}
-    assert {launch.stream for launch in launches} | set(direct) == {host_cupy.STREAM + 1}
-    assert len(launches) + len(direct) == alone
-    assert (launches == []) == (launcher == "direct")
-    graph.launch()
-    (captured,) = current.events
-    assert captured.events == ["begin", "end"]
-
-
-def test_a_capture_that_fails_is_ended(launches):
-    seen = []
-
-    def work():
-        seen.append(target._arrays().cuda.get_current_stream())
-        raise ValueError("so it goes")
-
-    with pytest.raises(ValueError, match="so it goes"):
-        graphs.Graph(work)
-    assert seen[0].events == ["begin", "end"]
-    assert target._arrays().cuda.get_current_stream().ptr == host_cupy.STREAM
 
 
 @pytest.fixture

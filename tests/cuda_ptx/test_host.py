@@ -12,7 +12,7 @@ if config.ENABLE_CUDASIM:
     pytest.skip("needs a process without the simulator", allow_module_level=True)
 pytest.importorskip("numba_cuda")
 
-from gpuens.kernels.runtime.cuda import graphs, launching, target
+from gpuens.kernels.runtime.cuda import launching, target
 from gpuens.kernels.runtime.cuda.target import cuda, kernel
 from gpuens.kernels.runtime.dtypes import NodeValues
 from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values
@@ -139,17 +139,6 @@ def test_unwatched_launches(rng):
                 assert target.multiprocessors() == gpu.multiprocessors
                 np.testing.assert_array_equal(there.get(), raw + 0.1 * values[leaf])
         assert [launch.gpu for launch in host.launches] == gpus
-
-
-def test_a_captured_graph_runs_when_it_is_launched(host):
-    values = host.cupy.zeros(N, np.int64)
-    target.launch(add_one, 128, 32, values, 0)
-    graph = graphs.Graph(lambda: target.launch(add_one, 128, 32, values, 5))
-    assert len(host.launches) == 1
-    assert not values.get().any()
-    for _ in range(3):
-        graph.launch()
-    assert (values.get() == 15).all()
 
 
 def test_harmless_faults_are_forgiven_and_others_are_not():

@@ -179,20 +179,3 @@ def test_more_rounds_than_expected(grown, monkeypatch):
     expected = fit(GradientBoostingClassifier, X, y, device="cpu", **settings)
     assert model.forest_.fingerprint() == expected.forest_.fingerprint()
     assert grown[0].n_rounds > 2
-
-
-@pytest.mark.parametrize("problem", ["binary", "classes", "features drawn", "more rounds"])
-def test_graphs_grow_the_same_trees(monkeypatch, grown, problem):
-    X, y = make_higgs_like(200, 4)
-    settings = {}
-    if problem == "classes":
-        y = np.arange(200) % 3
-    elif problem == "features drawn":
-        settings = {"colsample_bynode": 0.5, "subsample": 0.7}
-    elif problem == "more rounds":
-        monkeypatch.setattr(growth, "likely_rounds", lambda params: 3)
-    expected = fit(GradientBoostingClassifier, X, y, device="cpu", **settings)
-    monkeypatch.setenv("GPUENS_CUDA_GRAPHS", "1")
-    model = fit(GradientBoostingClassifier, X, y, **settings)
-    assert model.forest_.fingerprint() == expected.forest_.fingerprint()
-    assert grown[-1].graph is not None

@@ -76,11 +76,7 @@ class Host:
 
     def start(self, stream: Any, config: Any, kernel: Kernel, *words: Any) -> None:
         """Do what ``cuda.core.launch`` does."""
-        captured = strict_cupy.state.stream.captured
-        if captured is not None:
-            captured.append(functools.partial(self.run, config, kernel, words))
-        else:
-            self.run(config, kernel, words)
+        self.run(config, kernel, words)
 
     def run(self, config: Any, kernel: Kernel, words: Sequence[Any]) -> None:
         """Run a launch; a profile puts its own in this place."""

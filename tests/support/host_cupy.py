@@ -117,11 +117,10 @@ def install(monkeypatch: Any) -> list[Launch]:
     strided = wrapped(np.lib.stride_tricks.as_strided)
     cupy.lib = SimpleNamespace(stride_tricks=SimpleNamespace(as_strided=strided))
     cupy.concatenate = concatenate
-    streams = [Stream(STREAM)]
+    stream = Stream(STREAM)
     cupy.cuda = SimpleNamespace(
         runtime=SimpleNamespace(getDevice=lambda: 0),
-        get_current_stream=lambda: streams[-1],
-        Stream=lambda non_blocking: Stream(STREAM + len(streams), streams),
+        get_current_stream=lambda: stream,
     )
     cupyx = ModuleType("cupyx")
     cupyx.empty_pinned = np.empty
@@ -144,16 +143,10 @@ def install(monkeypatch: Any) -> list[Launch]:
 class Stream:
     """One of CuPy's streams: copies to the host are done when somebody waits for them."""
 
-    def __init__(self, pointer: int, current: list[Stream] | None = None) -> None:
-        self.ptr, self._current, self.events = pointer, current, []
+    def __init__(self, pointer: int) -> None:
+        self.ptr = pointer
+        self.events: list[str] = []
         self.work: list[Any] = []
-
-    def __enter__(self) -> Stream:
-        self._current.append(self)
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._current.pop()
 
     def synchronize(self) -> None:
         self.events.append("synchronize")
@@ -162,13 +155,6 @@ class Stream:
 
     def record(self) -> Any:
         return SimpleNamespace(synchronize=self.synchronize)
-
-    def begin_capture(self) -> None:
-        self.events.append("begin")
-
-    def end_capture(self) -> Any:
-        self.events.append("end")
-        return SimpleNamespace(launch=lambda stream: stream.events.append(self))
 
 
 def _record(monkeypatch: Any) -> list[Launch]:

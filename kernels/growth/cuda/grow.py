@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from ...runtime.arrays import Array, derived
-from ...runtime.cuda import graphs
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -123,7 +122,7 @@ def workspace_of(
     n_records = rounded_up(n_records)
     key = (
         n_records, *(table.size for table in frontier), has_categories(frontier.rules),
-        are_features_drawn(params, frontier), params.min_samples_leaf, graphs.wanted(),
+        are_features_drawn(params, frontier), params.min_samples_leaf,
     )  # fmt: skip
     kept = derived(codes.rows, ("growth", threading.get_ident()), dict)
     if key not in kept:
@@ -160,7 +159,6 @@ def most_counted(n_records: int, params: GrowthParams) -> int:
 
 class Workspace:
     """The memory that batches of one shape grow in: tables, a buffer of records, and histograms.
-    All of it stays in place, so that the launches of a batch can be repeated as a graph.
 
     A workspace is kept as long as the table of codes, and therefore holds no reference to it.
     """
@@ -202,8 +200,6 @@ class Workspace:
         lines = DRAWING_THREADS if self.samples else 0
         self.allowed = empty((n_looked if self.samples else 0, n_features), np.uint8)
         self.scratch = empty((lines, n_features), np.int64), empty((lines, n_features), np.uint64)
-        self.graph: graphs.Graph | None = None
-        self.of_graph: tuple[Array, Array] = None, None
         self.n_grown = 0
 
     def start(
@@ -224,14 +220,13 @@ class Workspace:
         joined([tree.sums for tree in trees], self.sums)
         joined([on_device(tree.scales) for tree in trees], self.scales)
         self.arena.write(frontier, params)
-        if graphs.wanted() and self.n_grown > 0:  # all is compiled
-            records, leaf = self._replay(codes, words)
-        else:
-            n_records = sum(own.shape[0] for own in words)
-            one = len(words) == 1
-            records = words[0] if one else joined(words, empty(n_records, np.uint64))
-            leaf = empty(self.leaf_shape, np.int32)
-            self._launch(codes, (records, self.spare), leaf)
+        n_records = sum(own.shape[0] for own in words)
+        one = len(words) == 1
+        records = words[0] if one else joined(words, empty(n_records, np.uint64))
+        leaf = empty(self.leaf_shape, np.int32)
+        for k in range(self.n_rounds):
+            self._round(codes, (records, self.spare), int(k == 0))
+        self._leaves((records, self.spare), leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
@@ -244,29 +239,10 @@ class Workspace:
                     self._round(codes, (records, self.spare), 0)
                 self._leaves((records, self.spare), leaf)
                 self.n_rounds += MORE_ROUNDS
-                self.graph = None
                 arrived = self.arena.fetch()
-            return leaf if self.of_graph[1] is not leaf else leaf.copy()
+            return leaf
 
         return wait
-
-    def _replay(self, codes: Codes, words: list[Array]) -> tuple[Array, Array]:
-        """Launch the graph, which works on arrays of its own: the records and the leaves."""
-        if self.graph is None:
-            own = empty(self.spare.shape, np.uint64), empty(self.leaf_shape, np.int32)
-            self.of_graph = own
-            buffers = own[0], self.spare
-            self.graph = graphs.Graph(lambda: self._launch(codes, buffers, own[1]))
-        records, leaf = self.of_graph
-        joined(words, records[: sum(own.shape[0] for own in words)])
-        self.graph.launch()
-        return records, leaf
-
-    def _launch(self, codes: Codes, buffers: tuple[Array, Array], leaf: Array) -> None:
-        """Launch all rounds that most batches of this shape need."""
-        for k in range(self.n_rounds):
-            self._round(codes, buffers, int(k == 0))
-        self._leaves(buffers, leaf)
 
     def _round(self, codes: Codes, buffers: tuple[Array, Array], is_first: int) -> None:
         """Launch one round: histograms and splits of new nodes, choice and partition of the next

@@ -8,10 +8,9 @@ they are needed, so that importing succeeds on a machine without a GPU.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -40,7 +39,6 @@ __all__ = [
     "launch",
     "multiprocessors",
     "on_device",
-    "recording",
     "records_in",
     "settled",
     "upload",
@@ -140,26 +138,12 @@ def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int
     return blocks_for(-(-n_rows // block), per_multiprocessor)
 
 
-_recorded = threading.local()
 _simulating = threading.Lock()
 """The simulator runs one kernel at a time."""
 
 
-@contextlib.contextmanager
-def recording() -> Iterator[list[tuple[Any, ...]]]:
-    """In the simulator, collect launches instead of starting them."""
-    _recorded.launches = launches = []
-    try:
-        yield launches
-    finally:
-        del _recorded.launches
-
-
 def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
     """Start a kernel on the current stream."""
-    if hasattr(_recorded, "launches"):
-        _recorded.launches.append((function, blocks, threads, *args))
-        return
     if not is_simulated():
         stream = current_stream()
         if launching.is_direct():

@@ -135,32 +135,13 @@ class Event:
             self._stream.arrive(self._after)
 
 
-class Graph:
-    """Work that has been captured."""
-
-    def __init__(self, captured: list[Callable[[], None]]) -> None:
-        self._captured = captured
-
-    def launch(self, stream: Stream | None = None) -> None:
-        (stream or state.stream).events.append(self)
-        for work in self._captured:
-            work()
-
-
 class Stream:
-    """A queue of copies to the host that have not arrived.
-
-    ``events`` has what was done with the stream itself: "synchronize", "begin", "end", and the
-    graphs that were launched. While a graph is captured, ``captured`` takes the work that would
-    start.
-    """
+    """A queue of copies to the host that have not arrived."""
 
     def __init__(self, ptr: int, device_id: int) -> None:
         self.ptr, self.device_id = ptr, device_id
-        self.events: list[Any] = []
         self.begun = self.arrived = 0
         self._queue: list[Callable[[], None]] = []
-        self.captured: list[Callable[[], None]] | None = None
         self._before: list[Stream] = []
 
     def __enter__(self) -> Stream:
@@ -206,7 +187,6 @@ class Stream:
 
     def synchronize(self) -> None:
         state.log.waits.append("stream.synchronize")
-        self.events.append("synchronize")
         self.arrive(self.begun)
 
     def record(self, event: Event | None = None) -> Event:
@@ -216,17 +196,6 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         """Nothing: work has finished when it was begun."""
-
-    def begin_capture(self, mode: int | None = None) -> None:
-        if self.ptr == 0:
-            raise RuntimeError("cannot capture on the default (legacy) stream")
-        self.events.append("begin")
-        self.captured = []
-
-    def end_capture(self) -> Any:
-        self.events.append("end")
-        captured, self.captured = self.captured, None
-        return Graph(captured or [])
 
 
 state = State()
