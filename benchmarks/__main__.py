@@ -24,6 +24,7 @@ PROGRAMS = {
     "published": "error rates of trees, bagging and forests beside published ones",
     "stacking": "log loss of stacks and votes, beside their members and scikit-learn's stack",
     "startup": "a new process: import, first fit, first prediction",
+    "first_model": "a new process until its first model of five kinds, and what it imports",
     "memory": "peak memory of training",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
@@ -39,7 +40,8 @@ PROGRAMS = {
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
          "report": "report", **dict.fromkeys(OF_GPUS, "gpu"),
-         "gpu_model": "model", "crossover": "gpu", "explain": "explanation"}  # fmt: skip
+         "gpu_model": "model", "crossover": "gpu", "explain": "explanation",
+         "startup": "start", "first_model": "start"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag")
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]

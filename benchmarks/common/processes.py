@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from .machine import ROOT
@@ -15,11 +17,31 @@ from .peers import GapError
 def run_python(code: str, *arguments: Any, **environment: str) -> Any:
     """Run code in a new process; returns what its last line holds as JSON, and raises GapError if
     the process fails."""
-    child = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)], cwd=ROOT,
-        env={**os.environ, **environment}, capture_output=True, text=True,
-    )  # fmt: skip
-    if child.returncode:
-        last = (child.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-        raise GapError(f"a new process ended with {child.returncode}: {last}")
-    return json.loads(child.stdout.splitlines()[-1])
+    return Interpreter().run(code, arguments, environment)[0]
+
+
+class Interpreter:
+    """Starts processes of an interpreter: those of this one use the checkout, those of another one
+    what is installed for it."""
+
+    def __init__(self, python: str | Path = sys.executable, folder: Path = ROOT) -> None:
+        self.python = str(python)
+        self.folder = ROOT if self.python == sys.executable else folder
+
+    def run(
+        self, code: str, arguments: Iterable[Any] = (),
+        environment: Mapping[str, str] | None = None, flags: Iterable[str] = (),
+    ) -> tuple[Any, str]:  # fmt: skip
+        """Run code in a new process; returns what its last line holds as JSON, and its stderr.
+
+        Raises GapError if the process fails.
+        """
+        child = subprocess.run(
+            [self.python, "-W", "ignore", *flags, "-c", code, *map(str, arguments)],
+            cwd=self.folder, env={**os.environ, **(environment or {})}, capture_output=True,
+            text=True,
+        )  # fmt: skip
+        if child.returncode:
+            last = (child.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+            raise GapError(f"a new process ended with {child.returncode}: {last}")
+        return json.loads(child.stdout.splitlines()[-1]), child.stderr

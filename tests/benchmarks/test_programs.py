@@ -27,8 +27,8 @@ from benchmarks.programs import (
     predict,
     published,
     stacking,
-    startup,
 )
+from benchmarks.start import first_model, startup
 from gpuens.datasets import make_higgs_like
 
 TINY = "--rows 500 --trees 2 --repeats 1 --threads 1".split()
@@ -104,6 +104,32 @@ class TestStartup:
     def test_a_process_that_fails_is_a_gap(self):
         with pytest.raises(GapError, match="ended with 1: ValueError: no such thing"):
             processes.run_python("raise ValueError('no such thing')")
+
+
+class TestFirstModel:
+    @pytest.mark.slow
+    def test_a_process_of_each_model_and_which_failed(self, run, monkeypatch):
+        models = {"tree": first_model.MODELS["tree"], "boosting": ("gpuens", "NoSuchModel()")}
+        monkeypatch.setattr(first_model, "MODELS", models)
+        results = run(first_model, *TINY, "--warm-only")["results"]
+        assert list(results["medians"]) == ["tree, warm cache"]
+        seconds = results["medians"]["tree, warm cache"]
+        parts = sum(seconds[part] for part in ("import", "fit", "predict"))
+        assert seconds["total"] == pytest.approx(parts)
+        assert {"gpuens.kernels", "sklearn", "numpy"} <= results["imports"]["tree"].keys()
+        assert results["environment"]["gpuens"]
+        assert results["gaps"][0].startswith("boosting: a new process ended with 1: Attribute")
+
+    def test_own_time_of_modules_is_summed_by_package(self):
+        stderr = """import time: self [us] | cumulative | imported package
+import time:      1500 |       1500 |     scipy._lib
+import time:       500 |       2000 |   scipy
+import time:        25 |         25 |   gpuens.kernels.scalars
+import time:        75 |       2100 | gpuens
+a warning | that | another.package wrote"""
+        assert first_model.milliseconds_by_package(stderr) == {
+            "scipy": 2.0, "gpuens": 0.075, "gpuens.kernels": 0.025,
+        }  # fmt: skip
 
 
 class TestMemory:
