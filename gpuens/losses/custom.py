@@ -19,6 +19,7 @@ from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
+from ..kernels.scalars.deferred import load_numba
 from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
@@ -26,6 +27,7 @@ from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss
 from .classes import OneAgainstTheRest
 
+load_numba()  # so that functions of the user compile that call ``mul``
 LARGEST_CONSTANT = 1e30
 PAIR = ("y", "score")
 Function = Callable[..., Any]

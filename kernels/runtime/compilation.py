@@ -16,12 +16,12 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from numba import njit
-from numba.core.dispatcher import Dispatcher
+from ..scalars.deferred import Function, deferred
 
-inner = njit(
+inner = deferred(
     nogil=True,
     error_model="numpy",
     boundscheck=False,
@@ -34,7 +34,7 @@ whose compilation would cost more than their own (see ``callable_from_python``),
 allocate, so that Numba does not count references: each view of an array would cost two atomic
 additions, more than the work on a short line."""
 
-inlined = njit(
+inlined = deferred(
     nogil=True,
     error_model="numpy",
     boundscheck=False,
@@ -47,39 +47,37 @@ inlined = njit(
 costs more than a short function's work. They become part of their caller before it is compiled,
 so that a long one should have one caller."""
 
-_cached = njit(
-    nogil=True, cache=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True
-)
+_OPTIONS = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cfunc_wrapper": True,
+}
 
 
-_cached_without_allocation = njit(
-    nogil=True,
-    cache=True,
-    error_model="numpy",
-    boundscheck=False,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-)
+class Kernel(Function):
+    """A function that Python calls, compiled on first use and kept on disk."""
+
+    def _make(self, numba: ModuleType) -> Any:
+        compiled = super()._make(numba)
+        cache_file = getattr(compiled._cache, "_cache_file", None)
+        if cache_file is not None:
+            stamp_with_sources(cache_file, compiled.py_func)
+        return compiled
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any]) -> Kernel:
     """Decorate a CPU kernel: it is compiled on first use and kept on disk."""
-    return _kept_on_disk(_cached(function))
+    return Kernel(function, _OPTIONS)
 
 
-def kernel_without_allocation(function: Callable[..., Any]) -> Any:
+def kernel_without_allocation(function: Callable[..., Any]) -> Kernel:
     """Decorate a CPU kernel that creates no arrays (see ``inner``)."""
-    return _kept_on_disk(_cached_without_allocation(function))
+    return Kernel(function, {**_OPTIONS, "_nrt": False})
 
 
-def _kept_on_disk(compiled: Any) -> Any:
-    cache_file = getattr(compiled._cache, "_cache_file", None)
-    if cache_file is not None:
-        stamp_with_sources(cache_file, compiled.py_func)
-    return compiled
-
-
-def callable_from_python(function: Dispatcher) -> Any:
+def callable_from_python(function: Function) -> Kernel:
     """Return an ``inner`` function with an entry from Python."""
     return kernel(function.py_func)
 

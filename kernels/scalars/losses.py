@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import types
-from numba.extending import overload
-
+from .deferred import declaration
 from .elementary import exp, sigmoid, softplus
 from .primitives import formula, mul, select
 
@@ -344,17 +342,21 @@ def gradient(loss: Any, y: Any, f: Any) -> Any:
     return formulas_of(type(loss)).gradient(y, f, loss.parameter)
 
 
-@overload(value)
-def _value(loss, y, f):
-    if isinstance(loss, types.BaseNamedTuple):
-        function = formulas_of(loss.instance_class).value
-        return lambda loss, y, f: function(y, f, loss.parameter)
-    return None
+@declaration
+def _of_compiled_code() -> None:
+    from numba import types
+    from numba.extending import overload
 
+    @overload(value)
+    def _value(loss, y, f):
+        if isinstance(loss, types.BaseNamedTuple):
+            function = formulas_of(loss.instance_class).value
+            return lambda loss, y, f: function(y, f, loss.parameter)
+        return None
 
-@overload(gradient)
-def _gradient(loss, y, f):
-    if isinstance(loss, types.BaseNamedTuple):
-        function = formulas_of(loss.instance_class).gradient
-        return lambda loss, y, f: function(y, f, loss.parameter)
-    return None
+    @overload(gradient)
+    def _gradient(loss, y, f):
+        if isinstance(loss, types.BaseNamedTuple):
+            function = formulas_of(loss.instance_class).gradient
+            return lambda loss, y, f: function(y, f, loss.parameter)
+        return None

@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from llvmlite import ir
-from numba import njit, types
-from numba.core.dispatcher import Dispatcher
-from numba.extending import intrinsic, overload
 
-formula = njit(error_model="numpy", no_cfunc_wrapper=True)
+from .deferred import Function, Intrinsic, declaration, deferred
+
+formula = deferred(error_model="numpy", no_cfunc_wrapper=True)
 """The decorator of every formula. No signature: the function can then be called from CPU
 kernels, from CUDA kernels and in the simulator. Division by zero gives inf, as on a GPU;
 Python's exception would keep the loops around a formula from vectorising."""
@@ -70,75 +68,76 @@ def exponent(x: Any) -> Any:
     return xp.where(mantissa < 1.0, guess - 1.0, guess)
 
 
-@intrinsic
+@Intrinsic
 def bits_of(typingctx: Any, x: Any) -> Any:
     """The 64 bits of a float64 as an int64."""
+    from numba import types
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
+    return _reinterpreted(types.float64, types.int64)
 
 
-@intrinsic
+@Intrinsic
 def float_of(typingctx: Any, bits: Any) -> Any:
     """The float64 with the given 64 bits."""
+    from numba import types
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+    return _reinterpreted(types.int64, types.float64)
 
 
-@intrinsic
+@Intrinsic
 def bits_of_float32(typingctx: Any, x: Any) -> Any:
     """The 32 bits of a float32 as an int32."""
+    from numba import types
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(32))
-
-    return types.int32(types.float32), codegen
+    return _reinterpreted(types.float32, types.int32)
 
 
-@intrinsic
+@Intrinsic
 def float32_of(typingctx: Any, bits: Any) -> Any:
     """The float32 with the given 32 bits."""
+    from numba import types
+
+    return _reinterpreted(types.int32, types.float32)
+
+
+def _reinterpreted(source: Any, target: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the signature and the instruction of a change of type that keeps the bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.FloatType())
+        return builder.bitcast(args[0], context.get_value_type(target))
 
-    return types.float32(types.int32), codegen
-
-
-@overload(mul)
-def _mul_cpu(x, y):
-    return lambda x, y: x * y
+    return target(source), codegen
 
 
-@overload(select)
-def _select_cpu(condition, x, y):
-    return lambda condition, x, y: x if condition else y
+@declaration
+def _for_the_cpu() -> None:
+    from numba.extending import overload
 
+    @overload(mul)
+    def _mul(x, y):
+        return lambda x, y: x * y
 
-@overload(floor)
-def _floor_cpu(x):
-    return lambda x: np.floor(x)
+    @overload(select)
+    def _select(condition, x, y):
+        return lambda condition, x, y: x if condition else y
 
+    @overload(floor)
+    def _floor(x):
+        return lambda x: np.floor(x)
 
-@overload(two_to)
-def _two_to_cpu(k):
-    # The integer k + bias lands in the low mantissa bits and is shifted into the exponent:
-    # no conversion to an integer, so the loop around it vectorises without AVX-512.
-    return lambda k: float_of(bits_of(k + (INT_IN_MANTISSA + EXPONENT_BIAS)) << 52)
+    @overload(two_to)
+    def _two_to(k):
+        # The integer k + bias lands in the low mantissa bits and is shifted into the exponent:
+        # no conversion to an integer, so the loop around it vectorises without AVX-512.
+        return lambda k: float_of(bits_of(k + (INT_IN_MANTISSA + EXPONENT_BIAS)) << 52)
 
-
-@overload(exponent)
-def _exponent_cpu(x):
-    return lambda x: float_of((bits_of(x) >> 52) | _TWO_52_BITS) - (2.0**52 + EXPONENT_BIAS)
+    @overload(exponent)
+    def _exponent(x):
+        return lambda x: float_of((bits_of(x) >> 52) | _TWO_52_BITS) - (2.0**52 + EXPONENT_BIAS)
 
 
 @functools.cache
-def vectorise(function: Dispatcher) -> Callable[..., Any]:
+def vectorise(function: Function) -> Callable[..., Any]:
     """The formula as a function of arrays.
 
     The source of a formula is branch-free, so it means the same for arrays once the formulas
@@ -155,7 +154,7 @@ def vectorise(function: Dispatcher) -> Callable[..., Any]:
 
 
 def _for_arrays(value: Any) -> Any:
-    if isinstance(value, Dispatcher):
+    if type(value) is Function:
         return vectorise(value)
     if isinstance(value, np.integer):  # strict libraries refuse NumPy scalars beside arrays
         return int(value)

@@ -23,10 +23,9 @@ from ...runtime.dtypes import (
 )
 from ...runtime.reference.arrays import beside, to_host
 from ...scalars import gain as formulas
-from ...scalars.gain import category_key
 from ...scalars.primitives import vectorise
 
-category_key = vectorise(category_key)
+category_key = vectorise(formulas.category_key)
 
 
 class Arrangement(NamedTuple):

@@ -10,19 +10,18 @@ steps::
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
+from ...scalars.deferred import Intrinsic
 from ..compilation import inner
 
 LANES = 8
 
 
-@intrinsic
+@Intrinsic
 def _sum_lanes(typingctx, source, first, target, carry):
     """Write the running sums of eight entries from ``first`` on, plus ``carry``; return the sum
     of the eight entries."""
+    from llvmlite import ir
+    from numba import types
 
     def codegen(context, builder, signature, args):
         word = ir.IntType(64)

@@ -22,11 +22,8 @@ from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from ...scalars.deferred import Intrinsic
 from ..compilation import inner
 
 SPINS_BEFORE_YIELD = 1000
@@ -37,9 +34,10 @@ MIN_WORK_PER_THREAD = 20_000
 """Array elements below which another thread costs more than it saves."""
 
 
-@intrinsic
+@Intrinsic
 def atomic_add(typingctx, array, index, value):
     """Add to an int64 array entry and return the value before."""
+    from numba import types
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -48,9 +46,10 @@ def atomic_add(typingctx, array, index, value):
     return types.int64(array, types.int64, types.int64), codegen
 
 
-@intrinsic
+@Intrinsic
 def atomic_load(typingctx, array, index):
     """Read an int64 array entry that another thread may be writing."""
+    from numba import types
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
@@ -59,9 +58,13 @@ def atomic_load(typingctx, array, index):
     return types.int64(array, types.int64), codegen
 
 
-@intrinsic
+@Intrinsic
 def pause(typingctx):
     """Mark a waiting loop, so that the core's other hardware thread gets its units."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
     machine = platform.machine().lower()
 
     def codegen(context, builder, signature, args):
@@ -79,9 +82,13 @@ def pause(typingctx):
     return types.void(), codegen
 
 
-@intrinsic
+@Intrinsic
 def yield_thread(typingctx):
     """Let another thread of the machine have this core."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
     symbol = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
 
     def codegen(context, builder, signature, args):
@@ -92,9 +99,12 @@ def yield_thread(typingctx):
     return types.void(), codegen
 
 
-@intrinsic
+@Intrinsic
 def prefetch(typingctx, array, index):
     """Load the cache line of an array entry in advance."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
 
     def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

@@ -20,6 +20,7 @@ from numba import cuda as numba_cuda
 from numba.extending import overload
 
 from ...scalars import primitives
+from ...scalars.deferred import load_numba
 from ..arrays import Array
 from . import launching
 from .launching import kept_on_disk
@@ -95,6 +96,7 @@ def _register_overloads() -> None:
         return lambda x: libdevice.floor(x)
 
 
+load_numba()
 if not is_simulated():
     _register_overloads()
 

@@ -6,12 +6,12 @@ import functools
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
+from ...scalars.deferred import Function
 from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of
 from .add_leaf_values import add_leaf_values
@@ -25,8 +25,7 @@ def compiled_for(kernel: Any, loss: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _compiled_for_custom(kernel: Any, cls: type) -> Any:
-    compile_kernel = njit(nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True)
-    return compile_kernel(kernel.py_func)
+    return Function(kernel.py_func, {**kernel.options, "cache": False})
 
 
 @inner

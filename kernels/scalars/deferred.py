@@ -1,0 +1,100 @@
+"""Functions that Numba compiles, made without importing Numba until one of them is needed.
+
+A module of kernels holds decorated functions as objects of this file. Compiled code that refers
+to one gets Numba's own object in its place: Numba finds it by ``_numba_type_`` and by
+``isinstance``.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+_declarations: list[Callable[[], None]] = []
+_declaring = threading.RLock()
+
+
+def declaration(function: Callable[[], None]) -> Callable[[], None]:
+    """Decorate a function that registers overloads: it runs once, before anything is compiled."""
+    _declarations.append(function)
+    return function
+
+
+def load_numba() -> ModuleType:
+    """Import Numba and register all overloads so far."""
+    import numba
+
+    with _declaring:
+        while _declarations:
+            _declarations.pop(0)()
+    return numba
+
+
+class Deferred:
+    """A function and, once it is needed, the object that Numba makes of it (``made``)."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.py_func = function
+
+    @functools.cached_property
+    def made(self) -> Any:
+        """Return Numba's object for the function."""
+        return self._make(load_numba())
+
+    def _make(self, numba: ModuleType) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, *args: Any) -> Any:
+        return self.made(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # questions of Python itself are no reason to import Numba
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.made, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__module__}.{self.__qualname__}>"
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+
+class Function(Deferred):
+    """A function that Numba compiles with certain options of ``njit``."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function)
+        self.options = options
+
+    def _make(self, numba: ModuleType) -> Any:
+        return numba.njit(**self.options)(self.py_func)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """The class that ``isinstance`` sees: numba-cuda recognises by it what it may compile."""
+        dispatcher = sys.modules.get("numba.core.dispatcher")
+        return getattr(dispatcher, "Dispatcher", type(self))
+
+
+class Intrinsic(Deferred):
+    """A function that writes instructions itself (see ``numba.extending.intrinsic``)."""
+
+    def _make(self, numba: ModuleType) -> Any:
+        return numba.extending.intrinsic(self.py_func)
+
+    @functools.cached_property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target
+
+        cpu_target.typing_context.refresh()
+        return cpu_target.typing_context.resolve_value_type(self.made)
+
+
+def deferred(**options: Any) -> Callable[[Callable[..., Any]], Function]:
+    """Return a decorator: ``njit`` with these options, applied when the function is needed."""
+    return lambda function: Function(function, options)
