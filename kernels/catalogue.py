@@ -208,11 +208,12 @@ def prediction(dtype: types.Type) -> Iterator[Entry]:
         yield Entry(f"predict_deep_vectors_{name}", kernels.add_vectors, (*packed, *adding), 64)
         yield Entry(f"leaves_deep_{name}", kernels.find, (*packed, *cells, leaves), 64)
     of_nodes = (array(i64), array(i32), array(f64), array(u8), array(i32))
-    perfect = (array(u64), array(f64))
-    arguments = (*of_nodes, value, i64, *perfect)
-    yield Entry(f"perfect_fill_{dtype}", perfect_kernels(wide).fill, arguments, 48)
-    arguments = (*perfect, i64, array(i32), i64, *cells, raw)
-    yield Entry(f"predict_perfect_{dtype}", perfect_kernels(wide).add, arguments, 64)
+    arguments = (*of_nodes, value, i64, array(u64))
+    yield Entry(f"perfect_fill_{dtype}", perfect_kernels(wide, True).fill, arguments, 48)
+    arguments = (array(u64), i64, array(i32), i64, *cells, raw)
+    for single in (False, True):
+        name = f"predict_perfect_{dtype}" + ("_single" if single else "")
+        yield Entry(name, perfect_kernels(wide, single).add, arguments, 64)
 
 
 def prediction_in_float32() -> Iterator[Entry]:
@@ -226,8 +227,10 @@ def prediction_in_float32() -> Iterator[Entry]:
         name = f"single_{'tile' if tiled else 'in_place'}"
         yield Entry(f"predict_deep_{name}", kernels.add_values, (*packed, *adding), 64)
         yield Entry(f"predict_deep_vectors_{name}", kernels.add_vectors, (*packed, *adding), 64)
-    arguments = (array(u64), array(f64), i64, array(i32), i64, *cells, raw)
-    yield Entry("predict_perfect_single", perfect_kernels(False).add, arguments, 64)
+    arguments = (array(u64), i64, array(i32), i64, *cells, raw)
+    for single in (False, True):
+        name = "predict_perfect_sums" + ("_single" if single else "")
+        yield Entry(name, perfect_kernels(False, single).add, arguments, 64)
 
 
 def explanation(dtype: types.Type) -> Iterator[Entry]:

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 import pytest
 
-from gpuens.kernels.prediction.cuda import deep, perfect
+from gpuens.kernels.prediction.cuda import deep, perfect, rows
 from gpuens.kernels.prediction.cuda import traverse as entry
 from gpuens.kernels.prediction.cuda.perfect import MOST_DEPTH, Shape, shape_of
 from gpuens.kernels.prediction.cuda.rows import Cells, cells_of, rows_of_tile
@@ -144,6 +144,18 @@ def test_the_deepest_tree_of_the_shallow_way(rng, ways):
         assert ways.pop() == way
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_blocks_of_many_rows(rng, ways, monkeypatch, n_outputs):
+    """Batches that fill the card have other blocks than smaller ones."""
+    monkeypatch.setattr(rows, "FULL", 0)
+    for depth, way in ((6, "perfect"), (9, "deep")):
+        trees = forest_of(rng, [depth, 3, 4], 4, n_outputs)
+        X = awkward_values(rng, trees, 300, 4, np.float32)
+        assert rows.tiles_of(on_gpu(X)) == (256, 128)
+        assert_like_the_reference(trees, X, n_outputs)
+        assert ways.pop() == way
+
+
 @on_each_gpu
 @of_each_type
 @pytest.mark.parametrize("n_features", [3, 70, 600], ids=["tile", "small tile", "in place"])
@@ -206,14 +218,16 @@ def test_children_and_columns_that_do_not_fit_a_word(rng, ways, monkeypatch):
         assert ways.pop() == way
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("depth", [3, 10])
-def test_thresholds_beyond_float32(rng, ways, depth):
+def test_thresholds_beyond_float32(rng, ways, depth, dtype):
     trees = forest_of(rng, [depth], 2)
     limits = [1e300, -1e300, 1e-60, -1e-60, 3.4028235e38, 3.40282351e38, 1 + 1e-12, 1 - 1e-12]
     limits += [1e-45, -1e-45, -3.4028235e38, -3.40282351e38, np.inf, -np.inf, 0.0, -0.0]
+    limits += [5e-324, -5e-324, 1.7976931348623157e308, -1.7976931348623157e308, np.nan]
     trees.threshold[:] = rng.choice(limits, trees.threshold.size)
     with np.errstate(over="ignore"):
-        X = rng.choice([*limits, 1.0, np.nan], (60, 2)).astype(np.float32)
+        X = rng.choice([*limits, 1.0], (60, 2)).astype(dtype)
     assert_like_the_reference(trees, X)
     assert ways == ["perfect" if depth == 3 else "deep"]
 

@@ -39,7 +39,7 @@ from ...runtime.cuda.target import (
 )
 from ...scalars.routing import is_left_category, names_category, value_goes_left
 from ..traverse import Trees
-from .rows import cells_of, cells_of_tile, rows_of_tile
+from .rows import cells_of, cells_of_tile, rows_of_tile, tiles_of
 
 i64, u32, u64, f32, f64 = np.int64, np.uint32, np.uint64, np.float32, np.float64
 BLOCK = block_size(256)
@@ -66,6 +66,33 @@ def pack_meta(child, by_categories, missing_left, column, shift):
 
 
 @device_function
+def number_before_32(limit):
+    """The largest float32 below another one: ``x < limit`` says the same as ``x <= before``.
+    Before -inf it is NaN."""
+    bits = limit.view(np.int32)
+    if limit > f32(0.0):
+        bits = np.int32(bits - np.int32(1))
+    elif limit < f32(0.0):
+        bits = np.int32(bits + np.int32(1))
+    else:
+        bits = np.int32(-2147483647)
+    return bits.view(f32)
+
+
+@device_function
+def number_before_64(limit):
+    """The same of float64."""
+    bits = limit.view(i64)
+    if limit > f64(0.0):
+        bits = i64(bits - i64(1))
+    elif limit < f64(0.0):
+        bits = i64(bits + i64(1))
+    else:
+        bits = i64(-9223372036854775807)
+    return bits.view(f64)
+
+
+@device_function
 def rounded_down(threshold):
     """The largest float32 not above a threshold: for x of that type ``x <= rounded`` says the
     same as ``x <= threshold``."""
@@ -74,16 +101,7 @@ def rounded_down(threshold):
     if threshold < -LARGEST:
         return f32(-np.inf)
     rounded = f32(threshold)
-    if f64(rounded) > threshold:
-        bits = rounded.view(np.int32)
-        if rounded > f32(0.0):
-            bits = np.int32(bits - np.int32(1))
-        elif rounded < f32(0.0):
-            bits = np.int32(bits + np.int32(1))
-        else:
-            bits = np.int32(-2147483647)  # the number before zero
-        rounded = bits.view(f32)
-    return rounded
+    return number_before_32(rounded) if f64(rounded) > threshold else rounded
 
 
 @functools.cache
@@ -137,11 +155,6 @@ def _pack(trees: Trees, wide: bool, shift: int) -> Nodes:
     blocks = blocks_for_rows(n_nodes, BLOCK)
     launch(packing_kernel(wide), blocks, BLOCK, *columns, u32(shift), words)
     return Nodes(words, u32(shift))
-
-
-u32, u64, f32, f64 = np.uint32, np.uint64, np.float32, np.float64
-BLOCK = block_size(256)
-"""Threads of a block that reads its rows where they are."""
 
 
 class Kernels(NamedTuple):
@@ -298,20 +311,20 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
 
 def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
-    block = rows_of_tile(X)
-    of_kind = kernels(X.dtype == np.float64, block > 0)
+    of_kind = kernels(X.dtype == np.float64, rows_of_tile(X) > 0)
     add = of_kind.add_values if trees.value.shape[1] == 1 else of_kind.add_vectors
     args = (*_structure(trees, nodes), trees.value, trees.output, *cells_of(X), raw)
-    launch(add, blocks_for_rows(X.shape[0], block or BLOCK), block or BLOCK, *args)
+    block, blocks = tiles_of(X)
+    launch(add, blocks, block, *args)
 
 
 def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
-    block = rows_of_tile(X)
-    find = kernels(X.dtype == np.float64, block > 0).find
+    find = kernels(X.dtype == np.float64, rows_of_tile(X) > 0).find
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
     args = (*_structure(trees, nodes), *cells_of(X), leaves)
-    launch(find, blocks_for_rows(X.shape[0], block or BLOCK), block or BLOCK, *args)
+    block, blocks = tiles_of(X)
+    launch(find, blocks, block, *args)
     return leaves
 
 

@@ -11,6 +11,11 @@ its leaves at 0 … 7. All places below an early leaf hold the leaf's value:
        0 1 2 3 4 5 6 7          / \\              leaves: f g h i e e e e
                                C   D
 
+A row goes to 2k if ``x <= threshold``, which no missing value satisfies: it goes to 2k + 1. Where
+missing values belong left, the node's children are exchanged and its condition is
+``x > threshold``, written as ``-x <= before``, the number before ``-threshold``: the highest bit of
+the word beside the threshold turns the sign of x.
+
 Gain over the layout of ``deep``: not measured on hardware.
 """
 
@@ -28,24 +33,23 @@ from ...runtime.cuda.target import (
     cuda,
     device_function,
     download,
-    empty,
     kernel,
     launch,
     settled,
     zeros,
 )
-from ...scalars.routing import value_goes_left
 from ..traverse import Trees
-from .deep import rounded_down
-from .rows import cells_of, cells_of_tile, rows_of_tile
+from .deep import number_before_32, number_before_64, rounded_down
+from .rows import cells_of, cells_of_tile, rows_of_tile, tiles_of
 
 u32, u64, f32, f64 = np.uint32, np.uint64, np.float32, np.float64
 BLOCK = block_size(256)
 MOST_DEPTH = 8
 SLOTS = 512
 """Leaves of the trees that a block keeps in shared memory at a time, 8 KB with their nodes for
-float32 and 12 KB for float64: two trees of depth 8, 64 of depth 3."""
-MISSING_LEFT = np.uint32(1 << 31)
+float32 and 12 KB for float64: two trees of depth 8, 64 of depth 3. A thread walks down two trees
+at a time."""
+SIGN = np.uint32(1 << 31)
 
 
 class Kernels(NamedTuple):
@@ -55,72 +59,124 @@ class Kernels(NamedTuple):
     add: Any
 
 
-@functools.cache
-def kernels(wide: bool) -> Kernels:
-    """The kernels for tables of float64 (nodes of 16 bytes) or float32 (8 bytes)."""
-    dtype = np.float64 if wide else np.float32
-    n_words = SLOTS * (2 if wide else 1)
-    n_cells = cells_of_tile(8 if wide else 4)
+class Words(NamedTuple):
+    """Device functions for one type of values.
 
+    Parameters
+    ----------
+    dtype : type
+        Of a value's bits.
+    store : device function (words, at, threshold, meta)
+        Write a node.
+    goes_on : device function (words, at, tile, t, step)
+        Return 0 or 1, the child of the node that the row of thread t goes to.
+    """
+
+    dtype: Any
+    store: Any
+    goes_on: Any
+
+
+@functools.cache
+def words_of(wide: bool) -> Words:
+    """Return nodes of float64 tables (two words) or of float32 tables (one)."""
     if wide:
 
         @device_function
         def store(words, at, threshold, meta):
-            words[u64(2) * at] = threshold.view(u64)
+            limit = number_before_64(-threshold) if meta >= SIGN else threshold
+            words[u64(2) * at] = limit.view(u64)
             words[u64(2) * at + u64(1)] = u64(meta)
 
         @device_function
-        def load(words, at):
-            return words[u32(2) * at].view(f64), u32(words[u32(2) * at + u32(1)])
+        def goes_on(words, at, tile, t, step):
+            limit = words[u32(at + at)].view(f64)
+            meta = words[u32(u32(at + at) + u32(1))]
+            bits = tile[u32(u32(u32(meta) * step) + t)]
+            x = u64(bits ^ ((meta & u64(SIGN)) << u64(32))).view(f64)
+            return u32(0) if x <= limit else u32(1)
 
-    else:
+        return Words(u64, store, goes_on)
 
-        @device_function
-        def store(words, at, threshold, meta):
-            words[at] = (u64(meta) << u64(32)) | u64(rounded_down(threshold).view(u32))
+    @device_function
+    def store(words, at, threshold, meta):
+        limit = rounded_down(threshold)
+        if meta >= SIGN:
+            limit = number_before_32(f32(-limit))
+        words[at] = (u64(meta) << u64(32)) | u64(limit.view(u32))
 
-        @device_function
-        def load(words, at):
-            word = words[at]
-            return u32(word & u64(0xFFFFFFFF)).view(f32), u32(word >> u64(32))
+    @device_function
+    def goes_on(words, at, tile, t, step):
+        """The sign is lost in the product with a power of two."""
+        word = words[at]
+        limit, meta = u32(word & u64(0xFFFFFFFF)).view(f32), u32(word >> u64(32))
+        bits = tile[u32(u32(meta * step) + t)]
+        x = u32(bits ^ u32(meta & SIGN)).view(f32)
+        return u32(0) if x <= limit else u32(1)
+
+    return Words(u32, store, goes_on)
+
+
+@functools.cache
+def kernels(wide: bool, single: bool) -> Kernels:
+    """Return the kernels for tables of float64 or float32; ``single`` ones predict one output.
+
+    The trees lie in pieces of SLOTS places: first the words of their nodes, then their leaves.
+    """
+    value_bits, store, goes_on = words_of(wide)
+    n_words = SLOTS * (2 if wide else 1)
+    n_piece = n_words + SLOTS
+    n_cells = cells_of_tile(8 if wide else 4)
 
     @kernel
-    def fill(offset, feature, threshold, missing_left, left, value, depth, words, leaves):
+    def fill(offset, feature, threshold, missing_left, left, value, depth, pieces):
         """One leaf a thread, on its way from the root. The first leaf below a node writes it."""
-        n = u64(leaves.shape[0])
+        n = u64(u64(offset.shape[0] - 1) << u64(depth))
         at = u64(cuda.grid(1))
         while at < n:
             tree = u64(at >> u64(depth))
+            piece = u64(at // u64(SLOTS))
+            words = pieces[piece * u64(n_piece) :]
             slot = u32(at - (tree << u64(depth)))
+            first = u64((tree << u64(depth)) - piece * u64(SLOTS))
             node, place = u64(offset[tree]), u32(1)
             root = node
             for d in range(depth):
                 below = u32(u32(depth) - u32(d))
                 splits = feature[node] >= 0
+                turned = u32(splits and missing_left[node] != 0)
                 if slot & u32((u32(1) << below) - u32(1)) == 0:
                     limit, meta = f64(0.0), u32(0)
                     if splits:
                         limit = threshold[node]
-                        meta = u32(feature[node])
-                        if missing_left[node] != 0:
-                            meta = u32(meta | MISSING_LEFT)
-                    store(words, u64((tree << u64(depth)) + u64(place)), limit, meta)
+                        meta = u32(u32(feature[node]) | u32(turned << u32(31)))
+                    store(words, u64(first + u64(place)), limit, meta)
                 turn = u32((slot >> u32(below - u32(1))) & u32(1))
                 place = u32(u32(place + place) + turn)
                 if splits:
-                    node = u64(root + u64(left[node]) + u64(turn))
-            leaves[at] = value[node, 0]
+                    node = u64(root + u64(left[node]) + u64(turn ^ turned))
+            words[u64(n_words) + first + u64(slot)] = value[node, 0].view(u64)
             at = u64(at + u64(cuda.gridsize(1)))
 
+    @device_function
+    def with_leaf(own, leaf, output, tree, raw, i, total, into):
+        """Return the sum of an output with a tree's leaf, and the output."""
+        if not single:
+            previous, into = into, u32(output[tree])
+            if into != previous:
+                raw[previous, i] = total
+                total = raw[into, i]
+        return raw.dtype.type(total + own[u32(u32(n_words) + leaf)].view(f64)), into
+
     @kernel
-    def add(words, leaves, depth, output, n_features, values, row, column, raw):
+    def add(pieces, depth, output, n_features, values, row, column, raw):
         """One row a thread; the trees pass through shared memory, as many at a time as fit."""
-        tile = cuda.shared.array(n_cells, dtype)
-        own_words = cuda.shared.array(n_words, np.uint64)
-        own_leaves = cuda.shared.array(SLOTS, np.float64)
-        n, n_trees = u32(raw.shape[1]), output.shape[0]
+        tile = cuda.shared.array(n_cells, value_bits)
+        own = cuda.shared.array(n_piece, np.uint64)
+        n, n_trees = u32(raw.shape[1]), u32(output.shape[0])
         t, step = u32(cuda.threadIdx.x), u32(cuda.blockDim.x)
-        at_once = SLOTS >> depth
+        size = u32(u32(1) << u32(depth))
+        at_once = u32(u32(SLOTS) >> u32(depth))
         begin = u32(cuda.blockIdx.x * cuda.blockDim.x)
         while begin < n:
             i = u32(begin + t)
@@ -128,38 +184,34 @@ def kernels(wide: bool) -> Kernels:
             if i < n:
                 at, cell = t, u64(i) * u64(row)
                 for _ in range(n_features):
-                    tile[at] = values[cell]
+                    tile[at] = values[cell].view(value_bits)
                     at, cell = u32(at + step), u64(cell + u64(column))
                 total = raw[into, i]
-            for first in range(0, n_trees, at_once):
-                last = min(at_once, n_trees - first)
-                of_first = u64(first) << u64(depth)
-                n_leaves = u32(last << depth)
-                each = n_words // SLOTS
+            first, source = u32(0), u64(t)
+            while first < n_trees:
                 cuda.syncthreads()
                 k = t
-                while k < u32(n_leaves * u32(each)):
-                    own_words[k] = words[of_first * u64(each) + u64(k)]
-                    k = u32(k + step)
-                k = t
-                while k < n_leaves:
-                    own_leaves[k] = leaves[of_first + u64(k)]
-                    k = u32(k + step)
+                while k < u32(n_piece):
+                    own[k] = pieces[source]
+                    k, source = u32(k + step), u64(source + u64(step))
                 cuda.syncthreads()
-                if i < n:
-                    for k in range(last):
-                        if u32(output[u32(first + k)]) != into:
-                            raw[into, i] = total
-                            into = u32(output[u32(first + k)])
-                            total = raw[into, i]
-                        root, place = u32(u32(k) << u32(depth)), u32(1)
-                        for _ in range(depth):
-                            threshold, meta = load(own_words, u32(root + place))
-                            x = tile[u32(u32(meta & u32(0x7FFFFFFF)) * step + t)]
-                            left = value_goes_left(x, threshold, meta >= MISSING_LEFT)
-                            place = u32(u32(place + place) + (u32(0) if left else u32(1)))
-                        added = own_leaves[u32(root + place - (u32(1) << u32(depth)))]
-                        total = raw.dtype.type(total + added)
+                last = min(u32(at_once), u32(n_trees - first))
+                k, root = u32(0), u32(0)
+                while k < last and i < n:
+                    other = u32(root + size)
+                    place, next_place = u32(1), u32(1)
+                    for _ in range(depth):
+                        turn = goes_on(own, u32(root + place), tile, t, step)
+                        next_turn = goes_on(own, u32(other + next_place), tile, t, step)
+                        place = u32(u32(place + place) + turn)
+                        next_place = u32(u32(next_place + next_place) + next_turn)
+                    tree, leaf = u32(first + k), u32(u32(root + place) - size)
+                    total, into = with_leaf(own, leaf, output, tree, raw, i, total, into)
+                    if u32(k + u32(1)) < last:
+                        tree, leaf = u32(tree + u32(1)), u32(u32(other + next_place) - size)
+                        total, into = with_leaf(own, leaf, output, tree, raw, i, total, into)
+                    k, root = u32(k + u32(2)), u32(other + size)
+                first = u32(first + at_once)
             if i < n:
                 raw[into, i] = total
             begin = u32(begin + cuda.gridsize(1))
@@ -213,19 +265,18 @@ def add_trees(trees: Trees, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``, for trees that fit."""
     wide = bool(X.dtype == np.float64)
     depth = shape_of(trees).depth
-    key = "perfect", wide
-    words, leaves = derived(trees, key, lambda: settled(_fill(trees, wide, depth)))
-    block = rows_of_tile(X)
-    n_rows, n_features = X.shape
-    args = (words, leaves, depth, trees.output, n_features, *cells_of(X), raw)
-    launch(kernels(wide).add, blocks_for_rows(n_rows, block), block, *args)
+    pieces = derived(trees, ("perfect", wide), lambda: settled(_fill(trees, wide, depth)))
+    n_features = X.shape[1]
+    block, blocks = tiles_of(X)
+    args = (pieces, depth, trees.output, n_features, *cells_of(X), raw)
+    launch(kernels(wide, raw.shape[0] == 1).add, blocks, block, *args)
 
 
-def _fill(trees: Trees, wide: bool, depth: int) -> tuple[Any, Any]:
+def _fill(trees: Trees, wide: bool, depth: int) -> Any:
     n_leaves = trees.output.shape[0] << depth
-    words = zeros(n_leaves * (2 if wide else 1), np.uint64)  # the first of a tree has no meaning
-    leaves = empty(n_leaves, np.float64)
+    n_pieces = -(-n_leaves // SLOTS)
+    pieces = zeros(n_pieces * SLOTS * (3 if wide else 2), np.uint64)
     of_nodes = trees.offset, trees.feature, trees.threshold, trees.missing_left, trees.left
     blocks = blocks_for_rows(n_leaves, BLOCK)
-    launch(kernels(wide).fill, blocks, BLOCK, *of_nodes, trees.value, depth, words, leaves)
-    return words, leaves
+    launch(kernels(wide, True).fill, blocks, BLOCK, *of_nodes, trees.value, depth, pieces)
+    return pieces

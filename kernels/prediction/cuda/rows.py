@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import block_size
+from ...runtime.cuda.target import block_size, blocks_for, multiprocessors
 
 TILE_BYTES = 32 * 1024
 """Shared memory for the values of a block's rows. It leaves room for the trees where those are
@@ -50,3 +50,21 @@ def rows_of_tile(X: Array) -> int:
     wide for that."""
     most = cells_of_tile(X.itemsize)
     return next((block for block in BLOCKS if block * X.shape[1] <= most), 0)
+
+
+FULL = 2
+"""Blocks for each multiprocessor below which blocks are made smaller, so that more of the card
+works on a batch (estimated, not measured on hardware)."""
+
+
+def tiles_of(X: Array) -> tuple[int, int]:
+    """Return the threads of a block, one a row, and the number of blocks.
+
+    Every block has one tile. Blocks that stride over the tiles would save nothing, as each tile
+    needs all trees again, and end together only if the card holds all of them at once.
+    """
+    n_rows, (most, least) = X.shape[0], BLOCKS
+    block = rows_of_tile(X) or most
+    if -(-n_rows // block) < FULL * multiprocessors():
+        block = least
+    return block, blocks_for(-(-n_rows // block), per_multiprocessor=n_rows)
