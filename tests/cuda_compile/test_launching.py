@@ -176,12 +176,24 @@ def test_the_first_launch_is_numbas_and_the_others_are_direct(started):
     kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
     for value in (1, 2):
         launching.start(kernel, (4, 2), 64, 0, "stream", (array, value))
-    assert started[0] == ("numba", 0, ((4, 2), 64, "stream"), (array, 1))
+    assert started[0] == ("numba", 0, ((4, 2), 64, "stream", 0), (array, 1))
     direct, stream, grid, compiled, *words = started[1]
     kinds = types.Array(types.int64, 1, "C"), types.int64
     assert (direct, stream, compiled) == ("direct", "stream", ("compiled", 0, *kinds))
-    assert grid == {"grid": (4, 2), "block": 64}
+    assert grid == {"grid": (4, 2), "block": 64, "shmem_size": 0}
     assert plain(words) == [0, 0, 5, 8, array.ptr, 5, 8, 2]
+
+
+def test_much_shared_memory_is_allowed_once_before_the_first_launch(started, monkeypatch):
+    allowed = []
+    monkeypatch.setattr(launching, "_allowed", set())
+    monkeypatch.setattr(launching, "set_most_shared", lambda *asked: allowed.append(asked))
+    kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
+    kernel.compile = lambda kinds: kernel[1, 1, "nowhere"](array)
+    for n_bytes in (launching.STATIC_SHARED, 2**16, 2**16):
+        launching.start(kernel, 4, 64, 0, "stream", (array,), n_bytes)
+    assert allowed == [(("compiled", 0, types.Array(types.int64, 1, "C")), 0, 2**16)]
+    assert started[-1][2]["shmem_size"] == 2**16
 
 
 def test_each_device_has_its_own_kernel(started):
@@ -212,7 +224,7 @@ def test_the_device_and_the_stream_are_cupys(started, monkeypatch, pointer):
             target.launch(kernel, 4, 64, array)
     stream = pointer or target.LEGACY_STREAM
     assert [launch[1:3] for launch in started[:2]] == [
-        (device, (4, 64, (device, stream))) for device in (1, 0)
+        (device, (4, 64, (device, stream), 0)) for device in (1, 0)
     ]
     _, of, _, compiled, *_ = started[2]
     assert (of, compiled[1]) == ((1, stream), 1)

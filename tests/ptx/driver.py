@@ -76,6 +76,11 @@ class Kernel:
         """The types of its arguments."""
         return self.library.made_for[1]
 
+    def require_room(self, shared: int) -> None:
+        """Fail as a launch with so much dynamic shared memory would."""
+        most = max(launching.STATIC_SHARED, _allowed.get(self, 0))
+        assert shared <= most, f"{self.name}: {shared} bytes of shared memory, allowed are {most}"
+
     def regions(self, words: Sequence[int | float]) -> list[Region]:
         """The arrays among the words of the arguments."""
         arrays, n_words = _arrays_among(self.function.py_func, self.types)
@@ -173,6 +178,16 @@ class Module:
         return SimpleNamespace(kernel=self.kernel, module=self)
 
 
+_allowed: dict[Kernel, int] = {}
+"""Bytes of dynamic shared memory, by kernel, where they have been set."""
+
+
+def _set_most_shared(kernel: Kernel, device: int, n_bytes: int) -> None:
+    """What the project's launcher asks of the driver."""
+    assert n_bytes <= kernel.gpu.most_shared, f"{kernel.gpu.name} has no {n_bytes} bytes"
+    _allowed[kernel] = n_bytes
+
+
 _known: dict[Gpu, int] = {}
 
 
@@ -224,6 +239,8 @@ def installed(
         patch.setattr(dispatcher, "launch", start)
         patch.setattr(cuda.core, "launch", start)
         patch.setattr(launching, "_started", {})
+        patch.setattr(launching, "_allowed", set())
+        patch.setattr(launching, "set_most_shared", _set_most_shared)
         _forget()
         yield
     _forget()

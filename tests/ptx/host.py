@@ -80,6 +80,7 @@ class Host:
 
     def run(self, config: Any, kernel: Kernel, words: Sequence[Any]) -> None:
         """Run a launch; a profile puts its own in this place."""
+        kernel.require_room(config.shmem_size)
         watch = kernel.gpu in self.watched
         code = _loaded(kernel, watch)
         places = [(variable.offset, variable.size) for variable in code.parameters]

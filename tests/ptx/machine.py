@@ -35,7 +35,8 @@ CACHE = Path(__file__).parents[2] / ".cache" / "ptx"
 FORMAT = 1
 """Part of the names of cached kernels."""
 MOST_THREADS = 1024
-MOST_SHARED = 48 * 1024
+MOST_SHARED = 227 * 1024
+"""Of any architecture; ``Gpu`` knows its own."""
 FUEL = 1 << 40
 SHARED_ALIGNMENT = 256
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+SHARED_KB = {(7, 5): 64, (8, 0): 163, (8, 6): 99, (8, 9): 99, (9, 0): 227, (12, 0): 99}
+"""Shared memory of a block at most, by compute capability (CUDA C++ Programming Guide)."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -24,6 +27,11 @@ class Gpu:
     @property
     def name(self) -> str:
         return f"sm_{self.capability[0]}{self.capability[1]}"
+
+    @property
+    def most_shared(self) -> int:
+        """Bytes of shared memory that a block can have where its kernel is allowed them."""
+        return SHARED_KB[self.capability] * 1024
 
     @property
     def device(self) -> Any:

@@ -167,33 +167,62 @@ def start(
     device: int,
     stream: Any,
     args: tuple[Any, ...],
+    shared: int = 0,
 ) -> None:
     """Launch a kernel on a stream of a device; the first time there by Numba, which compiles it.
 
     A compiled kernel belongs to its device: its address is meaningless on another one.
     """
-    key = (function, device, *map(kind_of, args))
+    key = (function, device, shared, *map(kind_of, args))
     kernel = _started.get(key)
     if kernel is None:
-        function[blocks, threads, stream](*args)
+        allow_shared(function, device, args, shared)
+        function[blocks, threads, stream, shared](*args)
         _started[key] = _compiled(function, args)
         return
     from cuda.core import launch
     from numba.cuda.cudadrv import driver
 
     words = [word for argument in args for word in words_of(argument)]
-    launch(driver._to_core_stream(stream), _configuration(blocks, threads), kernel, *words)
+    launch(driver._to_core_stream(stream), _configuration(blocks, threads, shared), kernel, *words)
 
 
 def _compiled(function: Any, args: tuple[Any, ...]) -> Any:
-    """Return the kernel of ``cuda.core`` that Numba has just started on the current device with
-    these arguments."""
+    """Return the kernel of ``cuda.core`` that Numba has compiled for the current device and these
+    arguments."""
     types = tuple(map(function.typeof_pyval, args))
     return function.overloads[types]._codelibrary.get_cufunc().kernel
 
 
 @functools.cache
-def _configuration(blocks: int | tuple[int, int], threads: int) -> Any:
+def _configuration(blocks: int | tuple[int, int], threads: int, shared: int) -> Any:
     from cuda.core import LaunchConfig
 
-    return LaunchConfig(grid=blocks, block=threads)
+    return LaunchConfig(grid=blocks, block=threads, shmem_size=shared)
+
+
+STATIC_SHARED = 48 * 1024
+"""Bytes of shared memory that every kernel may have."""
+_allowed: set[tuple[Any, ...]] = set()
+
+
+def allow_shared(function: Any, device: int, args: tuple[Any, ...], n_bytes: int) -> None:
+    """Compile a kernel for the current device, and allow it so much dynamic shared memory there:
+    beyond ``STATIC_SHARED`` the driver must be told before a launch."""
+    if n_bytes <= STATIC_SHARED:
+        return
+    key = (function, device, n_bytes, *map(kind_of, args))
+    if key not in _allowed:
+        function.compile(tuple(map(function.typeof_pyval, args)))
+        set_most_shared(_compiled(function, args), device, n_bytes)
+        _allowed.add(key)
+
+
+def set_most_shared(kernel: Any, device: int, n_bytes: int) -> None:
+    """Set how much dynamic shared memory a kernel of ``cuda.core`` may have on a device."""
+    from cuda.bindings import driver
+
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    (error,) = driver.cuKernelSetAttribute(attribute, n_bytes, kernel.handle, device)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"A block of device {device} has no {n_bytes} bytes of shared memory.")

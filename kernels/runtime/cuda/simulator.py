@@ -161,7 +161,10 @@ class SimulatedCuda:
 
 
 def _shared_array(shared: Any, shape: Any, dtype: Any, alignment: int | None = None) -> np.ndarray:
-    """One array for each line of source, as Numba's, found without reading the source."""
+    """One array for each line of source, as Numba's, found without reading the source; without a
+    size, the dynamic shared memory."""
+    if shape == 0:
+        return shared._dynshared.view(dtype)
     caller = sys._getframe(1)
     place = caller.f_code, caller.f_lineno
     found = shared._allocations.get(place)

@@ -144,18 +144,22 @@ _simulating = threading.Lock()
 """The simulator runs one kernel at a time."""
 
 
-def launch(function: Any, blocks: int | tuple[int, int], threads: int, *args: Any) -> None:
-    """Start a kernel on the current stream."""
+def launch(
+    function: Any, blocks: int | tuple[int, int], threads: int, *args: Any, shared: int = 0
+) -> None:
+    """Start a kernel on the current stream, with ``shared`` bytes of dynamic shared memory: its
+    ``cuda.shared.array(0, dtype)``."""
     if not is_simulated():
         stream = current_stream()
         if launching.is_direct():
-            launching.start(function, blocks, threads, _current_device(), stream, args)
+            launching.start(function, blocks, threads, _current_device(), stream, args, shared)
         else:
-            function[blocks, threads, stream](*args)
+            launching.allow_shared(function, _current_device(), args, shared)
+            function[blocks, threads, stream, shared](*args)
         return
     passed = [_for_simulator(argument) for argument in args]
     with _simulating:
-        function[blocks, threads](*passed)
+        function[blocks, threads, 0, shared](*passed)
     for argument, copy in zip(args, passed, strict=True):
         if copy is not argument and argument.flags.writeable:
             argument[...] = copy
