@@ -11,6 +11,7 @@ from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
+from ..estimators.base import require_fitted
 from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
@@ -71,7 +72,7 @@ class AdditiveClassifier(ScoresClasses, ClassifierMixin, AdditiveModel):
 
         <shared>
         """
-        check_is_fitted(self)
+        require_fitted(self)
         return self._predict(X, self._fitted_loss.predict)
 
     def decision_function(self, X: Any) -> Any:
@@ -141,7 +142,7 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)
-        check_is_fitted(self)
+        require_fitted(self)
         return self._predict(X, self._fitted_loss.predict)
 
     def staged_predict(self, X: Any) -> Iterator[Any]:

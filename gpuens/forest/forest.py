@@ -183,11 +183,12 @@ class Forest:
         -------
         float64, shape (n_outputs, n_rows), on ``device``
         """
-        xp = device.xp
         with device.active():
-            raw = xp.empty((self.n_outputs, X.shape[0]), dtype=xp.float64)
-            raw[...] = device.asarray(self.base)[:, None]
-        self.add_to(raw, X, device)
+            trees, base = self._on(device)
+            raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=np.float64)
+            raw[...] = base
+            if self.n_trees:
+                traverse(trees, X, raw)
         return raw
 
     def add_to(self, raw: Array, X: Array, device: Device = CPU) -> None:
@@ -247,12 +248,17 @@ class Forest:
         return int(begin.min()), int(end.max())
 
     def _trees_on(self, device: Device) -> Trees:
-        """Return the arrays that prediction reads, copied to a device once."""
-        kept: dict[str, Trees] = self.__dict__.setdefault("_trees", {})
-        if str(device) not in kept:
+        """Return the arrays that prediction reads."""
+        return self._on(device)[0]
+
+    def _on(self, device: Device) -> tuple[Trees, Array]:
+        """Return the arrays that prediction reads, and ``base`` as a column, copied to a device
+        once."""
+        kept: dict[Device, tuple[Trees, Array]] = self.__dict__.setdefault("_kept", {})
+        if device not in kept:
             trees = Trees(*(device.asarray(getattr(self, f)) for f in Trees._fields))
-            kept[str(device)] = device.settled(trees)
-        return kept[str(device)]
+            kept[device] = device.settled((trees, device.asarray(self.base)[:, None]))
+        return kept[device]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is derived, including everything on a GPU."""

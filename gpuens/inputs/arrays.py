@@ -84,7 +84,7 @@ def read_table(
         X is not a table of real numbers with at least one row and one column, column
         names are repeated, or the features are not those of ``fit``.
     """
-    if not reset and device.kind != "cuda" and _is_plain(X, estimator):
+    if not reset and _is_plain(X, device, estimator):
         return Table(X)
     if is_gpu_frame(X) and device.kind != "cuda":
         X = on_host(X)
@@ -166,6 +166,8 @@ def to_input_library(result: Array, like: Any) -> Any:
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
         return result
+    if is_cupy_array(like) and is_cupy_array(result) and gpu_of(like) == gpu_of(result):
+        return result
     if result.dtype.kind in "OUSTV":
         return to_numpy(result)
     if is_cupy_array(like) or is_gpu_frame(like):
@@ -183,14 +185,18 @@ def to_input_library(result: Array, like: Any) -> Any:
     return to_numpy(result)
 
 
-def _is_plain(X: Any, estimator: Any) -> bool:
-    """Return whether X needs no conversion; keeps the prediction of one row fast."""
+def _is_plain(X: Any, device: Device, estimator: Any) -> bool:
+    """Return whether X needs no conversion; keeps the prediction of few rows fast."""
+    if device.kind == "cuda":
+        is_there = is_cupy_array(X) and X.device.id == device.index
+    else:
+        is_there = type(X) is np.ndarray
     return (
-        type(X) is np.ndarray
+        is_there
         and X.ndim == 2
         and X.dtype in _FLOATS
         and X.shape[1] == estimator.n_features_in_
-        and X.shape[0] > 0
+        and 0 < X.shape[0] <= MOST_ROWS
         and not hasattr(estimator, "feature_names_in_")
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..inputs.targets import read_labels
-from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.arrays import Array, derived
 
 
 def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
@@ -102,8 +102,15 @@ def codes_of(
 def labels_of(codes: Any, classes: np.ndarray, home: Device) -> Any:
     """Return the labels of class numbers, on ``home`` if labels are numbers, else on the host."""
     if classes.dtype.kind in "biuf":
-        return home.asarray(classes)[codes]
+        return _labels_on(home, classes)[codes]
     return classes[to_numpy(codes)]
+
+
+def _labels_on(home: Device, classes: np.ndarray) -> Any:
+    """Return the labels on a device, where they are copied to once."""
+    if not home.is_gpu:
+        return home.asarray(classes)
+    return derived(classes, ("labels", home), lambda: home.settled(home.asarray(classes)))
 
 
 def check_width(owner: Any, name: str, member: Any) -> None:

@@ -236,3 +236,20 @@ def test_types_of_tables(cupy, dtype):
     expected = gpuens.RandomForestClassifier(2, device="cpu").fit(table, Y)
     model = gpuens.RandomForestClassifier(2).fit(cupy.asarray(table), cupy.asarray(Y))
     assert print_of(model, cupy.asarray(table)) == print_of(expected, table)
+
+
+@pytest.mark.parametrize("target", ["numbers", "three"])
+def test_predictions_copy_nothing_from_the_host_again(cupy, target):
+    """The trees and the labels stay on the device after the first prediction."""
+    X, y, _ = (part[:N] for part in rows_of(target))
+    kind = "Regressor" if target == "numbers" else "Classifier"
+    model = getattr(gpuens, f"GradientBoosting{kind}")(**FEW, device="cpu").fit(X, y)
+    model.set_params(device="auto")
+    X, expected = cupy.asarray(X), model.predict(X)
+    log = strict_cupy.log()
+    for uploads in (True, False):
+        log.clear()
+        predicted = model.predict(X)
+        assert (log.uploads != []) == uploads
+    assert log.waits == [] and isinstance(predicted, cupy.ndarray)
+    np.testing.assert_array_equal(predicted.get(), expected)

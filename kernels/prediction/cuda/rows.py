@@ -30,6 +30,8 @@ def cells_of(X: Array) -> Cells:
     """A flat view of X, so that one compiled kernel reads tables of any layout; a view of a copy
     where rows or columns run backwards or other data lie between the cells."""
     n_rows, n_features = X.shape
+    if X.flags.c_contiguous:
+        return Cells(X.reshape(-1), np.int64(n_features), np.int64(1))
     row, column = X.strides
     if min(row, column) < 0 or row % X.itemsize or column % X.itemsize:
         return cells_of(X.copy())
