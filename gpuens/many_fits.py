@@ -7,7 +7,6 @@ save. So each thread trains whole models, one after another, on folds that are c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -23,6 +22,7 @@ from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing
 
 from .devices.placement import gpu_of, on_host, same_place
+from .devices.threads import map_in_threads
 from .estimators.parameters import threads_of
 
 CELLS_WORTH_THREADS = 2_000_000
@@ -88,11 +88,7 @@ def fit_many(
             return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
 
     tasks = [(clone(setting), part) for setting in settings for part in rows]
-    if side_by_side:
-        with ThreadPoolExecutor(n_threads) as pool:
-            models = list(pool.map(fit, tasks))
-    else:
-        models = [fit(task) for task in tasks]
+    models = map_in_threads(fit, tasks, n_threads if side_by_side else 1)
     return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
 
 

@@ -4,8 +4,34 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import joblib
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def map_in_threads(
+    function: Callable[[Item], Result], items: Iterable[Item], n_threads: int
+) -> list[Result]:
+    """Return the results of a function for some items, computed in threads.
+
+    The interpreter starts no threads once it is ending: a fit in ``atexit``, or in a thread that
+    outlives the main one, then runs on one. ``function`` may have been called for an item before.
+    """
+    items = list(items)
+    if n_threads > 1 and len(items) > 1:
+        with ThreadPoolExecutor(n_threads) as pool:
+            try:
+                results = pool.map(function, items)
+            except RuntimeError:  # from the pool: those of the function come with its results
+                pool.shutdown(cancel_futures=True)
+            else:
+                return list(results)
+    return [function(item) for item in items]
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, on_host, to_numpy
+from ..devices.threads import map_in_threads
 from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
 from ..explanation.predicting import explained
@@ -90,8 +90,7 @@ class TargetsInLeaves:
                 segment[nodes], entries[begin[t] : begin[t + 1]],
             )  # fmt: skip
 
-        with ThreadPoolExecutor(get_threads()) as pool:
-            list(pool.map(fill, range(len(records))))
+        map_in_threads(fill, range(len(records)), get_threads())
         return cls(values, forest.offset, begin, segment, entries)
 
     def joined(self, other: TargetsInLeaves) -> TargetsInLeaves:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
+from ..devices.threads import map_in_threads
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, Codes
@@ -105,8 +105,7 @@ def _cut_columns(
     a thread allocates stays with it long after."""
     columns = np.array(sample.T, order="C")
     if weight is None and n_threads > 1 and sample.size >= CELLS_WORTH_A_THREAD:
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(np.ndarray.sort, columns))
+        map_in_threads(np.ndarray.sort, columns, n_threads)
     return [cut_points(column, weight, max_bins) for column in columns]
 
 

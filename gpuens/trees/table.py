@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
+from ..devices.threads import map_in_threads
 from ..inputs.binning import SAMPLE_SIZE, Binner, cut_points_of_sorted, round_down
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.cart.problem import CartTable
@@ -114,8 +114,7 @@ def _for_each(
     columns = range(X.shape[1])
     if device.xp is not np or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
         return [encode(f) for f in columns]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(encode, columns))
+    return map_in_threads(encode, columns, n_threads)
 
 
 def _distinct(column: Array, device: Device) -> _Feature:

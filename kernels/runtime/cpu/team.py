@@ -184,9 +184,12 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
 
 @contextmanager
 def using_threads(n: int) -> Iterator[None]:
-    """Let the operations inside the block use up to n threads (1 outside of any)."""
+    """Let the operations inside the block use up to n threads (1 outside of any).
+
+    The interpreter starts no threads once its main thread has ended: then it is one.
+    """
     before = get_threads()
-    _n_threads.value = n
+    _n_threads.value = n if threading.main_thread().is_alive() else 1
     try:
         yield
     finally:
