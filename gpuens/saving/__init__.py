@@ -14,10 +14,11 @@ from typing import Any
 import numba
 import numpy as np
 import sklearn
+from sklearn.base import BaseEstimator
 
 from .codec import Decoder, Encoder
 from .file import ModelFileError, read_file, write_file
-from .records import DamagedError
+from .records import DamagedError, require
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -85,6 +86,8 @@ def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:
     """
     document, arrays = read_file(path)
     try:
-        return Decoder(arrays, trusted).decode(document.get("entries"))
+        model = Decoder(arrays, trusted).decode(document.get("entries"))
+        require(isinstance(model, BaseEstimator), "its last entry is not an estimator")
     except DamagedError as error:
         raise ModelFileError(f"{path} is damaged: {error}.") from error
+    return model

@@ -26,10 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
-from ..exchange.rules import Finish, Reading
-from ..forest.forest import Forest
-from ..forests.isolation_trees import IsolationScores
-from ..forests.quantile import TargetsInLeaves
+from .attributes import check_learned
 from .records import (
     LOSSES,
     NAME_OF_RECORD,
@@ -302,7 +299,7 @@ class Decoder:
             require(_may_be_set(kind, attribute), f"{name} has no attribute {attribute!r:.60}")
             setattr(model, attribute, value)
         try:
-            _check_consistency(model)
+            check_learned(model)
         except DamagedError as error:
             raise DamagedError(f"{name}: {error}") from None
         return model
@@ -343,29 +340,3 @@ def _may_be_set(kind: type, name: str) -> bool:
         return False
     of_class = getattr(kind, name, None)
     return not (callable(of_class) or isinstance(of_class, property))
-
-
-def _check_consistency(model: Any) -> None:
-    """Check that the parts of an estimator match, as far as compiled code relies on it."""
-    attributes = vars(model)
-    n_features = attributes.get("n_features_in_")
-    found = [value for value in attributes.values() if isinstance(value, Forest)]
-    found += [v.forest for v in attributes.values() if isinstance(v, IsolationScores)]
-    for forest in found:
-        require(forest.n_features == n_features, "n_features_in_ is not that of its trees")
-    own = attributes.get("forest_")
-    for value in attributes.values():
-        if isinstance(value, Finish):
-            require(isinstance(own, Forest), "it has rounds, but no trees")
-            require(value.rounds[-1] == own.n_trees, "rounds do not end with the last tree")
-        if isinstance(value, Reading):
-            require((value.zero_missing < n_features).all(), "zero_missing has columns beyond X")
-    for value in attributes.values():
-        if isinstance(value, TargetsInLeaves):
-            require(isinstance(own, Forest), "it has targets in leaves, but no trees")
-            require(np.array_equal(value.offset, own.offset), "offset differs from its trees'")
-            is_leaf = own.feature < 0
-            filled = value.segment[is_leaf, 1] > value.segment[is_leaf, 0]
-            require(filled.all(), "segment leaves a leaf without targets")
-    if "forest_" in attributes:
-        require(isinstance(own, Forest), "forest_ is not a Forest")

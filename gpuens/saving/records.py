@@ -156,6 +156,7 @@ def _check_categories(fields: dict[str, Any]) -> None:
             )
             texts = known.dtype == object and all(type(v) is str for v in known.tolist())
             require(texts or known.dtype.kind in "biuf", f"values[{f}] are not categories")
+            require((known[1:] > known[:-1]).all(), f"values[{f}] do not ascend")
 
 
 def _check_plan(fields: dict[str, Any]) -> None:

@@ -2,7 +2,8 @@
 
 Every file comes from a saved model by cuts, flipped bits and bytes, or by edits of its document
 and arrays with a checksum that fits; it must load and predict, or be refused with a
-``ModelFileError``. The peak of memory that Python allocates is held against the file's size.
+``ModelFileError``; a parameter may be refused by ``predict``. The peak of memory that Python
+allocates is held against the file's size.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import load_file, save
+from sklearn.exceptions import NotFittedError
 
 from gpuens import load
 from gpuens.saving.file import DOCUMENT, ModelFileError, checksum
@@ -26,10 +28,13 @@ from gpuens.saving.file import DOCUMENT, ModelFileError, checksum
 from .model_files import fitted, table
 
 MODELS = ("RandomForestClassifier", "QuantileForestRegressor", "GradientBoostingClassifier",
-          "BaggingClassifier", "IsolationForest")  # fmt: skip
+          "BaggingClassifier", "IsolationForest", "AdaBoostClassifier", "StagewiseRegressor",
+          "DecisionTreeClassifier", "StackingClassifier", "VotingClassifier")  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63, 1e308, -0.5)
 VALUES = (None, True, "", "x", "__class__", [], {}, {"@": 0}, {"@": -1}, {"@": 10**9},
           {"float": "nan"}, {"float": 1}, *NUMBERS)  # fmt: skip
+NAMES_A_PARAMETER = ("must be", "is expecting")
+"""A file may hold a parameter that ``predict`` refuses."""
 SLACK = 2**20
 """Bytes that reading takes whatever the size of the file."""
 
@@ -78,7 +83,8 @@ def _edit_array(arrays: dict[str, Any], rng: np.random.Generator) -> None:
         case 2:
             array = array[: rng.integers(len(array) + 1)]
         case 3:
-            array = array.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "u4"]))
+            with np.errstate(all="ignore"):
+                array = array.astype(rng.choice(["f4", "f8", "i4", "i8", "u1", "u4"]))
         case _:
             array = array.reshape(-1, 1)
     arrays[name] = np.ascontiguousarray(array)
@@ -111,8 +117,12 @@ def use(path: Path, X: np.ndarray) -> str:
         return "refused"
     try:
         model.predict(X)
-    except Exception as error:  # a model may be nonsense, as long as it only says so
-        return f"loads, then {type(error).__name__}"
+    except NotFittedError:
+        return "loads without trees"
+    except (ValueError, TypeError) as error:
+        if not any(words in str(error) for words in NAMES_A_PARAMETER):
+            raise
+        return "loads, then refuses a parameter"
     return "loads"
 
 

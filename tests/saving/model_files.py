@@ -15,6 +15,16 @@ import gpuens
 from gpuens.saving.file import DOCUMENT, FORMAT, checksum
 
 FEW = {"n_estimators": 4}
+MEMBERS = {
+    "estimators": [
+        ("tree", gpuens.DecisionTreeClassifier(max_depth=2)),
+        ("extra", gpuens.ExtraTreeClassifier(max_depth=2)),
+    ]
+}
+COMBINED: dict[str, dict[str, Any]] = {
+    "StackingClassifier": MEMBERS | {"cv": 2},
+    "VotingClassifier": MEMBERS,
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "AdaBoostClassifier": FEW,
     "AdaBoostRegressor": FEW,
@@ -66,7 +76,7 @@ def fitted(name: str, **settings: Any) -> Any:
     """A small model of a class."""
     X, y = table()
     target = y if name.endswith("Classifier") else np.nan_to_num(X[:, 0] + X[:, 2])
-    return getattr(gpuens, name)(**SETTINGS.get(name, {}) | settings).fit(X, target)
+    return getattr(gpuens, name)(**(SETTINGS | COMBINED).get(name, {}) | settings).fit(X, target)
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:

@@ -355,7 +355,7 @@ LIES = {
     "trees for other data": (
         edit_last(lambda entry: entry[3].update(n_features_in_=9)), "n_features_in_ is not that"),
     "trees that are none": (
-        edit_last(lambda entry: entry[3].update(forest_=1)), "forest_ is not a Forest"),
+        edit_last(lambda entry: entry[3].update(forest_=1)), "forest_ is 1"),
 }  # fmt: skip
 
 
