@@ -30,7 +30,7 @@ from ..common.machine import describe_machine, slug
 from ..common.program import add_options, parser_of
 from ..common.records import Record
 from .plan import NAMES, PARTS, chosen
-from .processes import SWITCHES, Command, command_of, run_part
+from .processes import Command, command_of, run_part
 from .results import Results, draw_libraries, goals, show, take_over
 
 __all__ = ["goals", "main", "show"]
@@ -159,8 +159,6 @@ def main(argv: Sequence[str] | None = None, command: Command | None = None) -> i
 
 def begin(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Results:
     """Return a new result, or the one to go on with."""
-    found = {name: value for name, value in os.environ.items() if name.startswith(SWITCHES)}
-    options.environment = dict(sorted(found.items()))
     if options.rehearse:
         record = Record("gpu_check", options, "rehearsal")
     else:

@@ -1,7 +1,7 @@
 """What must be tried on a GPU before anything is measured: cheap, and each decides about something.
 
-``zero_size``: arrays without entries as arguments of a kernel, by both launchers. ``launch``: what
-one launch costs, the time of Python and of the driver apart. ``atomics``: additions in shared
+``zero_size``: arrays without entries as arguments of a kernel. ``launch``: what one launch costs,
+with the arguments of the one before and with others. ``atomics``: additions in shared
 memory with g and h in two planes, as histograms have them, and beside each other, on uniform and on
 skewed bins. ``shared_memory``: how much a block can have beyond 48 KB. ``kernels_of_a_tree``:
 the time of every kernel of boosting, those of one block among them.
@@ -9,7 +9,6 @@ the time of every kernel of boosting, those of one block among them.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ import numpy as np
 
 from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
-from gpuens.kernels.runtime.cuda import launching, target
+from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.target import cuda, kernel
 from gpuens.kernels.runtime.dtypes import N_SLOTS
 
@@ -31,7 +30,6 @@ from ..common.peers import GapError
 from ..common.places import Card, Host, place_of
 from ..common.program import Content, Options, Program, Results, short
 
-LAUNCHERS = ("stock", "direct")
 BINS = {"uniform": 255, "eight bins": 7, "one bin": 0}
 """The bits of a code that vary."""
 LAYOUTS = {"two planes": (1, 4 * N_SLOTS), "side by side": (2, 1)}
@@ -40,17 +38,6 @@ SIZES = (48, 64, 96, 128, 160, 192, 227)
 """Kilobytes of shared memory; a block has 227 at most on an H100 or H200."""
 SPIN = 2**20
 """Rounds of a thread that keeps the GPU busy for some ten milliseconds."""
-
-
-def start(launcher: str, function: Any, blocks: int, threads: int, *args: Any) -> None:
-    """Launch a kernel in a given way, whatever the environment says."""
-    if target.is_simulated():
-        target.launch(function, blocks, threads, *args)
-    elif launcher == "stock":
-        function[blocks, threads, target.current_stream()](*args)
-    else:
-        device, stream = target._current_device(), target.current_stream()
-        launching.start(function, blocks, threads, device, stream, args)
 
 
 @cache
@@ -74,13 +61,11 @@ def zero_size(options: Options) -> Results:
     """Launch kernels with arrays that have no entries."""
     place = place_of("cuda")
     found = {}
-    for launcher in LAUNCHERS:
-        for shapes, expected in (((0, (0, 3)), [0, 3, 0]), ((2, (4, 0)), [2, 40, 2])):
-            arrays = [place.put(np.ones(shape)) for shape in shapes]
-            for _ in range(2):  # the direct launcher leaves the first launch to Numba
-                out = place.put(np.full(3, -1.0))
-                start(launcher, sizes_kernel(), 64, 32, *arrays, out)
-            found[f"{launcher}, {shapes}"] = place.get(out).tolist() == expected
+    for shapes, expected in (((0, (0, 3)), [0, 3, 0]), ((2, (4, 0)), [2, 40, 2])):
+        arrays = [place.put(np.ones(shape)) for shape in shapes]
+        out = place.put(np.full(3, -1.0))
+        target.launch(sizes_kernel(), 64, 32, *arrays, out)
+        found[f"{shapes}"] = place.get(out).tolist() == expected
     return {"equal": found}
 
 
@@ -108,25 +93,28 @@ def empty_kernel(n_arrays: int) -> Any:
 
 
 def launch(options: Options) -> Results:
-    """Measure microseconds of a launch: of Python and the driver's call, and until it is done."""
+    """Measure microseconds of a launch: of Python and the driver's call, and until it is done,
+    by how many arguments are not those of the launch before."""
     place = place_of("cuda")
     found: Results = {}
     for n_arrays in (2, 20):
         empty = empty_kernel(n_arrays)
         args = [place.put(np.ones(4)) for _ in range(n_arrays)]
-        for launcher in LAUNCHERS:
+        others = [place.put(np.ones(4)) for _ in range(n_arrays)]
+        for name, turns in {"the same": [args], "two others": [args, others[:2] + args[2:]],
+                            "all others": [args, others]}.items():  # fmt: skip
             runs = []
             for _ in range(options.repeats + 1):  # the first one compiles
                 place.wait()
                 begin = time.perf_counter()
-                for _ in range(options.launches):
-                    start(launcher, empty, 64, 32, *args)
+                for k in range(options.launches):
+                    target.launch(empty, 64, 32, *turns[k % len(turns)])
                 issued = time.perf_counter()
                 place.wait()
                 done = time.perf_counter()
                 runs.append([issued - begin, done - begin])
             python, whole = (1e6 * median(run) for run in zip(*runs[1:], strict=True))
-            found[f"{launcher}, {n_arrays} arrays"] = {
+            found[f"{n_arrays} arrays, {name}"] = {
                 "issued": python / options.launches, "done": whole / options.launches
             }  # fmt: skip
     return {"microseconds": found}
@@ -224,25 +212,17 @@ def shared_memory(options: Options) -> Results:
     place = place_of("cuda")
     if not isinstance(place, Card):
         raise GapError("shared memory beyond 48 KB needs a GPU")
-    from cuda.bindings import driver
-
     fill = filling_kernel()
     out = place.put(np.zeros(4, np.int64))
-    fill[4, 64, target.current_stream(), 1024](256, out)
-    loaded = launching._compiled(fill, (256, out))
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     found = {}
     for kilobytes in SIZES:
         size, n = 1024 * kilobytes, 256 * kilobytes
         try:
-            (status,) = driver.cuKernelSetAttribute(
-                attribute, size, int(loaded.handle), target._current_device()
-            )
-            fill[4, 64, target.current_stream(), size](n, out)
+            target.launch(fill, 4, 64, n, out, shared=size)
             right = place.get(out).tolist() == [n * (n - 1) // 2] * 4
             found[f"{kilobytes} KB"] = "works" if right else "wrong sums"
         except Exception as error:
-            found[f"{kilobytes} KB"] = f"fails: {short(error, 120)} ({status})"
+            found[f"{kilobytes} KB"] = f"fails: {short(error, 120)}"
             break
     return {"dynamic": found}
 
@@ -331,8 +311,8 @@ def elapsed(place: Any, before: Any, after: Any) -> float:
 
 
 def ms_a_tree(options: Options) -> Results:
-    """Measure milliseconds of a tree with the launcher of the environment: a long training less a
-    short one, so that neither binning nor the first launches count."""
+    """Measure milliseconds of a tree: a long training less a short one, so that neither binning
+    nor the first launches count."""
     place = place_of("cuda")
     counts = (options.trees, 4 * options.trees)
     found: Results = {}
@@ -355,8 +335,7 @@ def ms_a_tree(options: Options) -> Results:
             taken[k] = median(runs)
             marks[f"{n:,} rows, {k} trees"] = model.forest_.fingerprint()
         found[f"{n:,} × 28"] = 1e3 * (taken[counts[1]] - taken[counts[0]]) / (3 * counts[0])
-    variant = {name: value for name, value in os.environ.items() if name.startswith("GPUENS_CUDA")}
-    return {"ms": found, "fingerprints": marks, "environment": variant}
+    return {"ms": found, "fingerprints": marks}
 
 
 def show(content: Content) -> Iterator[str]:

@@ -26,8 +26,6 @@ class Part:
         Its parts, for ``--only``; the name of the program where it has none.
     options, tiny : str
         Further options; ``tiny`` takes their place in a rehearsal.
-    environment : dict or None
-        Variables that choose how kernels are started; None: those of the user.
     limit : float
         Seconds without a result after which it is taken to hang; kernels may have to be compiled
         in them.
@@ -39,7 +37,6 @@ class Part:
     cases: tuple[str, ...]
     options: str = ""
     tiny: str = TINY
-    environment: dict[str, str] | None = None
     limit: float = 75.0
     also: str = field(default="--threads {threads}")
     """Options of both."""
@@ -60,21 +57,6 @@ def fit(title: str, seconds: float, cases: tuple[str, ...], options: str) -> Par
     tiny += " --depth 2" if "--depth" in options else ""
     also = f"--device cuda --threads {{threads}}{' --with-cpu' if 'with' in options else ''}"
     return Part(title, seconds, "fit", cases, options.replace("with", ""), tiny, also=also)
-
-
-VARIANTS: dict[str, dict[str, str]] = {
-    "stock": {"GPUENS_CUDA_LAUNCHER": "stock"},
-    "direct": {"GPUENS_CUDA_LAUNCHER": "direct"},
-}
-"""Ways to start kernels, by the environment that chooses them."""
-
-
-def launches(variant: str) -> Part:
-    """Return the part of one way to start kernels."""
-    return Part(
-        f"launches: {variant}", 9, "gpu_unknowns", ("ms_a_tree",), "--trees 20 --repeats 3",
-        "--rows 600 --trees 1 --repeats 1", VARIANTS[variant], also="",
-    )  # fmt: skip
 
 
 PARTS: dict[str, Part] = {
@@ -146,7 +128,15 @@ PARTS: dict[str, Part] = {
         "--rows 60 --trees 1 --repeats 1 --settings 1",
         also="--device cuda --threads {threads}",
     ),
-    **{f"launches, {variant}": launches(variant) for variant in VARIANTS},
+    "launches": Part(
+        "milliseconds a tree of small tables",
+        18,
+        "gpu_unknowns",
+        ("ms_a_tree",),
+        "--trees 20 --repeats 3",
+        "--rows 600 --trees 1 --repeats 1",
+        also="",
+    ),
     "kernels": Part(
         "kernels and their floors",
         15,

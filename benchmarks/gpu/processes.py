@@ -30,20 +30,14 @@ GRACE = 4.0
 LEAST = 6.0
 """Seconds below which no process is started."""
 POLL = 0.1
-ALWAYS = {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0", "PYTHONUNBUFFERED": "1"}
-"""In the environment of every process; launches of few blocks are intended."""
-SWITCHES = "GPUENS_CUDA_"
-"""Prefix of the variables that choose how kernels are started."""
+ALWAYS = {"PYTHONUNBUFFERED": "1"}
+"""In the environment of every process."""
 
 
-def environment(part: Part, simulate: bool) -> dict[str, str]:
-    """Return the environment of a part, without our switches where the part has its own."""
+def environment(simulate: bool) -> dict[str, str]:
+    """Return the environment of a part."""
     simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if simulate else {}
-    found = {**os.environ, **ALWAYS, **simulator}
-    if part.environment is None:
-        return found
-    kept = {name: value for name, value in found.items() if not name.startswith(SWITCHES)}
-    return kept | part.environment
+    return {**os.environ, **ALWAYS, **simulator}
 
 
 def command_of(options: Any) -> Command:
@@ -115,7 +109,7 @@ def _run_once(
 
         started = latest = time.monotonic()
         child = subprocess.Popen(
-            command(part, cases, folder, seconds), cwd=ROOT, env=environment(part, simulate),
+            command(part, cases, folder, seconds), cwd=ROOT, env=environment(simulate),
             start_new_session=True,
         )  # fmt: skip
         try:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..__main__ import program
 from ..common import pictures
 from ..common.goals import Goal
-from ..common.markdown import gaps_of, pivot
+from ..common.markdown import gaps_of
 from ..common.peers import OURS
 from ..common.pictures import NothingToDraw
 from ..common.records import Record
@@ -26,7 +26,6 @@ XGBOOST, NVFOREST, CUML = "XGBoost", "nvForest", "cuML"
 ANY_VALUE = ("resume", "budget", "part", "output")
 """Settings that may differ between runs that make one result."""
 Parts = dict[str, Any]
-OF_LAUNCHES = "launches, "
 
 
 def cases_of(parts: Parts, name: str) -> dict[str, Any]:
@@ -169,20 +168,6 @@ def goals(content: dict[str, Any] | None) -> Iterator[Goal]:
         yield Goal(asked.what, asked.at_most, measured.get(key), asked.unit, NOT_RUN)
 
 
-def launches(parts: Parts) -> tuple[dict[str, dict[str, float]], list[str]]:
-    """Return milliseconds a tree by way to start kernels and table, and the tables whose trees
-    depend on that way."""
-    times: dict[str, dict[str, float]] = {}
-    marks: dict[str, set[str]] = {}
-    for name in parts:
-        found = cases_of(parts, name).get("ms_a_tree", {}) if name.startswith(OF_LAUNCHES) else {}
-        for table, value in found.get("ms", {}).items():
-            times.setdefault(name.removeprefix(OF_LAUNCHES), {})[table] = value
-        for table, mark in found.get("fingerprints", {}).items():
-            marks.setdefault(table, set()).add(mark)
-    return times, [table for table, found in marks.items() if len(found) > 1]
-
-
 KINDS = ("cases", "failed", "dropped", "details")
 """What a part holds by case: results, errors, reasons why it was not run, what failed cases had
 found."""
@@ -245,8 +230,7 @@ class Results:
         """Return what should be the same and is not."""
         parts = self.content["parts"]
         kept = {name: part["cases"] for name, part in parts.items()}
-        by_launcher = [f"launches: {table}" for table in launches(parts)[1]]
-        return by_launcher + [what for what, same in comparisons(kept) if not same]
+        return [what for what, same in comparisons(kept) if not same]
 
 
 def take_over(record: Record, file: str, parser: argparse.ArgumentParser) -> Results:
@@ -273,20 +257,16 @@ def of_the_model(parts: Parts) -> dict[str, float]:
 
 
 def show(content: dict[str, Any]) -> Iterator[str]:
-    """Yield the tables of every part's program, and those of ways to start kernels."""
+    """Yield the tables of every part's program."""
     parts = content["results"]["parts"]
     for name, part in parts.items():
-        if not part["cases"] or name.startswith(OF_LAUNCHES):
+        if not part["cases"]:
             continue
         plan = PARTS[name]
         results = part["cases"] if plan.has_parts else part["cases"][plan.program]
         tables = getattr(program(plan.program), "PROGRAM").tables  # noqa: B009
         for text in filter(None, tables({**content, "results": results})):
             yield f"{part['title']}\n\n{text}"
-    by_variant, _ = launches(parts)
-    yield pivot("milliseconds a tree of depth 6, by the way kernels are started", {
-        variant: {size: f"{row[size]:.3f}" for size in row} for variant, row in by_variant.items()
-    })  # fmt: skip
     for gpu in content.get("machine", {}).get("gpus", [])[:1]:
         yield expected.beside(gpu, of_the_model(parts))
     gaps = dict.fromkeys(gaps_of(parts))

@@ -52,12 +52,9 @@ SECTORS_OF_ATOMIC = 2
 """Sectors that an addition in the second-level cache moves: it reads and writes. Assumed."""
 LAUNCH_GAP = 2.5e-6
 """Seconds from the end of a kernel to the first instruction of the next on the stream. Assumed."""
-STOCK_LAUNCH = 120e-6
-"""Seconds of the host for a launch by Numba's launcher: 110 to 130 µs of Python, measured with the
-driver mocked."""
-DIRECT_LAUNCH = 33e-6
-"""The same for the direct launcher: 29 µs of Python, measured in the same way, and 4 µs of the
-driver, assumed."""
+LAUNCH = 8e-6
+"""Seconds of the host for a launch: the launcher's as `launching` measures them with the driver
+stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""
 

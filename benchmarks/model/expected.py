@@ -18,7 +18,6 @@ from ..common.markdown import number, table
 from ..common.records import RESULTS
 from .pays import newest
 
-LAUNCHERS = {"stock": "host_stock_ms", "direct": "host_direct_ms"}
 CARDS = ("H100", "H200", "RTX 4090", "A10")
 """Their words are in the names that drivers give."""
 
@@ -48,9 +47,7 @@ def card_of(gpu: str) -> str | None:
     return next((card for card in CARDS if set(card.split()) <= set(words)), None)
 
 
-def expected(
-    gpu: str, case: str, launcher: str = "stock", folder: Path = RESULTS
-) -> Expected | None:
+def expected(gpu: str, case: str, folder: Path = RESULTS) -> Expected | None:
     """Return what the model expects of a card.
 
     Parameters
@@ -59,7 +56,6 @@ def expected(
         As the driver names it, for example ``"NVIDIA H200"``.
     case : str
         As the plan of ``gpu_check`` names it.
-    launcher : {"stock", "direct"}
     folder : Path
         Where the results are.
 
@@ -73,17 +69,15 @@ def expected(
     if card is None or "cards" not in result:
         return None
     own = result["cards"][card]
-    return Expected(own["device_ms"] / 1e3, own[LAUNCHERS[launcher]] / 1e3, result["unit"])
+    return Expected(own["device_ms"] / 1e3, own["host_ms"] / 1e3, result["unit"])
 
 
-def beside(
-    gpu: str, measured: Mapping[str, float], launcher: str = "stock", folder: Path = RESULTS
-) -> str:
+def beside(gpu: str, measured: Mapping[str, float], folder: Path = RESULTS) -> str:
     """Return a table of measured seconds (of a round, call or batch) by case, and of the model's;
     empty if none of them is modelled."""
     rows = []
     for case, seconds in measured.items():
-        found = expected(gpu, case, launcher, folder)
+        found = expected(gpu, case, folder)
         if found is not None:
             ours = [seconds, found.seconds, found.device, found.host]
             cells = [number(value * 1e3) for value in ours]

@@ -81,8 +81,7 @@ def _launches(result: Results) -> str:
             )
         gb = row["cards"][cards[0]]["gb"]
         rows.append([group, str(row["launches"] or ""), number(gb) if gb else "", *cells])
-    for title, key in (("device", "device_ms"), ("host, Numba's launcher", "host_stock_ms"),
-                       ("host, direct launcher", "host_direct_ms")):  # fmt: skip
+    for title, key in (("device", "device_ms"), ("host", "host_ms")):
         cells = [f"**{number(result['cards'][card][key])}**" for card in cards]
         rows.append([title, "", "", *cells])
     head = [

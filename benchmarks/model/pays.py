@@ -26,7 +26,6 @@ CALL = 0.5e-3
 SMALL, LARGE, PREDICTED = "100k × 28", "11M × 28, depth 8", "10M × 28"
 CARD = "H100"
 TREES = (20, 100, 500)
-LAUNCHERS = {"host_stock_ms": "Numba's launcher", "host_direct_ms": "direct launcher"}
 BYTES = 4
 """Of a cell."""
 OUTPUT_BYTES = 16
@@ -96,13 +95,13 @@ def curve(points: Sequence[tuple[float, float]]) -> Curve:
     return at
 
 
-def card_tree(results: Mapping[str, Any], card: str, launcher: str) -> Curve:
+def card_tree(results: Mapping[str, Any], card: str) -> Curve:
     """Return the seconds of a tree on a card by rows: of the device or the host, whichever is
     longer."""
     small, large = results[SMALL], results[LARGE]
     first, last = (case["cards"][card]["device_ms"] / 1e3 for case in (small, large))
     slope = (last - first) / (large["n_rows"] - small["n_rows"])
-    host = small["cards"][card][launcher] / 1e3
+    host = small["cards"][card]["host_ms"] / 1e3
     return lambda n: max(host, first + slope * (n - small["n_rows"]), slope * n)
 
 
@@ -117,11 +116,11 @@ def crossing(cores: Curve, card: Curve, least: float = 1e3, most: float = 1e8) -
 
 
 def fit_from(
-    results: Mapping[str, Any], cores: Cores, card: str, launcher: str, n_trees: int, start: float
+    results: Mapping[str, Any], cores: Cores, card: str, n_trees: int, start: float
 ) -> float | None:
     """Return the rows from which on a fit pays."""
     setup, cuts, tree = curve(cores.setup), curve(cores.cuts), curve(cores.tree)
-    of_card = card_tree(results, card, launcher)
+    of_card = card_tree(results, card)
     copied = cores.n_features * BYTES / TRANSFER
     return crossing(
         lambda n: setup(n) + n_trees * tree(n),
@@ -143,27 +142,22 @@ def predict_from(
     )
 
 
-def tree_from(results: Mapping[str, Any], cores: Cores, card: str, launcher: str) -> float | None:
+def tree_from(results: Mapping[str, Any], cores: Cores, card: str) -> float | None:
     """Return the rows from which on a single tree is faster on the card, copies aside."""
-    return crossing(curve(cores.tree), card_tree(results, card, launcher))
+    return crossing(curve(cores.tree), card_tree(results, card))
 
 
 def show(results: Mapping[str, Any], folder: Path = RESULTS) -> Iterator[str]:
-    """Yield from how many rows a card pays, by trees and launcher."""
+    """Yield from how many rows a card pays, by trees."""
     records = newest("scaling", folder), newest("predict", folder)
     if None in records or not {SMALL, LARGE} <= {k for k in results if "cards" in results[k]}:
         return
     cores = cores_of(*records)  # type: ignore[arg-type]
-    rows = []
-    for launcher, title in LAUNCHERS.items():
-        one = _rows(tree_from(results, cores, CARD, launcher))
-        rows.append([f"fit, {title}: a tree alone", one, one])
-        for n_trees in TREES:
-            cells = [
-                _rows(fit_from(results, cores, CARD, launcher, n_trees, start))
-                for start in (0.0, START)
-            ]
-            rows.append([f"fit, {title}, {n_trees} trees", *cells])
+    one = _rows(tree_from(results, cores, CARD))
+    rows = [["fit: a tree alone", one, one]]
+    for n_trees in TREES:
+        cells = [_rows(fit_from(results, cores, CARD, n_trees, start)) for start in (0.0, START)]
+        rows.append([f"fit, {n_trees} trees", *cells])
     for n_trees in TREES if "cards" in results.get(PREDICTED, {}) else ():
         cells = [_rows(predict_from(results, cores, CARD, n_trees, s)) for s in (0.0, START)]
         rows.append([f"prediction, {n_trees} trees", *cells])

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import config
 
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
@@ -51,24 +50,26 @@ class Recorder:
         self.recording = False
         self.missed = 0
 
-    def __call__(self, config: Any, kernel: driver.Kernel, words: Sequence[Any]) -> None:
+    def __call__(self, config: driver.Configuration, kernel: driver.Kernel, pointers: int) -> None:
         self.recording = self.wanted(kernel.name)
         if self.recording:
-            self.work.launches.append(self._counted(config, kernel, words))
+            self.work.launches.append(self._counted(config, kernel, pointers))
         else:
-            self.run(config, kernel, words)
+            self.run(config, kernel, pointers)
 
-    def _counted(self, config: Any, kernel: driver.Kernel, words: Sequence[Any]) -> Launch:
+    def _counted(
+        self, config: driver.Configuration, kernel: driver.Kernel, pointers: int
+    ) -> Launch:
         """Run a launch and count it."""
         code = _counting(kernel)
         n_blocks, n_threads = int(np.prod(config.grid)), int(np.prod(config.block))
         trace = machine.Trace(room=ROOM, blocks=sampled(config.grid))
         code.counts[:] = 0
         places = [(place.offset, place.size) for place in code.parameters]
-        block = driver.parameter_block(places, words)
-        code.launch(config.grid, config.block, block, shared=config.shmem_size, trace=trace)
+        block = driver.parameter_block(places, pointers)
+        code.launch(config.grid, config.block, block, shared=config.shared, trace=trace)
         self.missed += trace.missed
-        regions = kernel.regions(list(map(driver.plain, words)))
+        regions = kernel.regions(driver.words_in(places, block))
         ends = [(each.first, each.first + each.size) for each in regions]
         arrays = np.array(ends, np.int64).reshape(-1, 2)
         traces = traces_of(code.program, trace, n_threads)
@@ -79,7 +80,7 @@ class Recorder:
         first = next(iter(found.values()))
         sectors = zip(regions, first.to_memory[:-1].tolist(), strict=True)
         return Launch(
-            kernel.name, kernel.ptx, n_blocks, n_threads, code.shared_bytes + config.shmem_size,
+            kernel.name, kernel.ptx, n_blocks, n_threads, code.shared_bytes + config.shared,
             first.counts, {each.name: (float(each.size), own) for each, own in sectors},
             {name: each.cycles for name, each in found.items()},
             {name: each.longest for name, each in found.items()},
@@ -102,17 +103,12 @@ def sampled(grid: Sequence[int]) -> list[int]:
 
 @contextlib.contextmanager
 def recorded(multiprocessors: int, wanted: Callable[[str], bool]) -> Iterator[Recorder]:
-    """Let ``device="cuda"`` be the machine, a card with so many multiprocessors.
-
-    A launch may have fewer blocks than on hardware: Numba's advice is not followed.
-    """
+    """Let ``device="cuda"`` be the machine, a card with so many multiprocessors."""
     gpu = driver.Gpu(CAPABILITY, multiprocessors)
     with pytest.MonkeyPatch.context() as patch, host.installed([gpu], watched=[]) as gpus:
         recorder = Recorder(wanted, gpus.run)
         patch.setattr(gpus, "run", recorder)
         patch.setattr(strict_cupy.state, "memory", (MEMORY, MEMORY))
-        patch.setattr(target, "LEAST_BLOCKS", 1)
-        patch.setattr(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
         _count_others(patch, recorder)
         yield recorder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from .cards import CARDS, DIRECT_LAUNCH, LAUNCH_GAP, OTHER_CALL, STOCK_LAUNCH, Card
+from .cards import CARDS, LAUNCH, LAUNCH_GAP, OTHER_CALL, Card
 from .cases import Case
 from .groups import FLUSH, GAPS, LEVELS, ROOT, rows_of
 from .launches import Launch, Work, total
@@ -63,11 +63,7 @@ def counts_of(launches: list[Launch]) -> dict[str, float]:
 
 
 def whole(rows: dict[str, Any], card: str, n_launches: int, n_others: int) -> dict[str, float]:
-    """Return the time of the device, and of the host by launcher."""
+    """Return the time of the device and of the host."""
     device = sum(row["cards"][card]["ms"] for name, row in rows.items() if name != FLUSH)
     others = n_others * OTHER_CALL
-    return {
-        "device_ms": device,
-        "host_stock_ms": (n_launches * STOCK_LAUNCH + others) * 1e3,
-        "host_direct_ms": (n_launches * DIRECT_LAUNCH + others) * 1e3,
-    }
+    return {"device_ms": device, "host_ms": (n_launches * LAUNCH + others) * 1e3}

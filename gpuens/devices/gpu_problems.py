@@ -121,7 +121,7 @@ def _compiler_problem(extra: str) -> str | None:
 
 
 def _load_compiler() -> None:
-    from ..kernels.runtime.cuda.launching import load_compiler
+    from ..kernels.runtime.cuda.compiling import load_compiler
 
     load_compiler()
 

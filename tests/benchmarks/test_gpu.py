@@ -36,10 +36,8 @@ class TestPlan:
 
     def test_parts_by_name(self):
         assert chosen([]) == list(PARTS)
-        launches = [name for name in PARTS if name.startswith("launches, ")]
-        assert chosen(["launches", "small"]) == ["small", *launches] and len(launches) == 2
-        environments = [PARTS[name].environment for name in launches]
-        assert environments[-1] == {"GPUENS_CUDA_LAUNCHER": "direct"}
+        fits = [name for name in PARTS if name.startswith("fit")]
+        assert chosen(["small", "fit"]) == [*fits, "small"] and len(fits) == 3
 
     def test_what_is_left_over_goes_to_the_next_part(self):
         names = ["fit", "predict", "kernels"]
@@ -170,15 +168,12 @@ class TestProcesses:
         time.sleep(1.5)
         assert not mark.exists()
 
-    def test_the_environment_says_how_kernels_are_started(self, monkeypatch):
-        monkeypatch.setenv("GPUENS_CUDA_OWN", "1")
+    def test_the_environment_is_the_users(self, monkeypatch):
+        monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
         monkeypatch.setenv("SOMETHING", "else")
-        assert processes.environment(PARTS["fit"], False)["GPUENS_CUDA_OWN"] == "1"
-        stock = processes.environment(PARTS["launches, stock"], False)
-        assert "GPUENS_CUDA_OWN" not in stock and stock["SOMETHING"] == "else"
-        direct = processes.environment(PARTS["launches, direct"], True)
-        assert direct["GPUENS_CUDA_LAUNCHER"] == "direct"
-        assert direct["NUMBA_ENABLE_CUDASIM"] == "1"
+        assert processes.environment(False)["SOMETHING"] == "else"
+        assert "NUMBA_ENABLE_CUDASIM" not in processes.environment(False)
+        assert processes.environment(True)["NUMBA_ENABLE_CUDASIM"] == "1"
 
 
 def check(tmp_path, text, *options):
@@ -253,14 +248,12 @@ class TestWhole:
         monkeypatch.setattr(gpu_check, "simulated", lambda: False)
         monkeypatch.setattr(gpu_check, "describe_machine", lambda: {"gpus": ["NVIDIA H200"]})
         monkeypatch.setattr(gpu_check, "describe_card", lambda: {"driver_version": "580.1"})
-        monkeypatch.setenv("GPUENS_CUDA_LAUNCHER", "direct")
         monkeypatch.setenv("GPUENS_RESULTS", str(tmp_path))
         assert gpu_check.main(["--part", "fit"], command=script(fits())) == 0
         (path,) = tmp_path.glob("gpu-nvidia-h200-*.json")
         content = json.loads(path.read_text())
         assert content["benchmark"] == "gpu" and content["date"] and content["versions"]["numba"]
         assert content["machine"]["card"] == {"driver_version": "580.1"}
-        assert content["settings"]["environment"] == {"GPUENS_CUDA_LAUNCHER": "direct"}
 
     @pytest.mark.slow
     @pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")

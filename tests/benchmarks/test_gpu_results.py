@@ -54,10 +54,6 @@ class TestResults:
         assert results.differ() == [
             "models: forest: predictions", "fit, depth 6: 100k narrow: CPU and GPU"
         ]  # fmt: skip
-        for variant, mark in (("stock", "a"), ("graphs", "b")):
-            row = {"ms": {"10k": 1.0}, "fingerprints": {"10k, 20 trees": mark}}
-            results.take(f"launches, {variant}", "ms_a_tree", row)
-        assert results.differ()[0] == "launches: 10k, 20 trees"
         assert results.content["figures"]["different_models"] == 2
 
     def refuse(self, record, file, capsys):
@@ -126,17 +122,12 @@ def parts():
     )}  # fmt: skip
     same = {"equal": {"model": True, "predictions": True}, "table": "adult", "source": "real",
             "n_rows": 5}  # fmt: skip
-    launched = {
-        f"launches, {variant}": {"ms_a_tree": {
-            "ms": {"100k": ms, "10k": ms / 2}, "fingerprints": {"100k": "same", "10k": mark},
-        }}
-        for variant, ms, mark in (("stock", 3.0, "a"), ("graphs", 1.0, "b"))
-    }  # fmt: skip
+    launched = {"ms_a_tree": {"ms": {"100k": 3.0, "10k": 1.5}, "fingerprints": {}}}
     crossover = {"boosting": {"fit pays from": 5e4, "predict pays from": None, "fit": {},
                               "predict": {}, "n_trees": 100}}  # fmt: skip
     found = {"fit": fits, "fit, depth 6": depth_6, "models": {"tree": same},
              "crossover": crossover, "forests": {"gpu": {"gaps": ["a GPU: none"]}},
-             **launched}  # fmt: skip
+             "launches": launched}  # fmt: skip
     return {name: {"title": PARTS[name].title, "cases": cases} for name, cases in found.items()}
 
 
@@ -151,11 +142,6 @@ class TestFigures:
             "exponent": pytest.approx(1.0), "memory": 0.9, "different_models": 0,
             "fit_pays_from": 5e4,
         }  # fmt: skip
-
-    def test_ways_to_start_kernels(self):
-        times, differ = gpu_results.launches(parts())
-        assert times == {"stock": {"100k": 3.0, "10k": 1.5}, "graphs": {"100k": 1.0, "10k": 0.5}}
-        assert differ == ["10k"]
 
     def test_an_exponent_needs_both_tables(self):
         made = parts()
@@ -198,8 +184,7 @@ def test_tables():
         "| tree | adult (real) | 5 | same | same |",
         "gradient boosting, depth 8\n\n| median time to train | gpuens | XGBoost |",
         "| 10000000 rows | 2.00 s | 4.00 s |",
-        "| milliseconds a tree of depth 6, by the way kernels are started | 100k | 10k |",
-        "| stock | 3.000 | 1.500 |",
+        "milliseconds a tree of small tables\n\n| ms_a_tree |",
         "missing: a GPU: none",
     ):
         assert line in text

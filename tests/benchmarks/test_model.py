@@ -13,7 +13,14 @@ pytest.importorskip("numba_cuda")
 
 from benchmarks.common.records import FORMAT
 from benchmarks.model import expected, gpu_model, groups, pays, profile, summary, times
-from benchmarks.model.cards import ATOMIC_PASS, CARDS, COPY_SHARE, LAUNCH_GAP
+from benchmarks.model.cards import (
+    ATOMIC_PASS,
+    CARDS,
+    COPY_SHARE,
+    LAUNCH,
+    LAUNCH_GAP,
+    OTHER_CALL,
+)
 from benchmarks.model.cases import Case
 from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
 from tests.ptx.costs import Linked
@@ -160,7 +167,7 @@ def test_launches_in_groups(result):
     together = sum(row["ms"] for name, row in on_h100.items() if name != groups.FLUSH)
     assert result["cards"]["H100"]["device_ms"] == pytest.approx(together)
     host = result["cards"]["A10"]
-    assert host["host_stock_ms"] > host["host_direct_ms"] > 5 * 0.029
+    assert host["host_ms"] == pytest.approx((5 * LAUNCH + 4 * OTHER_CALL) * 1e3)
     assert "7 events" in result["gaps"][0]
 
 
@@ -205,7 +212,7 @@ CORES = pays.Cores(
 
 
 def cards(device_ms, host_ms=0.0):
-    return {"H100": {"device_ms": device_ms, "host_stock_ms": host_ms, "host_direct_ms": host_ms}}
+    return {"H100": {"device_ms": device_ms, "host_ms": host_ms}}
 
 
 RESULTS = {
@@ -216,12 +223,12 @@ RESULTS = {
 
 
 def test_from_which_size_a_card_pays():
-    alone = pays.tree_from(RESULTS, CORES, "H100", "host_stock_ms")
+    alone = pays.tree_from(RESULTS, CORES, "H100")
     assert alone == pytest.approx(1e5, rel=0.05)  # there the cores take the host's 10 ms
-    warm = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 100, 0.0)
-    cold = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 100, 1.0)
+    warm = pays.fit_from(RESULTS, CORES, "H100", 100, 0.0)
+    cold = pays.fit_from(RESULTS, CORES, "H100", 100, 1.0)
     assert alone <= warm < cold
-    few = pays.fit_from(RESULTS, CORES, "H100", "host_stock_ms", 10, 1.0)
+    few = pays.fit_from(RESULTS, CORES, "H100", 10, 1.0)
     assert few > cold
     n = pays.predict_from(RESULTS, CORES, "H100", 100, 0.0)
     copied = (28 * pays.BYTES + pays.OUTPUT_BYTES) / pays.TRANSFER

@@ -18,7 +18,7 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.prediction.cuda.deep import kernels, walker
-from gpuens.kernels.runtime.cuda import launching, target
+from gpuens.kernels.runtime.cuda import compiling, target
 from gpuens.kernels.scalars.losses import LOSSES
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 
@@ -43,13 +43,21 @@ if sys.argv[3]:
     stamp = compilation._stamp_of_sources
     compilation._stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
 from gpuens.kernels import catalogue
+from gpuens.kernels.runtime.cuda import compiling, launching
 
+class Array:
+    def __init__(self, array):
+        self.dtype, self.size = array.dtype, array.size
+        self.shape, self.strides = array.shape, array.strides
+
+codegen.CUDACodeLibrary.get_cufunc = lambda self: SimpleNamespace(kernel=None)
 entries = {entry.name: entry for entry in catalogue.entries()}
 loaded = {}
 for name in json.loads(sys.argv[1]):
     kernel = entries[name].kernel
     if sys.argv[4] == "launch":
-        kernel._compile_for_args(np.zeros(3, np.int32), 3, np.uint64(7))
+        kinds = map(launching.kind_of, (Array(np.zeros(3, np.int32)), 3, np.uint64(7)))
+        compiling.compiled(kernel, tuple(kinds))
     else:
         catalogue.compile_ahead(entries[name])
     loaded[name] = [sum(kernel._cache_hits.values()), sum(kernel._cache_misses.values())]
@@ -112,8 +120,8 @@ def test_every_kernel_is_kept():
 
 
 def test_closures_are_told_apart():
-    described = {launching.describe(walker(wide)) for wide in (False, True)}
-    described |= {launching.describe(gradients_kernel(loss)) for loss in LOSSES}
+    described = {compiling.describe(walker(wide)) for wide in (False, True)}
+    described |= {compiling.describe(gradients_kernel(loss)) for loss in LOSSES}
     assert len(described) == 2 + len(LOSSES)
 
 
@@ -123,14 +131,14 @@ def test_functions_from_elsewhere_are_not_kept():
 
     for function in (users_own, njit(users_own)):
         with pytest.raises(LookupError, match=f"users_own is defined in {__name__}"):
-            launching.describe(function)
+            compiling.describe(function)
 
     def users_kernel(x):
         x[0] = users_own(x[0])
 
     assert target.kernel(users_kernel)._cache.cache_path is None
     with pytest.raises(LookupError, match="not a constant"):
-        launching.describe((1, [1]))
+        compiling.describe((1, [1]))
 
 
 def test_no_folder_to_write_to(monkeypatch):
@@ -141,4 +149,4 @@ def test_no_folder_to_write_to(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
 
     compiled = Compiled()
-    assert launching.kept_on_disk(compiled) is compiled
+    assert compiling.kept_on_disk(compiled) is compiled

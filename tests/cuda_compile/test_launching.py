@@ -1,9 +1,13 @@
-"""The words of a kernel's arguments are those that Numba would pass."""
+"""The launcher writes the words that Numba would pass, and writes down what has changed."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,24 +22,31 @@ from numba.cuda import dispatcher
 
 from gpuens.kernels.growth.cuda.tables import PARAMS
 from gpuens.kernels.runtime.cuda import launching, target
+from gpuens.kernels.runtime.cuda.compiling import types_of
 from tests.support import strict_cupy
 
 
 class OnDevice:
-    """A host array that claims to be on a device, as CuPy's and Numba's arrays look."""
+    """A host array that claims to be on a device, as CuPy's arrays look."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
-        self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
-        self.size, self.ndim = array.size, array.ndim
-        pointer = array.__array_interface__["data"]
-        self.__cuda_array_interface__ = {"data": pointer, "shape": array.shape}
-        self.ptr = pointer[0]
-        self._layout = SimpleNamespace(strides_in_bytes=array.strides)
+        self.dtype, self.size, self.ndim = array.dtype, array.size, array.ndim
+        self.data = SimpleNamespace(ptr=array.ctypes.data)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
 
-class OfCuPy(OnDevice):
-    """The same by the protocol that Numba asks CuPy's arrays with."""
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.array.strides
+
+    # What Numba asks of it.
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.data.ptr, False), "shape": self.shape}
 
     def __dlpack__(self, **asked: object) -> object:
         return self.array.__dlpack__()
@@ -44,15 +55,90 @@ class OfCuPy(OnDevice):
         return 2, 0
 
 
+class Function:
+    """A kernel, as far as the launcher looks at it."""
+
+    def __init__(self) -> None:
+        self.py_func = Function
+
+
+class Driver:
+    """The driver's place taken: ``started`` has each launch with the words that it has read."""
+
+    def __init__(self) -> None:
+        self.kernels: list[tuple[Any, tuple[Any, ...]]] = []
+        self.started: list[tuple[Any, ...]] = []
+        self.allowed: list[tuple[Any, ...]] = []
+        self.status: Any = 0
+        attributes = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
+        self.CUfunction_attribute = attributes
+
+    CUfunction = CUkernel = staticmethod(int)
+
+    @staticmethod
+    def CUstream(pointer: int) -> str:  # noqa: N802
+        return f"stream {pointer}"
+
+    def compiled(self, function: Any, kinds: tuple[Any, ...]) -> Any:
+        self.kernels.append((function, kinds))
+        return SimpleNamespace(handle=len(self.kernels) - 1)
+
+    def cuKernelSetAttribute(self, *asked: Any) -> tuple[Any]:  # noqa: N802
+        self.allowed.append(asked)
+        return (self.status,)
+
+    def cuLaunchKernel(self, handle: int, *launch: Any) -> tuple[Any]:  # noqa: N802
+        *sizes, shared, stream, pointers, extra = launch
+        _, kinds = self.kernels[handle]
+        words = read_words(pointers, kinds)
+        self.started.append((handle, tuple(sizes), shared, stream, words))
+        assert extra == 0
+        return (self.status,)
+
+
+def read_words(pointers: int, kinds: Sequence[Any]) -> list[float]:
+    """Read the parameters of a kernel for arguments of these kinds, each by its own type."""
+    formats: list[Any] = []
+    for kind in kinds:
+        if isinstance(kind, tuple):
+            formats += [ctypes.c_int64] * (5 + 2 * kind[1])
+        else:
+            formats.append(np.ctypeslib.as_ctypes_type(kind))
+    addresses = (ctypes.c_uint64 * len(formats)).from_address(pointers)
+    return [
+        format_.from_address(address).value
+        for format_, address in zip(formats, addresses, strict=True)
+    ]
+
+
+@pytest.fixture
+def driver(monkeypatch):
+    driver = Driver()
+    monkeypatch.setattr(launching, "bindings", lambda: driver)
+    monkeypatch.setattr(launching, "compiled", driver.compiled)
+    monkeypatch.setattr(launching, "enter", lambda device: None)
+    monkeypatch.setattr(launching, "_kernels", {})
+    monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
+    launching.stream_at.cache_clear()
+    yield driver
+    launching.stream_at.cache_clear()
+
+
+def words_after(driver: Driver, function: Any, *args: Any) -> list[float]:
+    """The words that a launch on the first device reads."""
+    launching.start(function, 1, 32, 0, 1, args)
+    return driver.started[-1][-1]
+
+
 def numbas_words(kind: types.Type, value: object) -> list[object]:
     kernel = SimpleNamespace(extensions=[])
-    words: list[object] = []
+    words: list[Any] = []
     dispatcher._Kernel._prepare_args(kernel, kind, value, 0, [], words)
-    return words
-
-
-def plain(words: list[object]) -> list[object]:
     return [word.value if isinstance(word, ctypes._SimpleCData) else word for word in words]
+
+
+def as_numba_types_it(array: OnDevice) -> types.Type:
+    return dispatcher.CUDADispatcher.typeof_pyval(None, array)
 
 
 @pytest.mark.parametrize(
@@ -68,24 +154,35 @@ def plain(words: list[object]) -> list[object]:
     ],
     ids=lambda a: f"{a.dtype.name}-{a.shape}-{'C' if a.flags.c_contiguous else 'other'}",
 )
-def test_arrays(array, monkeypatch):
-    on_device = OnDevice(array)
+def test_arrays(driver, array, monkeypatch):
     monkeypatch.setattr(
         dispatcher, "wrap_arg", lambda value: SimpleNamespace(to_device=lambda *_: value)
     )
-    assert launching.words_of(on_device) == plain(numbas_words(typeof(array), on_device))
+    on_device = OnDevice(array)
+    on_device.ptr = array.ctypes.data
+    on_device._layout = SimpleNamespace(strides_in_bytes=array.strides)
+    found = words_after(driver, Function(), on_device)
+    assert found == numbas_words(typeof(array), on_device)
     assert launching.kind_of(on_device) == (array.dtype, array.ndim, typeof(array).layout)
+    assert types_of([launching.kind_of(on_device)]) == (typeof(array),)
 
 
 @pytest.mark.parametrize(
     "value",
-    [3, -(2**40), 0.5, np.int32(7), np.uint32(2**32 - 1), np.uint64(2**64 - 1), np.int64(-1)],
+    [3, -(2**40), 0.5, np.int32(7), np.int32(-7), np.uint32(2**32 - 1), np.uint64(2**64 - 1),
+     np.int64(-1), np.float32(0.1), np.float64(0.1)],
     ids=repr,
-)
-def test_numbers(value):
-    ours, theirs = launching.words_of(value), numbas_words(typeof(value), value)
-    assert plain(ours) == plain(theirs)
-    assert [type(word) for word in ours] == [type(word) for word in theirs]
+)  # fmt: skip
+def test_numbers(driver, value):
+    assert words_after(driver, Function(), value) == numbas_words(typeof(value), value)
+    assert types_of([launching.kind_of(value)]) == (typeof(value),)
+
+
+@pytest.mark.parametrize("value", [True, "text", None, np.bool_(True)])
+def test_what_kernels_do_not_take(driver, value):
+    with pytest.raises(TypeError, match="A kernel takes arrays and numbers, not"):
+        launching.start(Function(), 1, 32, 0, 1, (3, value))
+    assert driver.started == []
 
 
 VIEWS = {
@@ -107,17 +204,15 @@ VIEWS = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_arrays_of_cupy(view):
+def test_views(driver, view):
     """As Numba reads them: by their own protocol, with nothing in place of its parts."""
-    array = OfCuPy(VIEWS[view](np.arange(48, dtype=np.int32).reshape(6, 8)))
-    kind = Dispatcher().typeof_pyval(array)
-    words = numbas_words(kind, array)
-    ours = launching.words_of(array)
+    array = OnDevice(VIEWS[view](np.arange(48, dtype=np.int32).reshape(6, 8)))
+    words = numbas_words(as_numba_types_it(array), array)
+    ours = words_after(driver, Function(), array)
     if array.size > 0:
-        assert ours == plain(words)
-    assert ours[2:4] == plain(words)[2:4]
+        assert ours == words
+    assert ours[2:4] == words[2:4]
     assert ours[5 : 5 + array.ndim] == list(array.shape)
-    assert kind.mutable
 
 
 def test_arrays_of_one_kind_have_one_type_or_are_read_the_same_way():
@@ -125,106 +220,170 @@ def test_arrays_of_one_kind_have_one_type_or_are_read_the_same_way():
     one for arrays with gaps is not taken for a packed one's."""
     table = np.arange(48, dtype=np.int32).reshape(6, 8)
     for view in VIEWS.values():
-        array = OfCuPy(view(table))
-        ours = launching.kind_of(array)[2]
-        theirs = Dispatcher().typeof_pyval(array).layout
+        array = OnDevice(view(table))
+        ours, theirs = launching.kind_of(array)[2], as_numba_types_it(array).layout
         flags = array.array.flags
         assert ours == ("C" if flags.c_contiguous else "F" if flags.f_contiguous else "A")
         assert ours == theirs or theirs == "A"
-    row, rows = OfCuPy(table[:1, 1:4]), OfCuPy(table[:3, 1:4])
+    row, rows = OnDevice(table[:1, 1:4]), OnDevice(table[:3, 1:4])
     assert row.strides == rows.strides
     assert launching.kind_of(row) != launching.kind_of(rows)
 
 
-class Dispatcher:
-    """What ``launching`` asks of a kernel, with Numba's own typing."""
-
-    def __init__(self, started: list[object] | None = None) -> None:
-        self.started = started
-        self.overloads: dict[tuple[types.Type, ...], object] = {}
-        self.device = 0
-
-    def typeof_pyval(self, value: object) -> types.Type:
-        return dispatcher.CUDADispatcher.typeof_pyval(self, value)
-
-    def __getitem__(self, configuration: tuple[object, ...]) -> object:
-        def start(*args: object) -> None:
-            kinds = tuple(map(self.typeof_pyval, args))
-            of_device = SimpleNamespace(
-                get_cufunc=lambda: SimpleNamespace(kernel=("compiled", self.device, *kinds))
-            )
-            self.overloads[kinds] = SimpleNamespace(_codelibrary=of_device)
-            self.started.append(("numba", self.device, configuration, args))
-
-        return start
+def array_words(array: np.ndarray) -> list[int]:
+    head = [0, 0, array.size, array.itemsize, array.ctypes.data]
+    return [*head, *array.shape, *array.strides]
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """All launches, of Numba's launcher and of ``cuda.core``'s."""
-    found: list[object] = []
-    monkeypatch.setattr("cuda.core.launch", lambda *args: found.append(("direct", *args)))
-    monkeypatch.setattr("cuda.core.LaunchConfig", lambda **grid: grid)
-    monkeypatch.setattr("numba.cuda.cudadrv.driver._to_core_stream", lambda stream: stream)
-    monkeypatch.setattr(launching, "_started", {})
-    launching._configuration.cache_clear()
-    yield found
-    launching._configuration.cache_clear()
+def test_every_launch_has_its_own_arguments(driver):
+    """Whatever the one before had: other arrays and numbers, and the same again."""
+    function, hosts = Function(), [np.zeros(5), np.zeros(5), np.zeros(7), np.zeros(8)[::2]]
+    arrays = list(map(OnDevice, hosts))
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        (i, j), number = rng.integers(0, len(arrays), 2), float(rng.integers(0, 4))
+        expected = [*array_words(hosts[i]), number, *array_words(hosts[j])]
+        assert words_after(driver, function, arrays[i], number, arrays[j]) == expected
+    assert len({kinds for _, kinds in driver.kernels}) == len(driver.kernels) == 4
 
 
-def test_the_first_launch_is_numbas_and_the_others_are_direct(started):
-    kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
-    for value in (1, 2):
-        launching.start(kernel, (4, 2), 64, 0, "stream", (array, value))
-    assert started[0] == ("numba", 0, ((4, 2), 64, "stream", 0), (array, 1))
-    direct, stream, grid, compiled, *words = started[1]
-    kinds = types.Array(types.int64, 1, "C"), types.int64
-    assert (direct, stream, compiled) == ("direct", "stream", ("compiled", 0, *kinds))
-    assert grid == {"grid": (4, 2), "block": 64, "shmem_size": 0}
-    assert plain(words) == [0, 0, 5, 8, array.ptr, 5, 8, 2]
+def test_only_changes_are_written(driver, monkeypatch):
+    """The same arguments are not looked at, nor is more than the address of an array that lies
+    like the one before."""
+    function, first, second = Function(), OnDevice(np.zeros((5, 2))), OnDevice(np.zeros((5, 2)))
+    words_after(driver, function, first, 3, 0.5)
+    written = []
+    put = launching.Parameters._put
+    monkeypatch.setattr(
+        launching.Parameters, "_put", lambda self, i, a: written.append(i) or put(self, i, a)
+    )
+    monkeypatch.setattr(launching, "kind_of", None)
+    for args in ((first, 3, 0.5), (second, 3, 0.5), (second, 4, 0.5), (second, 4, 0.5)):
+        words_after(driver, function, *args)
+    assert [driver.started[-1][-1][k] for k in (4, 9)] == [second.data.ptr, 4]
+    assert written == [0, 1]
 
 
-def test_much_shared_memory_is_allowed_once_before_the_first_launch(started, monkeypatch):
-    allowed = []
-    monkeypatch.setattr(launching, "_allowed", set())
-    monkeypatch.setattr(launching, "set_most_shared", lambda *asked: allowed.append(asked))
-    kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
-    kernel.compile = lambda kinds: kernel[1, 1, "nowhere"](array)
-    for n_bytes in (launching.STATIC_SHARED, 2**16, 2**16):
-        launching.start(kernel, 4, 64, 0, "stream", (array,), n_bytes)
-    assert allowed == [(("compiled", 0, types.Array(types.int64, 1, "C")), 0, 2**16)]
-    assert started[-1][2]["shmem_size"] == 2**16
+def test_an_array_that_is_deleted_is_forgotten(driver):
+    """It is not kept alive, and what is put in its place in memory is not taken for it."""
+    function, known = Function(), set()
+    for k in range(50):
+        array = OnDevice(np.zeros(5 + k % 3))
+        known.add(id(array))
+        assert words_after(driver, function, array, 1) == [*array_words(array.array), 1]
+        del array
+        gc.collect()
+    assert len(known) < 50, "no object was created in the place of another one"
 
 
-def test_each_device_has_its_own_kernel(started):
+def test_an_array_of_another_shape_in_place(driver):
+    function, array = Function(), OnDevice(np.zeros((4, 6)))
+    for shape in ((4, 6), (6, 4), (3, 8), (24,)):
+        array.array.shape = shape
+        assert words_after(driver, function, array) == array_words(array.array)
+
+
+def test_another_number_of_arguments(driver):
+    function, array = Function(), OnDevice(np.zeros(3))
+    assert words_after(driver, function, array, 1) == [*array_words(array.array), 1]
+    assert words_after(driver, function, array) == array_words(array.array)
+
+
+def test_a_failure_leaves_no_kernel_behind(driver, monkeypatch):
+    """What could not be compiled is compiled at the next launch."""
+    function, array = Function(), OnDevice(np.zeros(3))
+
+    def fail(*args: object) -> None:
+        raise RuntimeError("no compiler")
+
+    words_after(driver, function, array, 1)
+    monkeypatch.setattr(launching, "compiled", fail)
+    with pytest.raises(RuntimeError, match="no compiler"):
+        words_after(driver, function, array, 0.5)
+    assert words_after(driver, function, array, 2) == [*array_words(array.array), 2]
+    monkeypatch.setattr(launching, "compiled", driver.compiled)
+    assert words_after(driver, function, array, 0.5) == [*array_words(array.array), 0.5]
+
+
+def test_each_device_has_its_own_kernel(driver):
     """A compiled kernel of another device would be an address that means nothing on this one."""
-    kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
+    function, array = Function(), OnDevice(np.arange(5))
     for device in (0, 1, 0, 1):
-        kernel.device = device
-        launching.start(kernel, 4, 64, device, f"stream of {device}", (array,))
-    assert [launch[:2] for launch in started[:2]] == [("numba", 0), ("numba", 1)]
-    assert [(launch[1], launch[3][1]) for launch in started[2:]] == [
-        ("stream of 0", 0), ("stream of 1", 1)
+        launching.start(function, (4, 2), 64, device, 10 + device, (array,))
+    assert [(handle, sizes, stream) for handle, sizes, _, stream, _ in driver.started] == [
+        (device, (4, 2, 1, 64, 1, 1), f"stream {10 + device}") for device in (0, 1, 0, 1)
+    ]
+
+
+def test_threads_have_blocks_of_their_own(driver):
+    function, arrays = Function(), [OnDevice(np.zeros(5 + k)) for k in range(8)]
+
+    def work(k):
+        blocks = set()
+        for value in range(100):
+            launching.start(function, 1, 32, 0, 1, (arrays[k], value))
+            (parameters,) = launching._of_thread.parameters.values()
+            kinds = parameters.kinds
+            blocks.add(parameters.pointers)
+            words = read_words(parameters.pointers, kinds)
+            assert words == [*array_words(arrays[k].array), value]
+        return blocks
+
+    with ThreadPoolExecutor(8) as pool:
+        blocks = set().union(*pool.map(work, range(8)))
+    assert len(driver.kernels) == 1
+    assert 1 <= len(blocks) <= 8
+
+
+def test_shared_memory_beyond_the_usual_is_asked_for_once(driver):
+    function, other = Function(), Function()
+    for size in (0, 1024, 60_000, 60_000, 50_000, 90_000):
+        launching.start(function, 1, 32, 3, 1, (1,), size)
+    launching.start(other, 1, 32, 3, 1, (1,), 48 * 1024)
+    assert driver.allowed == [("shared", 60_000, 0, 3), ("shared", 90_000, 0, 3)]
+    assert [shared for _, _, shared, *_ in driver.started] == [
+        0, 1024, 60_000, 60_000, 50_000, 90_000, 48 * 1024
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("shared", [0, 100_000])
+def test_what_the_driver_refuses(driver, shared):
+    class Refused(int):
+        name = "CUDA_ERROR_INVALID_VALUE"
+
+    driver.status = Refused(1)
+    with pytest.raises(RuntimeError, match="does not start the kernel Function: CUDA_ERROR_INV"):
+        launching.start(Function(), 1, 32, 0, 1, (1,), shared)
+
+
 @pytest.mark.parametrize("pointer", [0, 2, 4711])
-def test_the_device_and_the_stream_are_cupys(started, monkeypatch, pointer):
+def test_the_device_and_the_stream_are_cupys(driver, monkeypatch, pointer):
     """Kernels start on CuPy's current stream of CuPy's current device; its default stream goes
     by its unmistakable name."""
     cupy = strict_cupy.install(monkeypatch)
     cupy.cuda.get_current_stream = lambda: SimpleNamespace(ptr=pointer)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
-    monkeypatch.setattr(target, "_wrapped_stream", lambda *found: found)
-    monkeypatch.setattr(launching, "is_direct", lambda: True)
-    kernel, array = Dispatcher(started), OfCuPy(np.arange(5))
+    function, array = Function(), OnDevice(np.arange(5))
     for device in (1, 0, 1):
-        kernel.device = device
         with cupy.cuda.Device(device):
-            target.launch(kernel, 4, 64, array)
-    stream = pointer or target.LEGACY_STREAM
-    assert [launch[1:3] for launch in started[:2]] == [
-        (device, (4, 64, (device, stream), 0)) for device in (1, 0)
-    ]
-    _, of, _, compiled, *_ = started[2]
-    assert (of, compiled[1]) == ((1, stream), 1)
+            target.launch(function, 4, 64, array)
+    stream = f"stream {pointer or target.LEGACY_STREAM}"
+    assert [launch[0] for launch in driver.started] == [0, 1, 0]
+    assert {launch[3] for launch in driver.started} == {stream}
+
+
+def test_the_driver_takes_what_it_is_given():
+    """As far as it goes without one: the types of the bindings, and the error that names the
+    missing driver."""
+    bindings = launching.bindings()
+    assert int(bindings.CUfunction(4711)) == int(launching.stream_at(4711)) == 4711
+    assert not bindings.CUresult.CUDA_SUCCESS and bindings.CUresult.CUDA_ERROR_INVALID_VALUE
+    words = np.zeros(2, np.uint64)
+    launch = (1, 1, 1, 32, 1, 1, 0, launching.stream_at(1), words.ctypes.data, 0)
+    try:
+        (status,) = bindings.cuLaunchKernel(bindings.CUfunction(0), *launch)
+    except RuntimeError as error:
+        assert "driver" in str(error) or "cuLaunchKernel" in str(error)
+    else:
+        with pytest.raises(RuntimeError, match="does not start the kernel Function: CUDA_ERR"):
+            launching.check(Function(), status)

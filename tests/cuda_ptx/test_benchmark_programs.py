@@ -9,8 +9,6 @@ import pytest
 from benchmarks.gpu import gpu_unknowns
 from benchmarks.programs import fit
 
-pytestmark = pytest.mark.filterwarnings("ignore:Grid size:Warning")
-
 
 @pytest.fixture
 def run(host, tmp_path):
@@ -25,9 +23,9 @@ def run(host, tmp_path):
 def test_what_is_unknown_of_a_gpu(run, host):
     options = "--only zero_size launch atomics kernels_of_a_tree --launches 2 --rounds 2"
     found = run(gpu_unknowns, f"{options} --rows 900 --depth 3 --trees 2 --repeats 1")
-    assert len(found["zero_size"]["equal"]) == 4 and all(found["zero_size"]["equal"].values())
+    assert len(found["zero_size"]["equal"]) == 2 and all(found["zero_size"]["equal"].values())
     assert len(found["atomics"]["equal"]) == 6 and all(found["atomics"]["equal"].values())
-    assert len(found["launch"]["microseconds"]) == 4
+    assert len(found["launch"]["microseconds"]) == 6
     kernels = found["kernels_of_a_tree"]["kernels"]
     assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 4
     assert {"write_sizes", "with_twenty", "add_pairs", "spin"} <= {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -45,33 +47,14 @@ def copy_columns(table, out):
             out[i, k] = table[i, k]
 
 
-def started_with(*words: object) -> bytes:
-    return driver.parameter_block([(0, 8), (8, 4), (16, 8)], words)
-
-
-def test_words_become_parameters():
-    block = started_with(-2, ctypes.c_uint32(7), ctypes.c_double(0.5))
-    assert block[:8] == (-2).to_bytes(8, "little", signed=True)
-    assert block[8:12] == (7).to_bytes(4, "little")
-    assert block[16:] == np.float64(0.5).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((1, 7, 2), "Word 1 has 8 bytes, the kernel reads 4"),
-        ((1, ctypes.c_int32(7), ctypes.c_float(1)), "Word 2 has 4 bytes, the kernel reads 8"),
-        ((1, ctypes.c_int32(7), np.float64(1)), "neither an int nor of ctypes"),
-    ],
-)
-def test_words_of_another_size_are_refused(words, message):
-    with pytest.raises(TypeError, match=message):
-        started_with(*words)
-
-
-def test_too_few_words_are_refused():
-    with pytest.raises(AssertionError, match="2 words for 3 parameters"):
-        started_with(1, 2)
+def test_parameters_are_read_through_their_addresses():
+    """As many bytes of each as the kernel has."""
+    words = np.array([-2, 2**40 + 7, np.float64(0.5).view(np.int64)])
+    table = words.ctypes.data + 8 * np.arange(3)[[0, 2, 1]]
+    places = [(0, 8), (8, 8), (16, 4)]
+    block = driver.parameter_block(places, table.ctypes.data)
+    assert block == struct.pack("<qdi", -2, 0.5, 7)
+    assert driver.words_in(places, block) == [-2, words[2], 7]
 
 
 @pytest.mark.parametrize(
@@ -89,16 +72,35 @@ def test_the_extent_of_views(view):
     assert found[[0, -1]].tolist() == [array.min(), array.max()] if size else array.size == 0
 
 
-def test_both_launchers_start_the_same_kernel(host):
-    """Numba's at the first launch, the project's own from the second on."""
+def test_launches_in_a_row(host):
+    """Numba compiles the kernel once; every launch has the arguments that it was called with."""
     cupy = host.cupy
     values = cupy.asarray(np.arange(N))
     for shift in (1, 10, 100):
         target.launch(add_one, 128, 32, values, shift)
+    others = [cupy.asarray(np.arange(n)) for n in (N, 5)]
+    for other in others:
+        target.launch(add_one, 128, 32, other, 1000)
     np.testing.assert_array_equal(values.get(), np.arange(N) + 111)
-    assert [launch.name for launch in host.launches] == ["add_one"] * 3
-    assert len(launching._started) == 1
-    assert host.launches[0].types == host.launches[2].types
+    for other in others:
+        np.testing.assert_array_equal(other.get(), np.arange(other.size) + 1000)
+    assert [launch.name for launch in host.launches] == ["add_one"] * 5
+    assert len(launching._kernels) == 1
+
+
+def test_threads_launch_at_the_same_time(host):
+    """Each from parameters of its own."""
+
+    def work(k):
+        values = host.cupy.zeros(20 + k, np.int64)
+        for _ in range(20):
+            target.launch(add_one, 1, 32, values, k)
+        return values.get()
+
+    with ThreadPoolExecutor(8) as pool:
+        for k, values in enumerate(pool.map(work, range(8))):
+            assert values.tolist() == [20 * k] * (20 + k)
+    assert len(launching._kernels) == 1
 
 
 def test_an_overrun_into_a_neighbour_is_seen(host):
@@ -157,7 +159,7 @@ def test_gpus_of_the_same_number_have_kernels_of_their_own():
     for gpu in (Gpu((8, 0)), Gpu((9, 0)), Gpu((7, 5)), Gpu((9, 0))):
         started = []
         with hosts.installed([gpu]) as host:
-            host.run = lambda config, kernel, words, to=started: to.append(kernel)
+            host.run = lambda config, kernel, pointers, to=started: to.append(kernel)
             target.launch(add_one, 128, 32, host.cupy.zeros(N, np.int64), 1)
         (kernel_,) = started
         suffix = "a" if gpu.capability == (9, 0) else ""

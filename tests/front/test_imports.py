@@ -39,7 +39,7 @@ KERNELS = (
 IMPLEMENTATIONS = ("reference", "cpu", "cuda")
 LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""
-CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "launching", "simulator")}
+CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator")}
 """What kernels see of CUDA is the target's; it starts them by the second, or runs them in the
 third."""
 ASKS_ABOUT_DEVICES = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -134,12 +133,7 @@ def test_tables_that_are_refused(cupy):
 
 
 FIT = """
-import sys
-import warnings
 import cupy
-from numba.core.errors import NumbaPerformanceWarning
-if "strict" in sys.argv:
-    warnings.simplefilter("error", NumbaPerformanceWarning)
 from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
 X, y = make_higgs_like(20_000, 9)
@@ -151,31 +145,23 @@ for _ in range(2):
 """
 
 
-def fingerprints(*arguments: str, **environment: str) -> list[str]:
-    """Of two fits in a new process."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUENS_CUDA_", "NUMBA_CUDA_LOW_OCCUPANCY"))
-    }
+@pytest.mark.hardware
+def test_a_new_process_trains_the_same_model_without_a_warning(cupy, expected):
     child = subprocess.run(
-        [sys.executable, "-c", FIT, *arguments],
-        env=kept | environment,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-W", "error", "-c", FIT], capture_output=True, text=True
     )
     assert child.returncode == 0, child.stderr[-3000:]
-    return child.stdout.split()
+    assert child.stdout.split() == [expected.forest_.fingerprint()] * 2
 
 
 @pytest.mark.hardware
-@pytest.mark.parametrize("launcher", ["stock", "direct"])
-def test_the_way_kernels_are_started_changes_no_model(cupy, expected, launcher):
-    found = fingerprints(GPUENS_CUDA_LAUNCHER=launcher)
-    assert found == [expected.forest_.fingerprint()] * 2
+def test_threads_launch_at_the_same_time(cupy, expected):
+    """Eight threads, each with a stream of its own, that no thread has used before."""
 
+    def work(k):
+        with cupy.cuda.Stream(non_blocking=True):
+            model = boosting(device="cuda").fit(X, Y)
+        return model.forest_.fingerprint()
 
-@pytest.mark.hardware
-def test_a_user_sees_no_warning(cupy):
-    """Launches of few blocks are meant; Numba would warn of each of them."""
-    assert len(fingerprints("strict")) == 2
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(work, range(16))) == {expected.forest_.fingerprint()}

@@ -1,9 +1,9 @@
 """The CUDA driver's place taken, on a machine that has none.
 
-Numba types the arguments, compiles a kernel for the compute capability of the current GPU with the
-flags of a real launch, keeps it on disk and writes down the words of its arguments, and so does
-the project's own launcher. What would load a cubin keeps the library that the PTX is in, and what
-would start a kernel hands it over with its words.
+Numba compiles a kernel for the compute capability of the current GPU with the flags of a real
+launch and keeps it on disk, and the launcher writes the parameter block. What would load a cubin
+keeps the library that the PTX is in, and what would start a kernel reads the block as the driver
+does, through the table of addresses that it is given.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import cuda.core
 import numpy as np
 import pytest
-from numba import cuda as numba_cuda
 from numba import types
-from numba.cuda import api, codegen, dispatcher
-from numba.cuda.cudadrv import devices, driver
+from numba.cuda import codegen, dispatcher
+from numba.cuda.cudadrv import devices
 from numba.np.numpy_support import as_dtype
 
 from gpuens.kernels.runtime.cuda import launching, target
@@ -81,7 +79,7 @@ class Kernel:
         most = max(launching.STATIC_SHARED, _allowed.get(self, 0))
         assert shared <= most, f"{self.name}: {shared} bytes of shared memory, allowed are {most}"
 
-    def regions(self, words: Sequence[int | float]) -> list[Region]:
+    def regions(self, words: Sequence[int]) -> list[Region]:
         """The arrays among the words of the arguments."""
         arrays, n_words = _arrays_among(self.function.py_func, self.types)
         assert n_words == len(words), f"{len(words)} words for {self.types}"
@@ -124,46 +122,28 @@ def smallest(dtype: np.dtype) -> int:
     return min((smallest(field[0]) for field in fields), default=dtype.base.itemsize)
 
 
-def parameter_block(places: Sequence[tuple[int, int]], words: Sequence[Any]) -> bytes:
-    """What the driver makes of the words that a kernel is started with.
-
-    ``cuda.core`` hands over a Python integer in eight bytes and a value of ``ctypes`` in its own;
-    the driver reads as many as the kernel expects, which is a fault where that is another number.
+def parameter_block(places: Sequence[tuple[int, int]], pointers: int) -> bytes:
+    """What the driver reads of the parameters of a kernel.
 
     Parameters
     ----------
     places : sequence of (offset, size)
         Of each parameter, in bytes.
-    words : sequence of int or ctypes value
+    pointers : int
+        The address of a table with the address of each parameter.
     """
-    assert len(places) == len(words), f"{len(words)} words for {len(places)} parameters"
     block = bytearray(max((offset + size for offset, size in places), default=0))
-    for number, ((offset, size), word) in enumerate(zip(places, words, strict=True)):
-        if isinstance(word, ctypes._SimpleCData):
-            held = bytes(word)
-        elif type(word) is int:
-            held = word.to_bytes(8, "little", signed=True)
-        else:
-            raise TypeError(f"Word {number} is {word!r}, neither an int nor of ctypes.")
-        if len(held) != size:
-            raise TypeError(f"Word {number} has {len(held)} bytes, the kernel reads {size}.")
-        block[offset : offset + size] = held
+    addresses = (ctypes.c_void_p * len(places)).from_address(pointers)
+    for (offset, size), address in zip(places, addresses, strict=True):
+        block[offset : offset + size] = ctypes.string_at(address, size)
     return bytes(block)
 
 
-def plain(word: Any) -> int | float:
-    """The number in a word."""
-    return word.value if isinstance(word, ctypes._SimpleCData) else word
-
-
-@dataclass(frozen=True)
-class Stream:
-    """One of CuPy's streams, as Numba names it."""
-
-    handle: int
-
-    def __int__(self) -> int:
-        return self.handle
+def words_in(places: Sequence[tuple[int, int]], block: bytes) -> list[int]:
+    """The bits of each parameter in a block, as an integer with a sign."""
+    return [
+        int.from_bytes(block[begin : begin + size], "little", signed=True) for begin, size in places
+    ]
 
 
 @dataclass(frozen=True)
@@ -175,17 +155,16 @@ class Module:
 
     def get_function(self, name: str) -> Any:
         assert name == self.kernel.entry
-        return SimpleNamespace(kernel=self.kernel, module=self)
+        _loaded.append(self.kernel)
+        return SimpleNamespace(kernel=SimpleNamespace(handle=len(_loaded) - 1), module=self)
+
+
+_loaded: list[Kernel] = []
+"""All kernels so far; their handles are their numbers."""
 
 
 _allowed: dict[Kernel, int] = {}
 """Bytes of dynamic shared memory, by kernel, where they have been set."""
-
-
-def _set_most_shared(kernel: Kernel, device: int, n_bytes: int) -> None:
-    """What the project's launcher asks of the driver."""
-    assert n_bytes <= kernel.gpu.most_shared, f"{kernel.gpu.name} has no {n_bytes} bytes"
-    _allowed[kernel] = n_bytes
 
 
 _known: dict[Gpu, int] = {}
@@ -197,8 +176,51 @@ def _identity(gpu: Gpu) -> int:
     return _known.setdefault(gpu, len(_known))
 
 
-Start = Callable[..., None]
-"""Takes a stream, a ``LaunchConfig``, a ``Kernel`` and the words of its arguments."""
+class Configuration(NamedTuple):
+    """How a kernel is started."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    stream: int
+
+
+Start = Callable[[Configuration, Kernel, int], None]
+"""Takes how a kernel is started, the kernel, and the address of the table of its parameters."""
+
+
+class Bindings:
+    """The functions of ``cuda.bindings.driver`` that the launcher calls."""
+
+    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
+
+    def __init__(self, start: Start | None) -> None:
+        self._start = start
+
+    @staticmethod
+    def CUfunction(handle: int) -> int:  # noqa: N802
+        return handle
+
+    CUkernel = CUstream = CUfunction
+
+    def cuKernelSetAttribute(  # noqa: N802
+        self, attribute: str, value: int, handle: int, device: int
+    ) -> tuple[int]:
+        kernel = _loaded[handle]
+        assert attribute == "shared"
+        assert value <= kernel.gpu.most_shared, f"{kernel.gpu.name} has no {value} bytes"
+        _allowed[kernel] = value
+        return (0,)
+
+    def cuLaunchKernel(  # noqa: N802
+        self, handle: int, *launch: int
+    ) -> tuple[int]:
+        """Start a kernel with the parameters that the launcher has written down."""
+        *sizes, shared, stream, pointers, extra = launch
+        assert extra == 0 and self._start is not None
+        grid, block = tuple(sizes[:3]), tuple(sizes[3:])
+        self._start(Configuration(grid, block, shared, stream), _loaded[handle], pointers)
+        return (0,)
 
 
 @contextlib.contextmanager
@@ -213,7 +235,7 @@ def installed(
     current : callable
         Returns the number of the current one.
     start : callable, optional
-        Does what ``cuda.core.launch`` does; without it kernels are compiled only.
+        Runs a kernel; without it kernels are compiled only.
     """
 
     def context(device: int | None = None) -> Any:
@@ -221,7 +243,6 @@ def installed(
         gpu = gpus[number]
         return SimpleNamespace(
             device=SimpleNamespace(id=_identity(gpu), **vars(gpu.device)),
-            create_external_stream=Stream,
             create_module_image=lambda library, *_: Module(Kernel(library, gpu)),
         )
 
@@ -229,27 +250,26 @@ def installed(
         patch.setattr(devices._runtime, "ensure_context", contextlib.nullcontext)
         for module in (devices, dispatcher):
             patch.setattr(module, "get_context", context)
-        patch.setattr(api, "current_context", context)
         patch.setattr(dispatcher, "get_current_device", lambda: context().device)
-        patch.setattr(numba_cuda, "gpus", [gpu.device for gpu in gpus])
         patch.setattr(codegen.CUDACodeLibrary, "get_cubin", lambda library, cc=None: library)
         compile_ = dispatcher.CUDADispatcher.compile
         patch.setattr(dispatcher.CUDADispatcher, "compile", _noting(compile_))
-        patch.setattr(driver, "_to_core_stream", lambda stream: stream)
-        patch.setattr(dispatcher, "launch", start)
-        patch.setattr(cuda.core, "launch", start)
-        patch.setattr(launching, "_started", {})
-        patch.setattr(launching, "_allowed", set())
-        patch.setattr(launching, "set_most_shared", _set_most_shared)
-        _forget()
+        take_place(patch, start)
         yield
-    _forget()
 
 
-def _forget() -> None:
-    """What the project keeps of a device."""
-    for kept in (target._multiprocessors_of, target._wrapped_stream):
-        kept.cache_clear()
+def take_place(patch: pytest.MonkeyPatch, start: Start | None) -> Bindings:
+    """Let the launcher, which forgets all kernels, call this module where it calls the driver."""
+    bindings = Bindings(start)
+    patch.setattr(launching, "_kernels", {})
+    patch.setattr(launching, "_of_thread", launching._OfThread())
+    patch.setattr(launching, "bindings", lambda: bindings)
+    patch.setattr(launching, "stream_at", lambda pointer: pointer)
+    patch.setattr(launching, "enter", lambda device: None)
+    patch.setattr(
+        target, "_multiprocessors_of", functools.cache(target._multiprocessors_of.__wrapped__)
+    )
+    return bindings
 
 
 def _noting(compile_: Callable[..., Any]) -> Callable[..., Any]:

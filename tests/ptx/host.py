@@ -1,7 +1,7 @@
 """GPUs for a machine that has none: launches run as compiled PTX over the memory of the host.
 
-CuPy's place is taken by ``strict_cupy``, the driver's by ``driver``, and a kernel's words become
-the parameter block of a launch on ``machine``, whose accesses to memory are watched.
+CuPy's place is taken by ``strict_cupy``, the driver's by ``driver``, and the launcher's parameter
+block becomes that of a launch on ``machine``, whose accesses to memory are watched.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import pytest
 from numba import types
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime.cuda import launching
 from tests.ptx import checks, driver, machine
-from tests.ptx.driver import Kernel
+from tests.ptx.driver import Configuration, Kernel
 from tests.support import strict_cupy
 from tests.support.ptx_option import Gpu, gpus_asked_for
 from tests.support.strict_cupy.arrays import RUBBISH
@@ -74,18 +73,18 @@ class Host:
     watched: Sequence[Gpu]
     launches: list[Launch] = field(default_factory=list)
 
-    def start(self, stream: Any, config: Any, kernel: Kernel, *words: Any) -> None:
-        """Do what ``cuda.core.launch`` does."""
-        self.run(config, kernel, words)
+    def start(self, config: Configuration, kernel: Kernel, pointers: int) -> None:
+        """Do what the driver does."""
+        self.run(config, kernel, pointers)
 
-    def run(self, config: Any, kernel: Kernel, words: Sequence[Any]) -> None:
+    def run(self, config: Configuration, kernel: Kernel, pointers: int) -> None:
         """Run a launch; a profile puts its own in this place."""
-        kernel.require_room(config.shmem_size)
+        kernel.require_room(config.shared)
         watch = kernel.gpu in self.watched
         code = _loaded(kernel, watch)
         places = [(variable.offset, variable.size) for variable in code.parameters]
-        block = driver.parameter_block(places, words)
-        memory = checks.Memory(list(_regions(kernel, words, places))) if watch else None
+        block = driver.parameter_block(places, pointers)
+        memory = checks.Memory(list(_regions(kernel, places, block))) if watch else None
         self.launches.append(
             Launch(kernel.function, kernel.types, config.grid, config.block, kernel.gpu)
         )
@@ -94,7 +93,7 @@ class Host:
                 config.grid,
                 config.block,
                 block,
-                shared=config.shmem_size,
+                shared=config.shared,
                 order="random",
                 seed=len(self.launches),
                 memory=memory,
@@ -122,9 +121,9 @@ def _loaded(kernel: Kernel, watch: bool) -> Any:
 
 
 def _regions(
-    kernel: Kernel, words: Sequence[Any], places: Sequence[tuple[int, int]]
+    kernel: Kernel, places: Sequence[tuple[int, int]], block: bytes
 ) -> Iterator[checks.Region]:
-    for region in kernel.regions(list(map(driver.plain, words))):
+    for region in kernel.regions(driver.words_in(places, block)):
         pointer, _ = places[region.word]
         yield checks.Region(
             region.first, region.size, region.name, pointer,
@@ -152,7 +151,7 @@ def installed(gpus: Sequence[Gpu], watched: Sequence[Gpu] | None = None) -> Iter
         state = strict_cupy.state
         for properties, gpu in zip(state.properties, gpus, strict=True):
             properties["major"], properties["minor"] = gpu.capability
-        patch.setattr(launching, "is_direct", lambda: True)
+            properties["multiProcessorCount"] = gpu.multiprocessors
         host = Host(cupy, gpus, gpus if watched is None else watched)
         with driver.installed(gpus, lambda: state.device, host.start):
             yield host

@@ -24,7 +24,6 @@ pytest.importorskip("numba_cuda")
 from numba import cuda
 from numba.cuda import compile_ptx, dispatcher
 
-from gpuens.kernels.runtime.cuda.launching import words_of
 from tests.ptx import machine
 
 ARCHITECTURES = ((7, 5), (8, 0), (9, 0), (12, 0))
@@ -65,13 +64,12 @@ def run(function, cc, opt=True):
     arguments = types.Array(types.int32, 1, "C"), types.Array(types.float64, 2, "C")
     ptx, _ = compile_ptx(function, types.void(*arguments), cc=cc, opt=opt)
     chosen, out = np.arange(N, dtype=np.int32) % 2, np.full((6, N), 5.0)
-    words = []
-    for array in (chosen, out):
-        array = SimpleNamespace(
-            size=array.size, dtype=array.dtype, shape=array.shape, strides=array.strides,
-            __cuda_array_interface__={"data": (array.ctypes.data, False)},
-        )  # fmt: skip
-        words += words_of(array)
+    words = [
+        word
+        for array in (chosen, out)
+        for word in (0, 0, array.size, array.itemsize, array.ctypes.data, *array.shape,
+                     *array.strides)
+    ]  # fmt: skip
     machine.load(ptx).launch((1, 1, 1), (N, 1, 1), np.array(words, np.int64).tobytes())
     (version,) = re.findall(r"V(\d+\.\d+\.\d+)", ptx)
     return out, version

@@ -1,23 +1,25 @@
 """CuPy's place taken by arrays in the memory of the host that claim to be on a GPU.
 
 ``strict_cupy`` runs the operations on the CPU; here the CUDA implementations run up to the start of
-their kernels: Numba's typing and its reading of arguments run as before a launch on hardware, and
-what would start a kernel keeps the words that it would be started with.
+their kernels: the launcher writes its parameter blocks as before a launch on hardware, and what
+would start a kernel reads them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import cuda, types
 from numba.cuda import api, dispatcher
 from numba.cuda.cudadrv import devices
 
-from gpuens.kernels.runtime.cuda import target
+from gpuens.kernels.runtime.cuda import launching, target
+from gpuens.kernels.runtime.cuda.compiling import types_of
 
 STREAM = 4711
 
@@ -62,6 +64,10 @@ class ndarray:  # noqa: N801
         return 2, 0
 
     @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.array.ctypes.data if self.array.size else 0)
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         packed = self.array.flags.c_contiguous
         return {
@@ -95,13 +101,13 @@ def concatenate(arrays: Any, out: ndarray) -> ndarray:
 
 
 class Launch(NamedTuple):
-    """A kernel that would have been started."""
+    """A kernel that would have been started; the words are read as integers."""
 
     kernel: Any
     grid: tuple[int, ...]
     block: tuple[int, ...]
     types: tuple[types.Type, ...]
-    words: list[Any]
+    words: list[int]
     arguments: tuple[Any, ...]
     stream: int
 
@@ -128,9 +134,6 @@ def install(monkeypatch: Any) -> list[Launch]:
     monkeypatch.setitem(sys.modules, "cupyx", cupyx)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
     monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
-    monkeypatch.setattr(
-        target, "_wrapped_stream", lambda device, pointer: SimpleNamespace(handle=pointer)
-    )
     context = SimpleNamespace(
         device=SimpleNamespace(id=0), create_external_stream=lambda pointer: pointer
     )
@@ -159,18 +162,43 @@ class Stream:
 
 def _record(monkeypatch: Any) -> list[Launch]:
     launches: list[Launch] = []
-    reader = SimpleNamespace(extensions=[])
+    begin, kernels, running = launching.start, [], []
 
-    def start(kernel: Any, blocks: Any, threads: int, stream: Any, args: tuple[Any, ...]) -> None:
-        kinds = tuple(map(kernel.typeof_pyval, args))
-        words: list[Any] = []
-        for kind, value in zip(kinds, args, strict=True):
-            dispatcher._Kernel._prepare_args(reader, kind, value, stream, [], words)
-        grid, block = dispatcher.normalize_kernel_dimensions(blocks, threads)
-        launches.append(Launch(kernel, grid, block, kinds, words, args, stream.handle))
+    def compiled(function: Any, kinds: tuple[Any, ...]) -> Any:
+        kernels.append((function, types_of(kinds)))
+        return SimpleNamespace(handle=len(kernels) - 1)
 
-    def configured(kernel: Any, configuration: Any) -> Any:
-        return lambda *args: start(kernel, *configuration, args)
+    def start(*how: Any) -> None:
+        running.append(how[5])
+        begin(*how)
 
-    monkeypatch.setattr(dispatcher.CUDADispatcher, "__getitem__", configured)
+    def started(handle: int, *launch: int) -> tuple[int]:
+        *sizes, _, stream, pointers, _ = launch
+        function, kinds = kernels[handle]
+        n_words = sum(map(len, map(words_of_numba, kinds, running[-1])))
+        addresses = np.ctypeslib.as_array((ctypes.c_uint64 * n_words).from_address(pointers))
+        words = [ctypes.c_int64.from_address(int(address)).value for address in addresses]
+        grid, block = tuple(sizes[:3]), tuple(sizes[3:])
+        launches.append(Launch(function, grid, block, kinds, words, running.pop(), stream))
+        return (0,)
+
+    bindings = SimpleNamespace(CUfunction=int, cuLaunchKernel=started)
+    monkeypatch.setattr(launching, "bindings", lambda: bindings)
+    monkeypatch.setattr(launching, "compiled", compiled)
+    monkeypatch.setattr(launching, "start", start)
+    monkeypatch.setattr(launching, "stream_at", lambda pointer: pointer)
+    monkeypatch.setattr(launching, "enter", lambda device: None)
+    monkeypatch.setattr(launching, "_kernels", {})
+    monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
     return launches
+
+
+def words_of_numba(kind: types.Type, argument: Any) -> list[Any]:
+    """The words of an argument that Numba's own launcher would start a kernel with."""
+    if isinstance(argument, target.Records):
+        memory = cuda.as_cuda_array(argument._memory, sync=False)
+        argument = memory.view(argument.dtype)
+    words: list[Any] = []
+    reader = SimpleNamespace(extensions=[])
+    dispatcher._Kernel._prepare_args(reader, kind, argument, STREAM, [], words)
+    return words

@@ -1,142 +1,66 @@
-"""Kernels on hardware: how compiled ones are kept on disk and started.
-
-Numba keeps kernels by argument types, compute capability and the versions of CUDA, numba-cuda and
-Numba, in ``__pycache__`` beside this file or in ``NUMBA_CACHE_DIR``. Of functions in a kernel's
-closure it takes the pickled bytes, which are others in every process: here they are described by
-name and source (see ``runtime.compilation`` for the rest of the cache).
+"""The launcher: compiled kernels are started by the driver from parameter blocks that are kept.
 
 Numba's launcher inspects every argument at each launch, which takes 110 to 130 µs of Python. Here
-the words of the arguments are written down as the compiled kernel expects them and handed to
-``cuda.core``: 29 µs of Python on average, 10 to 52 by kernel, before the driver's part (measured
-with the driver mocked, not on hardware). Numba compiles the kernel at its first launch and starts
-it that time.
+every thread keeps a parameter block for each kernel, which the driver reads, and a launch writes
+down only the arguments that are not those of the launch before. An array is recognised by its
+identity, and by its shape where it has several axes: those of users can be given another shape in
+place. Blocks keep no array alive; an array that is deleted is forgotten.
 
-``GPUENS_CUDA_LAUNCHER=direct`` turns this on. It is off until it has been measured on a GPU.
+A block has a slot of eight bytes for each word of the arguments in the calling convention of
+Numba, which compiles the kernels. A number is one word. An array is two null pointers (its owner,
+on the host), the number of its entries, the size of one, the address, the shape and the strides
+in bytes.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import os
-from collections.abc import Iterable
-from contextlib import suppress
-from types import CellType, SimpleNamespace
+import threading
+import weakref
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ..compilation import stamp_with_sources
+from .compiling import compiled
 
-PACKAGE = __package__.removesuffix(".runtime.cuda")
-
-
-def kept_on_disk(compiled: Any) -> Any:
-    """Return the kernel, which is loaded from the disk from its second process on.
-
-    A kernel with functions from outside of this package, as a custom loss has, is compiled in
-    every process, because nothing shows when they change. So is every kernel where no folder can
-    be written to.
-    """
-    function = compiled.py_func
-    cells = function.__closure__ or ()
-    try:
-        closure = tuple(describe(cell.cell_contents) for cell in cells)
-    except LookupError:
-        return compiled
-    with suppress(RuntimeError):  # Numba finds no place for the cache
-        compiled.enable_caching()
-        cache = compiled._cache
-        stamp_with_sources(cache._cache_file, function)
-        if closure:
-            named = SimpleNamespace(__code__=function.__code__, __closure__=(CellType(closure),))
-            cache._py_func = named  # the index takes no more than these of a function
-    return compiled
-
-
-def describe(value: Any) -> tuple[Any, ...]:
-    """Describe a value in a closure: equal for equal values, in every process with the same
-    sources.
-
-    Raises
-    ------
-    LookupError
-        The value has no such description.
-    """
-    function = getattr(value, "py_func", value)
-    if hasattr(function, "__code__"):
-        if not function.__module__.startswith(PACKAGE):
-            raise LookupError(f"{function.__qualname__} is defined in {function.__module__}.")
-        code, cells = function.__code__, function.__closure__ or ()
-        of_closure = tuple(describe(cell.cell_contents) for cell in cells)
-        return (function.__module__, function.__qualname__, code.co_firstlineno, of_closure)
-    if isinstance(value, tuple):
-        return ("tuple", *map(describe, value))
-    if isinstance(value, (bool, int, float, str, type(None), np.generic, type, np.dtype)):
-        return type(value).__name__, repr(value)
-    raise LookupError(f"{value!r} is not a constant.")
-
-
-WORD_OF = {
-    np.dtype(kind): word
-    for kind, word in (
-        (np.int32, ctypes.c_int32),
-        (np.int64, ctypes.c_int64),
-        (np.uint32, ctypes.c_uint32),
-        (np.uint64, ctypes.c_uint64),
-        (np.float32, ctypes.c_float),
-        (np.float64, ctypes.c_double),
+NUMBERS = {
+    kind: (np.dtype(kind), Struct(f"<{format}"))
+    for kind, format in (
+        (int, "q"), (float, "d"), (np.int32, "i"), (np.int64, "q"), (np.uint32, "I"),
+        (np.uint64, "Q"), (np.float32, "f"), (np.float64, "d"),
     )
-}
-
-NUMBERS = (int, float, np.generic)
-
-
-@functools.cache
-def is_direct() -> bool:
-    """Return whether kernels are started directly; the environment is read at the first launch."""
-    return os.environ.get("GPUENS_CUDA_LAUNCHER", "stock") == "direct"
-
-
-def load_compiler() -> None:
-    """Load the libraries that Numba compiles kernels with: an error names the missing one."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-    from numba.cuda.cudadrv.nvvm import NVVM
-
-    NVVM()
-    load_nvidia_dynamic_lib("nvJitLink")
+}  # fmt: skip
+"""The type in the kernel and the bytes of each number that kernels take."""
+WORD = 8
+OF_ARRAY = tuple(Struct(f"<4qQ{2 * n_axes}q") for n_axes in range(5))
+"""The words of an array by its number of axes."""
+ADDRESS, POINTER = 4 * WORD, Struct("<Q")
+STATIC_SHARED = 48 * 1024
+"""Bytes of shared memory that every kernel may have."""
 
 
 def kind_of(argument: Any) -> Any:
-    """Return what the specialisation of a kernel depends on."""
-    if isinstance(argument, NUMBERS):
-        return type(argument)
-    return argument.dtype, len(argument.shape), _order(argument)
+    """Return what the specialisation of a kernel depends on: the type of a number, and the type,
+    axes and layout of an array.
 
-
-def words_of(argument: Any) -> list[Any]:
-    """Return an argument as Numba's calling convention passes it to a kernel.
-
-    An array is two null pointers (its owner, on the host), the number of its entries, the size of
-    one, the address, the shape and the strides in bytes.
+    Raises
+    ------
+    TypeError
+        Kernels take no such argument.
     """
-    if isinstance(argument, np.generic):
-        return [WORD_OF[argument.dtype](argument.item())]
-    if isinstance(argument, float):
-        return [ctypes.c_double(argument)]
-    if isinstance(argument, int):
-        return [ctypes.c_int64(argument)]
-    words = [0, 0, argument.size, argument.dtype.itemsize, address_of(argument)]
-    return [*words, *argument.shape, *argument.strides]
+    number = NUMBERS.get(type(argument))
+    if number is not None:
+        return number[0]
+    if isinstance(argument, np.generic) or not hasattr(argument, "strides"):
+        raise TypeError(f"A kernel takes arrays and numbers, not {argument!r}.")
+    return argument.dtype, len(argument.shape), layout_of(argument)
 
 
-def address_of(array: Any) -> int:
-    """Return the address of a device array."""
-    return int(array.__cuda_array_interface__["data"][0])
-
-
-def _order(array: Any) -> str:
-    """``C``, ``F`` or ``A``, as Numba names memory layouts.
+def layout_of(array: Any) -> str:
+    """Return ``C``, ``F`` or ``A``, as Numba names memory layouts.
 
     Where an axis has one entry its stride means nothing: a kernel that was compiled for one row
     of a table must not be taken for more rows with the same gaps between them.
@@ -157,7 +81,92 @@ def _is_packed(lengths: Iterable[int], strides: Iterable[int], array: Any) -> bo
     return True
 
 
-_started: dict[tuple[Any, ...], Any] = {}
+class Parameters:
+    """The parameter block of a kernel that one thread starts on one device.
+
+    Attributes
+    ----------
+    kernel : Loaded
+    ids : list
+        The identity of each argument whose words the block has. That of an array is overwritten
+        when it is deleted, before another object can be given it.
+    pointers : int
+        The address of the table of the addresses of all words, as the driver expects it.
+    """
+
+    def __init__(self, function: Any, device: int, args: Sequence[Any]) -> None:
+        self.function, self.device = function, device
+        self.bind(args)
+
+    def bind(self, args: Sequence[Any]) -> None:
+        """Choose the kernel for arguments of these kinds, and write all of them."""
+        kinds = tuple(map(kind_of, args))
+        self.kernel = kernel_for(self.function, self.device, kinds)
+        n_words = [1 + (ADDRESS // WORD + 2 * k[1] if isinstance(k, tuple) else 0) for k in kinds]
+        self._offsets = [WORD * n for n in np.cumsum([0, *n_words]).tolist()]
+        self._words = np.zeros(sum(n_words), np.int64)
+        begin = self._words.ctypes.data
+        self._pointers = np.arange(begin, begin + self._words.nbytes, WORD, np.uint64)
+        self.pointers = self._pointers.ctypes.data
+        self.kinds = kinds
+        self.ids: list[Any] = [None] * len(args)
+        self._forget = [functools.partial(self.ids.__setitem__, i) for i in range(len(args))]
+        self._held: list[Any] = [None] * len(args)
+        self._lies: list[Any] = [None] * len(args)
+        self._shapes: dict[int, tuple[int, ...]] = {}
+        for i, argument in enumerate(args):
+            self._put(i, argument)
+
+    def write(self, args: Sequence[Any]) -> None:
+        """Write the arguments that are not those of the block."""
+        ids = list(map(id, args))
+        if ids != self.ids:
+            if len(ids) != len(self.ids):
+                self.bind(args)
+                return
+            for i, (new, old) in enumerate(zip(ids, self.ids, strict=True)):
+                if new != old and not self._put(i, args[i]):
+                    self.bind(args)
+                    return
+        for i, shape in self._shapes.items():
+            if args[i].shape != shape:
+                self.bind(args)
+                return
+
+    def _put(self, i: int, argument: Any) -> bool:
+        """Write an argument, and return whether it is of the kind that the kernel is for."""
+        offset = self._offsets[i]
+        number = NUMBERS.get(type(argument))
+        if number is not None:
+            if number[0] != self.kinds[i]:
+                return False
+            number[1].pack_into(self._words, offset, argument)
+            self._held[i] = argument
+        else:
+            lies = argument.dtype, argument.shape, argument.strides
+            if lies == self._lies[i]:
+                POINTER.pack_into(self._words, offset + ADDRESS, argument.data.ptr)
+            else:
+                if kind_of(argument) != self.kinds[i]:
+                    return False
+                dtype, shape, strides = self._lies[i] = lies
+                head = 0, 0, argument.size, dtype.itemsize, argument.data.ptr
+                OF_ARRAY[len(shape)].pack_into(self._words, offset, *head, *shape, *strides)
+                if len(shape) > 1:
+                    self._shapes[i] = shape
+            self._held[i] = weakref.ref(argument, self._forget[i])
+        self.ids[i] = id(argument)
+        return True
+
+
+class _OfThread(threading.local):
+    """What a thread keeps, by kernel and device."""
+
+    def __init__(self) -> None:
+        self.parameters: dict[tuple[Any, int], Parameters] = {}
+
+
+_of_thread = _OfThread()
 
 
 def start(
@@ -165,64 +174,119 @@ def start(
     blocks: int | tuple[int, int],
     threads: int,
     device: int,
-    stream: Any,
+    stream: int,
     args: tuple[Any, ...],
     shared: int = 0,
 ) -> None:
-    """Launch a kernel on a stream of a device; the first time there by Numba, which compiles it.
+    """Launch a kernel on a stream of the current device.
+
+    Raises
+    ------
+    RuntimeError
+        The driver refuses the launch.
+    """
+    key = (function, device)
+    parameters = _of_thread.parameters.get(key)
+    if parameters is None:
+        enter(device)
+        parameters = _of_thread.parameters[key] = Parameters(function, device, args)
+    else:
+        parameters.write(args)
+    if shared > parameters.kernel.shared:
+        allow(parameters, shared)
+    width, height = blocks if isinstance(blocks, tuple) else (blocks, 1)
+    (status,) = bindings().cuLaunchKernel(
+        parameters.kernel.handle, width, height, 1, threads, 1, 1, shared, stream_at(stream),
+        parameters.pointers, 0,
+    )  # fmt: skip
+    if status:
+        check(function, status)
+
+
+def check(function: Any, status: Any) -> None:
+    """Raise an error unless the driver reports success.
+
+    Raises
+    ------
+    RuntimeError
+    """
+    if status:
+        name = function.py_func.__qualname__
+        raise RuntimeError(f"The CUDA driver does not start the kernel {name}: {status.name}.")
+
+
+def allow(parameters: Parameters, shared: int) -> None:
+    """Let a kernel have so many bytes of dynamic shared memory in all threads.
+
+    Raises
+    ------
+    RuntimeError
+        The device has less.
+    """
+    driver, kernel = bindings(), parameters.kernel
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    with _loading:
+        if shared > kernel.shared:
+            asked = attribute, shared, driver.CUkernel(int(kernel.handle)), parameters.device
+            check(parameters.function, *driver.cuKernelSetAttribute(*asked))
+            kernel.shared = shared
+
+
+class Loaded:
+    """A kernel on a device.
+
+    Parameters
+    ----------
+    compiled : cuda.core.Kernel
+        Keeps it loaded.
+
+    Attributes
+    ----------
+    handle : CUfunction
+    shared : int
+        Bytes of dynamic shared memory that it may have.
+    """
+
+    def __init__(self, compiled: Any) -> None:
+        self.handle = bindings().CUfunction(int(compiled.handle))
+        self.shared = STATIC_SHARED
+        self._compiled = compiled
+
+
+_kernels: dict[tuple[Any, ...], Loaded] = {}
+"""By function, device and kinds."""
+_loading = threading.Lock()
+
+
+def kernel_for(function: Any, device: int, kinds: tuple[Any, ...]) -> Loaded:
+    """Return the kernel for arguments of these kinds, compiled at first.
 
     A compiled kernel belongs to its device: its address is meaningless on another one.
     """
-    key = (function, device, shared, *map(kind_of, args))
-    kernel = _started.get(key)
-    if kernel is None:
-        allow_shared(function, device, args, shared)
-        function[blocks, threads, stream, shared](*args)
-        _started[key] = _compiled(function, args)
-        return
-    from cuda.core import launch
-    from numba.cuda.cudadrv import driver
-
-    words = [word for argument in args for word in words_of(argument)]
-    launch(driver._to_core_stream(stream), _configuration(blocks, threads, shared), kernel, *words)
-
-
-def _compiled(function: Any, args: tuple[Any, ...]) -> Any:
-    """Return the kernel of ``cuda.core`` that Numba has compiled for the current device and these
-    arguments."""
-    types = tuple(map(function.typeof_pyval, args))
-    return function.overloads[types]._codelibrary.get_cufunc().kernel
+    key = (function, device, *kinds)
+    with _loading:
+        if key not in _kernels:
+            _kernels[key] = Loaded(compiled(function, kinds))
+        return _kernels[key]
 
 
 @functools.cache
-def _configuration(blocks: int | tuple[int, int], threads: int, shared: int) -> Any:
-    from cuda.core import LaunchConfig
-
-    return LaunchConfig(grid=blocks, block=threads, shmem_size=shared)
-
-
-STATIC_SHARED = 48 * 1024
-"""Bytes of shared memory that every kernel may have."""
-_allowed: set[tuple[Any, ...]] = set()
-
-
-def allow_shared(function: Any, device: int, args: tuple[Any, ...], n_bytes: int) -> None:
-    """Compile a kernel for the current device, and allow it so much dynamic shared memory there:
-    beyond ``STATIC_SHARED`` the driver must be told before a launch."""
-    if n_bytes <= STATIC_SHARED:
-        return
-    key = (function, device, n_bytes, *map(kind_of, args))
-    if key not in _allowed:
-        function.compile(tuple(map(function.typeof_pyval, args)))
-        set_most_shared(_compiled(function, args), device, n_bytes)
-        _allowed.add(key)
-
-
-def set_most_shared(kernel: Any, device: int, n_bytes: int) -> None:
-    """Set how much dynamic shared memory a kernel of ``cuda.core`` may have on a device."""
+def bindings() -> ModuleType:
+    """Return the driver's functions. They release the GIL."""
     from cuda.bindings import driver
 
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    (error,) = driver.cuKernelSetAttribute(attribute, n_bytes, kernel.handle, device)
-    if error != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"A block of device {device} has no {n_bytes} bytes of shared memory.")
+    return driver
+
+
+def enter(device: int) -> None:
+    """Make the memory of a device, which is CuPy's current one, this thread's: nothing that CuPy
+    does without the device does so."""
+    from cuda.core import Device
+
+    Device(device).set_current()
+
+
+@functools.cache
+def stream_at(pointer: int) -> Any:
+    """Return the stream at an address."""
+    return bindings().CUstream(pointer)

@@ -1,4 +1,4 @@
-"""The way to CUDA: beside ``launching`` and ``simulator`` the only importer of ``numba.cuda``.
+"""The way to CUDA: beside ``compiling`` and ``simulator`` the only importer of ``numba.cuda``.
 
 It provides the kernels with their ``cuda`` module and decorators, the CUDA versions of the
 primitives whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy
@@ -23,14 +23,13 @@ from ...scalars import primitives
 from ...scalars.deferred import load_numba
 from ..arrays import Array
 from . import launching
-from .launching import kept_on_disk
+from .compiling import kept_on_disk
 
 __all__ = [
     "block_size",
     "blocks_for",
     "cuda",
     "cupy_stream",
-    "current_stream",
     "device_function",
     "download",
     "empty",
@@ -50,8 +49,6 @@ __all__ = [
 
 SIMULATED_BLOCK = 32
 SIMULATED_BLOCKS = 2
-LEAST_BLOCKS = 128
-"""Numba warns of smaller grids; a block that finds no work returns at once."""
 LEGACY_STREAM = 1
 """CUDA's name for the default stream where 0 would be ambiguous."""
 ALIGNMENT = 16
@@ -125,14 +122,14 @@ def _current_device() -> int:
 
 @functools.cache
 def _multiprocessors_of(device: int) -> int:
-    return int(cuda.gpus[device].MULTIPROCESSOR_COUNT)
+    return int(_arrays().cuda.runtime.getDeviceProperties(device)["multiProcessorCount"])
 
 
 def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
     """Return the blocks of a launch that share ``items`` pieces of work by striding over them."""
     if is_simulated():
         return max(1, min(items, SIMULATED_BLOCKS))
-    return max(LEAST_BLOCKS, min(items, per_multiprocessor * multiprocessors()))
+    return max(1, min(items, per_multiprocessor * multiprocessors()))
 
 
 def blocks_for_rows(n_rows: int, block: int, per_multiprocessor: int = 8) -> int:
@@ -150,12 +147,8 @@ def launch(
     """Start a kernel on the current stream, with ``shared`` bytes of dynamic shared memory: its
     ``cuda.shared.array(0, dtype)``."""
     if not is_simulated():
-        stream = current_stream()
-        if launching.is_direct():
-            launching.start(function, blocks, threads, _current_device(), stream, args, shared)
-        else:
-            launching.allow_shared(function, _current_device(), args, shared)
-            function[blocks, threads, stream, shared](*args)
+        stream = cupy_stream().ptr or LEGACY_STREAM
+        launching.start(function, blocks, threads, _current_device(), stream, args, shared)
         return
     passed = [_for_simulator(argument) for argument in args]
     with _simulating:
@@ -177,17 +170,6 @@ def _for_simulator(argument: Any) -> Any:
 def cupy_stream() -> Any:
     """Return CuPy's current stream."""
     return _arrays().cuda.get_current_stream()
-
-
-def current_stream() -> Any:
-    """Return CuPy's current stream as a stream of Numba."""
-    pointer = cupy_stream().ptr or LEGACY_STREAM
-    return _wrapped_stream(_current_device(), pointer)
-
-
-@functools.cache
-def _wrapped_stream(device: int, pointer: int) -> Any:
-    return cuda.external_stream(pointer)
 
 
 def settled(made: Any) -> Any:
@@ -226,10 +208,19 @@ def on_device(array: Array) -> Array:
     return _arrays().asarray(array)
 
 
+class Records:
+    """Records in the memory of the device, for kernels to read and write: CuPy has none."""
+
+    def __init__(self, memory: Array, dtype: np.dtype) -> None:
+        self.data, self._memory = memory.data, memory
+        self.dtype, self.size, self.nbytes = dtype, memory.nbytes // dtype.itemsize, memory.nbytes
+        self.shape, self.strides = (self.size,), (dtype.itemsize,)
+
+
 def records_in(memory: Array, offset: int, dtype: np.dtype, n: int) -> Any:
-    """Return a view of ``n`` records in a uint8 array of the device; CuPy has no records."""
-    part = memory if is_simulated() else cuda.as_cuda_array(memory, sync=False)
-    return part[offset : offset + n * dtype.itemsize].view(dtype)
+    """Return a view of ``n`` records, or numbers, in a uint8 array of the device."""
+    part = memory[offset : offset + n * dtype.itemsize]
+    return part.view(dtype) if is_simulated() or dtype.names is None else Records(part, dtype)
 
 
 def write(array: Array, values: np.ndarray) -> None:
