@@ -156,6 +156,7 @@ def check_learned(model: Any) -> None:
     _check_imported(model)
     _check_classes(model, learned)
     _check_members(learned)
+    _check_coefficients(model, learned)
 
 
 def _check_complete(model: Any, learned: dict[str, Any]) -> None:
@@ -251,3 +252,16 @@ def _check_members(learned: dict[str, Any]) -> None:
         if columns is not None:
             inside = columns[k].max() < (n_features or 0)
             require(inside, f"estimators_features_[{k}] has columns beyond X")
+
+
+def _check_coefficients(model: Any, learned: dict[str, Any]) -> None:
+    """Check that a linear model has a coefficient for each feature that it reads."""
+    if "coef_" not in learned:
+        return
+    coef, chosen = learned["coef_"], getattr(model, "log_odds", None)
+    n_read: int = learned.get("n_features_in_", 0) if chosen is None else np.size(chosen)
+    require(coef.shape[-1] == n_read, f"coef_ has the shape {coef.shape} for {n_read} features")
+    n_outputs = np.size(learned["intercept_"])
+    require(
+        coef.size == n_outputs * n_read, f"coef_ has the shape {coef.shape} for {n_outputs} outputs"
+    )

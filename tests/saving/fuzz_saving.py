@@ -139,7 +139,7 @@ def main(n: int, seed: int) -> int:
             with safe_open(path, framework="numpy") as file:
                 document = json.loads(file.metadata()[DOCUMENT])
             sources.append((path.read_bytes(), document, load_file(path)))
-        use(path, X)
+            use(path, X)  # what is imported and compiled for it takes memory too
         for k in range(n):
             whole, document, arrays = sources[rng.integers(len(sources))]
             data = damaged(whole, rng) if k % 2 else lying(document, arrays, rng)
