@@ -258,8 +258,8 @@ def _check_coefficients(model: Any, learned: dict[str, Any]) -> None:
     """Check that a linear model has a coefficient for each feature that it reads."""
     if "coef_" not in learned:
         return
-    coef, chosen = learned["coef_"], getattr(model, "log_odds", None)
-    n_read: int = learned.get("n_features_in_", 0) if chosen is None else np.size(chosen)
+    coef, log_odds = learned["coef_"], getattr(model, "log_odds", None)
+    n_read = learned.get("n_features_in_", 0) + (0 if log_odds is None else np.size(log_odds))
     require(coef.shape[-1] == n_read, f"coef_ has the shape {coef.shape} for {n_read} features")
     n_outputs = np.size(learned["intercept_"])
     require(
