@@ -53,7 +53,7 @@ SECTORS_OF_ATOMIC = 2
 LAUNCH_GAP = 2.5e-6
 """Seconds from the end of a kernel to the first instruction of the next on the stream. Assumed."""
 LAUNCH = 8e-6
-"""Seconds of the host for a launch: the launcher's as `launching` measures them with the driver
+"""Seconds of the host for a launch: 4 µs of Python, as ``launcher`` measures them with the driver
 stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""

@@ -20,12 +20,15 @@ from functools import partial
 from typing import Any
 
 from ..common.goals import Goal
-from ..common.markdown import number, table
+from ..common.markdown import number, pivot, table
 from ..common.peers import GapError
 from ..common.program import Content, Options, Program, Results
 from . import pays
 from .groups import CHECKED, ESTIMATES, NOTES
 
+LAUNCHER = "launches, the driver stubbed"
+"""The part that measures the host's time, as it is here, for launches."""
+MOST_MICROSECONDS = 5.0
 FACTOR = 2.0
 """Within which the model and an estimate agree."""
 CHECK_CARD = "H100"
@@ -43,6 +46,15 @@ def measure(options: Options, name: str) -> Results:
     case = CASES[name]
     work, missed = case.measure()
     return summary.of(case, work, missed)
+
+
+def measure_launcher(options: Options) -> Results:
+    """Measure the host's time for launches."""
+    try:
+        from . import launcher
+    except ImportError as error:
+        raise GapError(f"{error}. Install the extra: pip install -e '.[test]'") from error
+    return launcher.measure()
 
 
 def ratio_of(row: Mapping[str, Any], estimate: tuple[float, float]) -> float:
@@ -66,6 +78,13 @@ def show(content: Content) -> Iterator[str]:
         if name == CHECKED:
             yield _check(result)
     yield from pays.show(content["results"])
+    kernels = content["results"].get(LAUNCHER, {}).get("microseconds", {})
+    if kernels:
+        yield pivot("µs of a launch, by arguments that are not those of the launch before", {
+            name: {what: str(value) if what == "arguments" else f"{value:.1f}"
+                   for what, value in row.items()}
+            for name, row in kernels.items()
+        })  # fmt: skip
 
 
 def _launches(result: Results) -> str:
@@ -117,7 +136,8 @@ def _check(result: Results) -> str:
 
 
 def goals(content: Content) -> Iterator[Goal]:
-    """Yield how many rows are beyond the factor without an explanation."""
+    """Yield how many rows are beyond the factor without an explanation, and the host's time for a
+    launch."""
     result = content["results"].get(CHECKED, {})
     off = [
         group for group, estimate in ESTIMATES.items()
@@ -126,10 +146,14 @@ def goals(content: Content) -> Iterator[Goal]:
     ]  # fmt: skip
     what = f"the number of rows of the GPU model off by more than {FACTOR:g} times, unexplained,"
     yield Goal(what, 0, float(len(off)) if "rows" in result else None)
+    mean = content["results"].get(LAUNCHER, {}).get("mean", {})
+    what = "the host's time for a launch of growth, two arrays changed, the driver stubbed,"
+    yield Goal(what, MOST_MICROSECONDS, mean.get("two others"), "µs")
 
 
 PROGRAM = Program(
-    "gpu_model", __doc__, {name: partial(measure, name=name) for name in NAMES}, tables=show,
-    goals=goals,
+    "gpu_model", __doc__,
+    {**{name: partial(measure, name=name) for name in NAMES}, LAUNCHER: measure_launcher},
+    tables=show, goals=goals,
 )  # fmt: skip
 main = PROGRAM.main

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("numba_cuda")
 
 from benchmarks.common.records import FORMAT
-from benchmarks.model import expected, gpu_model, groups, pays, profile, summary, times
+from benchmarks.model import expected, gpu_model, groups, launcher, pays, profile, summary, times
 from benchmarks.model.cards import (
     ATOMIC_PASS,
     CARDS,
@@ -185,7 +185,8 @@ def test_the_tables(result, monkeypatch):
     assert "| histogram, root | 1 |" in launches
     assert "**" in launches
     assert "because" not in check
-    (goal,) = gpu_model.goals(content_of(result))
+    goal, of_launches = gpu_model.goals(content_of(result))
+    assert of_launches.measured is None
     assert goal.measured == 2  # the flush and the gaps are far below their estimates
     control["ms"] = 10.0
     assert "because" in list(gpu_model.show(content_of(result)))[1]
@@ -203,6 +204,16 @@ def test_what_is_expected_of_a_card(result, tmp_path):
     text = expected.beside("NVIDIA A10", {groups.CHECKED: 0.01, "1M": 1.0}, folder=tmp_path)
     assert text.count("\n") == 2
     assert expected.beside("NVIDIA T4", {groups.CHECKED: 0.01}, folder=tmp_path) == ""
+
+
+def test_the_hosts_time_for_launches():
+    found = launcher.measure(launches=4, repeats=1)
+    assert {"grow_open_nodes", "partition_move"} <= set(found["microseconds"])
+    assert all(row["all others"] > 0 for row in found["microseconds"].values())
+    content = content_of({}) | {"results": {gpu_model.LAUNCHER: found}}
+    assert "| grow_open_nodes | 25 | " in "".join(gpu_model.show(content))
+    _, goal = gpu_model.goals(content)
+    assert goal.measured == found["mean"]["two others"]
 
 
 CORES = pays.Cores(

@@ -18,6 +18,8 @@ import functools
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
+from itertools import compress, count
+from operator import ne
 from struct import Struct
 from types import ModuleType
 from typing import Any
@@ -124,8 +126,8 @@ class Parameters:
             if len(ids) != len(self.ids):
                 self.bind(args)
                 return
-            for i, (new, old) in enumerate(zip(ids, self.ids, strict=True)):
-                if new != old and not self._put(i, args[i]):
+            for i in list(compress(count(), map(ne, ids, self.ids))):
+                if not self._put(i, args[i]):
                     self.bind(args)
                     return
         for i, shape in self._shapes.items():
