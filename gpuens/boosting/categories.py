@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..inputs.binning import Binner
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MISSING, Codes
@@ -45,8 +46,8 @@ class CategoryBinner(Binner):
     def is_categorical(self) -> np.ndarray:
         return np.array([bins is not None for bins in self.bins])
 
-    def transform(self, X: Array, device: Device) -> Codes:
-        codes = super().transform(X, device)
+    def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:
+        codes = super()._codes(X, thresholds, device)
         for feature, bins in enumerate(self.bins):
             if bins is not None:
                 column = _bins_of(X[:, feature], bins, device)
@@ -96,9 +97,11 @@ def fit_binner(
     binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
     if not n_categories.any():
         return binner
-    rows = slice(None) if weight is None else weight > 0
+    rows: Any = slice(None)
+    if weight is not None:
+        rows = to_numpy(weight > 0) if is_streamed(X, device) else weight > 0
     bins = [
-        _bins_by_count(_count(X[rows, f], n, device), max_bins, n_groups, seed) if n else None
+        _bins_by_count(_count(X[rows, f], n), max_bins, n_groups, seed) if n else None
         for f, n in enumerate(n_categories.tolist())
     ]
     none = np.empty(0)
@@ -106,10 +109,10 @@ def fit_binner(
     return CategoryBinner(tuple(cuts if b is None else none for cuts, b in pairs), tuple(bins))
 
 
-def _count(column: Array, n: int, device: Device) -> np.ndarray:
+def _count(column: Array, n: int) -> np.ndarray:
     """Count the rows of each category."""
     known = column[column == column].astype(np.int64)
-    return to_numpy(device.xp.bincount(known, minlength=n))
+    return to_numpy(module_of(known).bincount(known, minlength=n))
 
 
 def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:

@@ -13,8 +13,9 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
-from ..devices.placement import Device, resolve_device
+from ..devices.placement import Device, home_of, is_streamed, resolve_device
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
+from ..devices.transfer import in_pieces
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -148,7 +149,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             sets[0].table.itemsize,
             self._fitted_loss.n_outputs,
             evaluated=[rows.table.shape[0] for rows in sets[1:]],
-            is_there=True,
+            is_there=not is_streamed(sets[0].table, device),
         )
         plan = boosting_plan(self, size, device)
         plan.require()
@@ -203,7 +204,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
     def _bin(self, rows: RawRows, start: Forest, device: Device) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
         codes = self._binner.transform(rows.table, device)
-        raw = start.raw_predict(rows.table, device)
+        raw = _raw_of_start(start, rows.table, device)
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
@@ -309,16 +310,19 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             n, target, weight, self.validation_fraction, self._n_classes(), self._seed
         )
         return [
-            RawRows(name, table[at], target[at], weight[at] if weight.size else weight)
-            for name, at in zip((data, "validation"), map(device.asarray, split), strict=True)
-        ]
+            RawRows(name, table[own if is_streamed(table, device) else at], target[at],
+                    weight[at] if weight.size else weight)
+            for name, own, at in zip(
+                (data, "validation"), split, map(device.asarray, split), strict=True
+            )
+        ]  # fmt: skip
 
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
         table = read_features(
             rows.X,
-            device,
+            home_of(rows.X, device),
             estimator=self,
             reset=fit and reset,
             categorical_features=self.categorical_features,
@@ -395,6 +399,16 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
                 name, values = next(iter(metrics.items()))
                 return np.array(values) * (-1.0 if name == "loss" else 1.0)
         return np.empty(0)
+
+
+def _raw_of_start(start: Forest, table: Array, device: Device) -> Array:
+    """Return the raw predictions before the first round."""
+    if start.n_trees == 0 or not is_streamed(table, device):
+        return start.raw_predict(table, device)
+    raw = device.xp.empty((start.n_outputs, table.shape[0]), np.float64)
+    for rows, piece in in_pieces(table, device.xp):
+        raw[:, rows] = start.raw_predict(piece, device)
+    return raw
 
 
 def _outputs_first(target: Array) -> Array:

@@ -15,6 +15,7 @@ from ..devices.memory_plan import (
     plan_of,
 )
 from ..devices.placement import Device
+from ..devices.transfer import PIECE_BYTES
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS
@@ -44,7 +45,8 @@ class DataSize:
     evaluated : sequence of int
         Rows of each evaluation set.
     is_there : bool
-        Whether the table is on the device already and needs no conversion.
+        Whether the table is on the device already and needs no conversion. Otherwise it comes to a
+        GPU in pieces, and the rows held out are set apart on the host.
     splits : bool
         Whether rows are held out for early stopping, which copies the table.
     """
@@ -83,10 +85,12 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
     free, capacity = device.memory()
+    is_streamed = device.is_gpu and not data.is_there
+    pieces = 2 * PIECE_BYTES if is_streamed else table
     parts = {
-        "table": 0 if data.is_there else table,
+        "table": 0 if data.is_there else min(table, pieces),
         "target and weights": 8 * n * (1 + data.weighted),
-        "table without the rows held out": table if data.splits else 0,
+        "table without the rows held out": table if data.splits and not is_streamed else 0,
         "bins": n * bins,
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,

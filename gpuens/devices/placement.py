@@ -14,6 +14,7 @@ from array_api_compat import is_cupy_array, is_torch_array
 
 from ..kernels.runtime import dispatch
 from ..kernels.runtime.dispatch import Implementation
+from . import transfer
 from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
 from .policy import Work
@@ -79,6 +80,8 @@ class Device:
             if is_torch_array(array):
                 array = _standard_tensor(array)
                 array = cupy.from_dlpack(array) if array.is_cuda else array.numpy()
+            if _is_large(array):
+                array = transfer.copied(np.asarray(array), cupy, order)
             return cupy.asarray(array, dtype=dtype, order=order)
 
     def holds(self, array: Any) -> bool:
@@ -171,6 +174,24 @@ def is_of_the_standard(array: Any) -> bool:
 def module_of(array: Any) -> ModuleType:
     """NumPy or CuPy, whichever the array is of."""
     return Device("cuda").xp if is_cupy_array(array) else np
+
+
+def home_of(X: Any, device: Device) -> Device:
+    """Return where a table stays until it is binned: in host memory if it is there, from where
+    it comes to a GPU in pieces, else on ``device``."""
+    return CPU if device.is_gpu and gpu_of(X) is None else device
+
+
+def is_streamed(X: Any, device: Device) -> bool:
+    """Return whether a table comes to a device in pieces: from the host to a GPU."""
+    return device.is_gpu and isinstance(X, np.ndarray)
+
+
+def _is_large(array: Any) -> bool:
+    """Return whether an array comes to a GPU in several pieces."""
+    if not isinstance(array, np.ndarray) or array.nbytes <= transfer.PIECE_BYTES:
+        return False
+    return array.dtype.kind in "biuf" and array.dtype.isnative
 
 
 def _standard_tensor(tensor: Any) -> Any:

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..devices.threads import map_in_threads
+from ..devices.transfer import in_pieces
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, Codes
@@ -56,7 +57,7 @@ class Binner:
         Parameters
         ----------
         X : float32 or float64, shape (n_rows, n_features)
-            On ``device``. NaN is missing.
+            On ``device``, or on the host. NaN is missing.
         weight : float64, shape (n_rows,), or None
         max_bins : int
             2 … 255, not counting missing values.
@@ -64,12 +65,16 @@ class Binner:
             Key of the sample when the table has more than ``SAMPLE_SIZE`` rows.
         """
         sampled = sample_rows(X.shape[0], seed)
-        rows = slice(None) if sampled is None else device.asarray(sampled)
-        weight = None if weight is None else to_numpy(weight[rows])
+        rows = slice(None) if sampled is None else module_of(X).asarray(sampled)
+        if weight is not None:
+            weight = to_numpy(weight if sampled is None else weight[device.asarray(sampled)])
         cuts: list[np.ndarray] = []
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
-            sample = to_numpy(X[rows, first : first + FEATURES_AT_ONCE])
-            cuts += _cut_columns(sample, weight, max_bins, n_threads)
+            sample = X[rows, first : first + FEATURES_AT_ONCE]
+            if device.is_gpu and weight is None:
+                cuts += _cut_there(device.asarray(sample.T, order="C"), max_bins, device)
+            else:
+                cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)
         del sample, sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
             _return_freed_memory()
@@ -94,8 +99,32 @@ class Binner:
         return np.empty(0, np.uint32)
 
     def transform(self, X: Array, device: Device) -> Codes:
-        """Return the bins of a table (float32 or float64, on ``device``)."""
-        return bin_values(X, device.asarray(round_down(self.table, X.dtype)))
+        """Return the bins of a table (float32 or float64) on ``device``.
+
+        A table in host memory comes to a GPU in pieces and is never there as a whole.
+        """
+        thresholds = device.asarray(round_down(self.table, X.dtype))
+        if not is_streamed(X, device):
+            return self._codes(X, thresholds, device)
+        codes: Codes | None = None
+        for rows, piece in in_pieces(X, device.xp):
+            part = self._codes(piece, thresholds, device)
+            if part.rows.shape[0] == X.shape[0]:
+                return part
+            if codes is None:
+                n_words = part.rows.shape[1]
+                codes = Codes(
+                    device.xp.empty((X.shape[0], n_words), part.rows.dtype),
+                    device.xp.empty(X.shape[::-1], part.columns.dtype),
+                )
+            codes.rows[rows] = part.rows
+            codes.columns[:, rows] = part.columns
+        assert codes is not None
+        return codes
+
+    def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:
+        """Return the bins of rows on ``device``; thresholds of the type of X."""
+        return bin_values(X, thresholds)
 
 
 def _cut_columns(
@@ -107,6 +136,16 @@ def _cut_columns(
     if weight is None and n_threads > 1 and sample.size >= CELLS_WORTH_A_THREAD:
         map_in_threads(np.ndarray.sort, columns, n_threads)
     return [cut_points(column, weight, max_bins) for column in columns]
+
+
+def _cut_there(columns: Array, max_bins: int, device: Device) -> list[np.ndarray]:
+    """Return the cut points of some features, without weights, found on a GPU."""
+    ordered = device.xp.sort(columns, axis=1)  # NaN comes last
+    n_values = (ordered == ordered).sum(axis=1).tolist()
+    return [
+        cut_points_of_sorted(column[:n], None, max_bins)
+        for column, n in zip(ordered, n_values, strict=True)
+    ]
 
 
 def _return_freed_memory() -> None:
@@ -136,42 +175,51 @@ def cut_points(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> 
     return cut_points_of_sorted(values[keep][order], weight[keep][order], max_bins)
 
 
-def cut_points_of_sorted(
-    values: np.ndarray, weight: np.ndarray | None, max_bins: int
-) -> np.ndarray:
-    """``cut_points`` for ascending values without NaN."""
+def cut_points_of_sorted(values: Array, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
+    """``cut_points`` for ascending values without NaN; without weights also of a GPU's array.
+
+    Without weights all sums are whole numbers, so that their order does not matter.
+    """
     if values.size == 0:
         return np.empty(0)
-    first = np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
-    distinct = values[first].astype(np.float64)
+    xp = module_of(values)
+    begins = xp.ones(values.size, np.bool_)
+    begins[1:] = values[1:] != values[:-1]
+    first = xp.flatnonzero(begins)
+    distinct = values[first].astype(np.float64) + 0.0  # equal values may begin with a zero below 0
     if distinct.size <= max_bins:
+        distinct = to_numpy(distinct)
         return midpoints(distinct[:-1], distinct[1:])
     if weight is None:
-        mass = np.diff(first, append=values.size).astype(np.float64)
+        mass = xp.empty(first.size, np.float64)
+        mass[:-1] = first[1:] - first[:-1]
+        mass[-1:] = values.size - first[-1:]
     else:
         mass = np.add.reduceat(weight, first)
-    last = np.flatnonzero(_ends_bin(mass, max_bins))
-    return midpoints(distinct[last], distinct[last + 1])
+    last = _ends_of_bins(mass, max_bins)
+    return midpoints(to_numpy(distinct[last]), to_numpy(distinct[last + 1]))
 
 
-def _ends_bin(mass: np.ndarray, max_bins: int) -> np.ndarray:
-    """Return which distinct values (all but the last) are the last of their bin.
+def _ends_of_bins(mass: Array, max_bins: int) -> Array:
+    """Return the distinct values (all but the last) that are the last of their bin.
 
     Values that outweigh an average bin have one each; the others share the rest evenly.
     """
+    xp = module_of(mass)
     heavy = mass >= mass.sum() / max_bins
-    light = np.where(heavy, 0.0, mass)
-    shared = np.cumsum(light) - 0.5 * light
+    light = xp.where(heavy, 0.0, mass)
+    shared = xp.cumsum(light) - 0.5 * light
+    of_light = max(float(light.sum()), 1e-300)
     n_light = max(1, max_bins - int(heavy.sum()))
     while True:
-        bin_of = np.floor(shared * (n_light / max(light.sum(), 1e-300)))
-        ends = (bin_of[1:] != bin_of[:-1]) | heavy[1:] | heavy[:-1]
-        excess = int(ends.sum()) + 1 - max_bins
+        bin_of = xp.floor(shared * (n_light / of_light))
+        ends = xp.flatnonzero((bin_of[1:] != bin_of[:-1]) | heavy[1:] | heavy[:-1])
+        excess = ends.size + 1 - max_bins
         if excess <= 0:
             return ends
         if n_light == 1:  # light values between heavy ones: join the emptiest neighbours
-            ends[np.flatnonzero(ends)[np.argsort(mass[:-1][ends], kind="stable")[:excess]]] = False
-            return ends
+            order = np.argsort(to_numpy(mass[ends]), kind="stable")
+            return xp.asarray(np.sort(to_numpy(ends)[order[excess:]]))
         n_light = max(1, n_light - excess)
 
 

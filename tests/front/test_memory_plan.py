@@ -169,7 +169,7 @@ class TestTooLittle:
         with pytest.raises(MemoryError, match="more than cuda:0 has in all") as refused:
             plan.require()
         assert "training from disk or in parts is not supported yet" in str(refused.value)
-        assert "Most of it is table: pass or set float32 values" in str(refused.value)
+        assert "Most of it is bins: pass or set fewer rows or fewer features" in str(refused.value)
 
     def test_what_cupy_holds_back_is_free(self, cupy):
         cupy.get_default_memory_pool().free = 2**30

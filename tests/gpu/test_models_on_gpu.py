@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import gpuens
+from gpuens.devices import transfer
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
 
 pytestmark = pytest.mark.gpu
@@ -134,6 +135,18 @@ def assert_same(
             found = getattr(on_gpu, method)(table_there[:500])
             assert isinstance(found, cupy.ndarray)
             np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
+
+
+@pytest.mark.parametrize(("order", "weighted"), [("C", True), ("F", False)])
+def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, order, weighted):
+    """Their cut points are found on the GPU, also those between infinities and zeros."""
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 2**12)
+    X, y, weight = table(3, True)
+    X[::7, 0], X[::5, 1], X[1::5, 1], X[::9, 0] = np.inf, -0.0, 0.0, -np.inf
+    case = "GradientBoostingClassifier", 3, CATEGORIES | {"max_bins": 30}
+    given = np.asarray(X, order=order), y, weight if weighted else None
+    there, here = (fitted(device, n_trees, case, *given) for device in ("cuda", "cpu"))
+    assert there.forest_.fingerprint() == here.forest_.fingerprint()
 
 
 def test_a_loss_of_ones_own(cupy, n_trees):

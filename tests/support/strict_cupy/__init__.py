@@ -2,9 +2,9 @@
 
 Its arrays (``arrays``) refuse what CuPy's refuse, its functions (``functions``) take the
 parameters that CuPy's take (``signatures.json``, recorded by ``record``), its devices and streams
-(``machine``) belong to threads and log what waits. The operations of ``kernels`` run on the CPU,
-behind their dispatch (``operations``), so that whole models train at the CPU's speed while
-everything outside of ``kernels`` sees arrays of a GPU.
+(``machine``) belong to threads and log what waits; its memory and pinned memory are counted. The
+operations of ``kernels`` run on the CPU, behind their dispatch (``operations``), so that whole
+models train at the CPU's speed while everything outside of ``kernels`` sees arrays of a GPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _modules() -> dict[str, ModuleType]:
         for name in ("lstsq eigh qr slogdet svd cholesky matrix_rank pinv solve inv norm").split()
     }
     pinned = {
-        "empty_pinned": lambda shape, dtype=float, order="C": np.empty(shape, dtype, order),
+        "empty_pinned": machine.empty_pinned,
         "zeros_pinned": lambda shape, dtype=float, order="C": np.zeros(shape, dtype, order),
         "scatter_add": functions.scatter_add,
     }

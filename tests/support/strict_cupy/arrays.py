@@ -55,6 +55,7 @@ class ndarray:  # noqa: N801
             raise NotImplementedError("The stand-in makes no array on given memory.")
         self.memory = rubbish(shape, supported(dtype), order)
         self._gpu = state.device
+        state.allocated.add(self.memory, self.memory.nbytes)
 
     # What NumPy and other libraries see.
 
@@ -248,8 +249,12 @@ class ndarray:  # noqa: N801
     def set(self, arr: Any, stream: Any = None) -> None:
         if not isinstance(arr, np.ndarray) or (arr.dtype, arr.shape) != (self.dtype, self.shape):
             raise TypeError("Only numpy.ndarray of this dtype and shape can be set")
+        if not (self.memory.flags.c_contiguous or self.memory.flags.f_contiguous):
+            raise RuntimeError("Cannot set to non-contiguous array")
         uploaded("set")
         np.copyto(self.memory, arr)
+        if stream is not None:
+            machine.fetch(arr, stream)
 
     def fill(self, value: Any) -> None:
         self[...] = value
@@ -304,6 +309,8 @@ def result(memory: Any) -> ndarray:
     """Return an array on memory of the current device."""
     made = object.__new__(ndarray)
     made.memory, made._gpu = np.asarray(memory), state.device
+    owner = machine.owner_of(made.memory)
+    state.allocated.add(owner, owner.nbytes)
     return made
 
 

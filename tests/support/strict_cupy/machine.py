@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 FIRST_POINTER = 4711
 """Handle of the first stream that is made; the default stream's is 0."""
@@ -69,6 +72,37 @@ class MemoryPool:
         self.free = 0
 
 
+class Counter:
+    """Bytes of arrays that are alive, and the most that there were."""
+
+    def __init__(self) -> None:
+        self.bytes = self.peak = 0
+        self._known: set[int] = set()
+
+    def add(self, memory: np.ndarray, size: int) -> None:
+        """Count an array that owns its memory, until it is gone."""
+        if id(memory) not in self._known:
+            self._known.add(id(memory))
+            self.bytes += size
+            self.peak = max(self.peak, self.bytes)
+            weakref.finalize(memory, self._remove, id(memory), size)
+
+    def _remove(self, name: int, size: int) -> None:
+        self._known.discard(name)
+        self.bytes -= size
+
+    def knows(self, memory: np.ndarray) -> bool:
+        """Return whether memory belongs to an array that is counted."""
+        return id(owner_of(memory)) in self._known
+
+
+def owner_of(memory: np.ndarray) -> np.ndarray:
+    """Return the array that owns the memory of a view."""
+    while isinstance(memory.base, np.ndarray):
+        memory = memory.base
+    return memory
+
+
 class State:
     """One machine with GPUs: ``reset`` makes another one of it."""
 
@@ -79,6 +113,7 @@ class State:
         self.gpus = gpus
         self.log = Log()
         self.pool = MemoryPool()
+        self.pinned, self.allocated = Counter(), Counter()
         self.here = threading.local()
         self.defaults = [Stream(0, index) for index in range(max(gpus, 1))]
         self.streams = 0
@@ -249,6 +284,27 @@ class Device:
 
     def synchronize(self) -> None:
         state.log.waits.append("device.synchronize")
+
+
+def empty_pinned(shape: Any, dtype: Any = float, order: Any = "C") -> np.ndarray:
+    """Return memory of the host that copies read while the host goes on; it comes in powers of
+    two."""
+    memory = np.empty(shape, dtype, order)
+    state.pinned.add(memory, 1 << max(0, memory.nbytes - 1).bit_length())
+    return memory
+
+
+def fetch(values: np.ndarray, stream: Stream) -> None:
+    """Begin a copy from pinned memory, which must not change before somebody has waited."""
+    if not state.pinned.knows(values):
+        raise TypeError("A copy that does not block needs pinned memory.")
+    expected = values.copy()
+
+    def arrive() -> None:
+        if values.tobytes() != expected.tobytes():
+            raise AssertionError("Pinned memory was written to while it was being copied.")
+
+    stream.add(arrive)
 
 
 def begun(name: str) -> None:
