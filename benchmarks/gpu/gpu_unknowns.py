@@ -4,7 +4,8 @@
 with the arguments of the one before and with others. ``atomics``: additions in shared
 memory with g and h in two planes, as histograms have them, and beside each other, on uniform and on
 skewed bins. ``shared_memory``: how much a block can have beyond 48 KB. ``kernels_of_a_tree``:
-the time of every kernel of boosting, those of one block among them.
+the time of every kernel of boosting, those of one block among them. ``into_gpu`` and
+``small_predictions``: see ``gpu_data``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..common.markdown import number, pivot
 from ..common.peers import GapError
 from ..common.places import Card, Host, place_of
 from ..common.program import Content, Options, Program, Results, short
+from .gpu_data import into_gpu, small_predictions
 
 BINS = {"uniform": 255, "eight bins": 7, "one bin": 0}
 """The bits of a code that vary."""
@@ -344,16 +346,18 @@ def show(content: Content) -> Iterator[str]:
     for part, kind, unit in (
         ("atomics", "additions_per_ns", "additions a ns"), ("shared_memory", "dynamic", ""),
         ("ms_a_tree", "ms", "ms a tree"), ("zero_size", "equal", ""),
+        ("into_gpu", "ms", "ms"), ("into_gpu", "mb", "MB"), ("into_gpu", "equal", ""),
     ):  # fmt: skip
         rows = results.get(part, {}).get(kind, {})
         yield pivot(part, {
             name: {"": number(value, unit) if isinstance(value, float) else str(value)}
             for name, value in rows.items()
         })  # fmt: skip
-    yield pivot("µs of a launch", {
-        name: {what: number(value, "µs") for what, value in row.items()}
-        for name, row in results.get("launch", {}).get("microseconds", {}).items()
-    })  # fmt: skip
+    for part, title in (("launch", "a launch"), ("small_predictions", "a small prediction")):
+        yield pivot(f"µs of {title}", {
+            name: {what: number(value, "µs") for what, value in row.items()}
+            for name, row in results.get(part, {}).get("microseconds", {}).items()
+        })  # fmt: skip
     tree = results.get("kernels_of_a_tree", {})
     if "kernels" in tree:
         yield pivot(f"kernels of a tree, {tree['n_rows']:,} rows, depth {tree['depth']}", {
@@ -366,13 +370,16 @@ PROGRAM = Program(
     "gpu_unknowns", __doc__,
     {
         part.__name__: part
-        for part in (zero_size, launch, atomics, shared_memory, kernels_of_a_tree)
+        for part in (
+            zero_size, launch, atomics, shared_memory, kernels_of_a_tree, into_gpu,
+            small_predictions,
+        )
     },
     {
         "repeats": (5, "runs of what is short"),
         "launches": (300, "launches in a row"),
         "rounds": (4096, "additions of a thread, divided by eight"),
-        "rows": (1_000_000, "rows of the table of `kernels_of_a_tree`"),
+        "rows": (1_000_000, "rows of the tables of `kernels_of_a_tree` and `into_gpu`"),
         "depth": (8, "depth of its trees"),
         "trees": (10, "its trees"),
     },

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks.gpu import gpu_unknowns
+from benchmarks.gpu import gpu_data, gpu_unknowns
 from benchmarks.programs import fit
 
 
@@ -20,14 +20,20 @@ def run(host, tmp_path):
     return run
 
 
-def test_what_is_unknown_of_a_gpu(run, host):
-    options = "--only zero_size launch atomics kernels_of_a_tree --launches 2 --rounds 2"
+def test_what_is_unknown_of_a_gpu(run, host, monkeypatch):
+    for name, value in {"SMALL": (1, 50), "CALLS": 1, "SMALL_TREES": 2}.items():
+        monkeypatch.setattr(gpu_data, name, value)
+    parts = "zero_size launch atomics kernels_of_a_tree into_gpu small_predictions"
+    options = f"--only {parts} --launches 2 --rounds 2"
     found = run(gpu_unknowns, f"{options} --rows 900 --depth 3 --trees 2 --repeats 1")
+    assert list(found["small_predictions"]["microseconds"]) == ["1 rows", "50 rows"]
     assert len(found["zero_size"]["equal"]) == 2 and all(found["zero_size"]["equal"].values())
     assert len(found["atomics"]["equal"]) == 6 and all(found["atomics"]["equal"].values())
     assert len(found["launch"]["microseconds"]) == 6
     kernels = found["kernels_of_a_tree"]["kernels"]
     assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 4
+    data = found["into_gpu"]
+    assert data["equal"] == {"cut points": True, "bins": True} and len(data["ms"]) == 5
     assert {"write_sizes", "with_twenty", "add_pairs", "spin"} <= {
         launch.name for launch in host.launches
     }

@@ -1,0 +1,98 @@
+"""What data costs on its way into a GPU, and what a small prediction costs the host.
+
+``into_gpu``: a table of the host that is copied by ``cupy.asarray`` and in pieces, its cut points
+found on either device, its bins, and the most memory of the GPU that training takes beside what is
+planned. ``small_predictions``: calls for batches that a card hardly notices.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from gpuens import GradientBoostingRegressor, memory_plan
+from gpuens.datasets import make_higgs_like
+from gpuens.devices.placement import CPU, Device
+from gpuens.inputs.binning import Binner
+
+from ..common.peers import GapError
+from ..common.places import Card, place_of
+from ..common.program import Options, Results
+
+SMALL = (1, 100, 10_000)
+"""Rows of small predictions."""
+CALLS = 100
+SMALL_TREES = 100
+MOST_REPEATS = 3
+"""Of what takes the host up to a second."""
+
+
+def seconds_of(action: Callable[[], Any], repeats: int) -> float:
+    """Return the median of some runs, after one that compiles."""
+    runs = []
+    for _ in range(repeats + 1):
+        begin = time.perf_counter()
+        action()
+        runs.append(time.perf_counter() - begin)
+    return median(runs[1:])
+
+
+def into_gpu(options: Options) -> Results:
+    """Measure the ways of a table into a GPU, and compare the bins with the host's."""
+    place = place_of("cuda")
+    if not isinstance(place, Card):
+        raise GapError("copies from the host need a GPU")
+    device = Device("cuda", int(place.cupy.cuda.runtime.getDevice()))
+    X, y = make_higgs_like(options.rows, 28)
+    binner = Binner.fit(X, None, 255, 0, CPU)
+    there = Binner.fit(X, None, 255, 0, device)
+    codes = binner.transform(X, device)
+    ways: dict[str, Callable[[], Any]] = {
+        "copied by cupy.asarray": lambda: place.cupy.asarray(X),
+        "copied in pieces": lambda: device.asarray(X),
+        "binned in pieces": lambda: binner.transform(X, device),
+        "cut points by the host": lambda: Binner.fit(X, None, 255, 0, CPU),
+        "cut points by the GPU": lambda: Binner.fit(X, None, 255, 0, device),
+    }
+    repeats = min(options.repeats, MOST_REPEATS)
+    seconds = {name: seconds_of(place.waiting(way), repeats) for name, way in ways.items()}
+    model = GradientBoostingRegressor(n_estimators=2, device="cuda", early_stopping=False)
+    peak = place.peak_bytes(lambda: model.fit(X, y))
+    return {
+        "ms": {name: 1e3 * value for name, value in seconds.items()},
+        "mb": {"planned": memory_plan(model, X, y).total / 1e6, "peak": (peak or 0) / 1e6,
+               "three bytes a cell, forty a row": (3 * X.size + 40 * len(X)) / 1e6},
+        "equal": {
+            "cut points": all(map(np.array_equal, binner.thresholds, there.thresholds)),
+            "bins": np.array_equal(place.get(codes.columns), binner.transform(X, CPU).columns),
+        },
+    }  # fmt: skip
+
+
+def small_predictions(options: Options) -> Results:
+    """Measure microseconds of a call of ``predict``: until it returns, and until it is done."""
+    place = place_of("cuda")
+    if not isinstance(place, Card):
+        raise GapError("the time of a call needs a GPU")
+    X, y = make_higgs_like(max(SMALL), 10)
+    model = GradientBoostingRegressor(n_estimators=SMALL_TREES, device="cpu").fit(X, y)
+    model.set_params(device="cuda")
+    found = {}
+    for n in SMALL:
+        rows = place.put(X[:n])
+        model.predict(rows)
+        place.wait()
+        begin = time.perf_counter()
+        for _ in range(CALLS):
+            model.predict(rows)
+        returned = time.perf_counter()
+        place.wait()
+        done = time.perf_counter()
+        found[f"{n:,} rows"] = {
+            "returned": 1e6 * (returned - begin) / CALLS, "done": 1e6 * (done - begin) / CALLS
+        }  # fmt: skip
+    return {"microseconds": found}
