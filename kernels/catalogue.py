@@ -36,7 +36,9 @@ from .prediction.cuda.deep import packing_kernel
 from .prediction.cuda.perfect import kernels as perfect_kernels
 from .prediction.cuda.probabilities import logistic, softmax, sum_of_exps
 from .prediction.cuda.traverse import add_trees_of_rows, find_leaves_of_rows, walk_codes
+from .runtime.cuda import launching, target
 from .runtime.cuda.blocks import TILE
+from .runtime.cuda.compiling import kinds_of
 from .scalars.losses import LINKS, LOSSES
 from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, join_measures, row_values_kernel
@@ -57,12 +59,11 @@ class Entry(NamedTuple):
 
 
 def compile_ahead(entry: Entry) -> None:
-    """Compile a specialisation for the current device, or load it from the disk.
-
-    The types are given as a launch gives them: with a signature the disk would hold another kernel,
-    which no launch looks for.
-    """
-    entry.kernel.compile(entry.arguments)
+    """Load a specialisation on the current device as a launch does: as it was compiled ahead, from
+    the disk, or compiled now."""
+    device = target.current_device()
+    launching.enter(device)
+    launching.kernel_for(entry.kernel, device, kinds_of(entry.arguments))
 
 
 def array(dtype: types.Type, ndim: int = 1, layout: str = "C") -> types.Array:

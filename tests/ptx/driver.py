@@ -266,6 +266,7 @@ def take_place(patch: pytest.MonkeyPatch, start: Start | None) -> Bindings:
     patch.setattr(launching, "bindings", lambda: bindings)
     patch.setattr(launching, "stream_at", lambda pointer: pointer)
     patch.setattr(launching, "enter", lambda device: None)
+    patch.setattr(launching.ahead, "find", lambda *kernel: None)
     patch.setattr(
         target, "_multiprocessors_of", functools.cache(target._multiprocessors_of.__wrapped__)
     )

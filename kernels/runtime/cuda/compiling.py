@@ -85,6 +85,19 @@ def types_of(kinds: Iterable[Any]) -> tuple[Any, ...]:
     )
 
 
+def kinds_of(arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """Return the kinds of arguments of these types in Numba."""
+    from numba import types
+    from numba.np.numpy_support import as_dtype
+
+    return tuple(
+        (as_dtype(kind.dtype), kind.ndim, kind.layout)
+        if isinstance(kind, types.Array)
+        else as_dtype(kind)
+        for kind in arguments
+    )
+
+
 def compiled(function: Any, kinds: Iterable[Any]) -> Any:
     """Return the kernel of ``cuda.core`` that Numba compiles for the current device, or loads from
     the disk."""

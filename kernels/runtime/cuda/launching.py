@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from . import ahead
 from .compiling import compiled
 
 NUMBERS = {
@@ -261,14 +262,15 @@ _loading = threading.Lock()
 
 
 def kernel_for(function: Any, device: int, kinds: tuple[Any, ...]) -> Loaded:
-    """Return the kernel for arguments of these kinds, compiled at first.
+    """Return the kernel for arguments of these kinds, compiled ahead or at its first launch.
 
     A compiled kernel belongs to its device: its address is meaningless on another one.
     """
     key = (function, device, *kinds)
     with _loading:
         if key not in _kernels:
-            _kernels[key] = Loaded(compiled(function, kinds))
+            found = ahead.find(function, device, kinds)
+            _kernels[key] = Loaded(compiled(function, kinds) if found is None else found)
         return _kernels[key]
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "blocks_for",
     "cuda",
     "cupy_stream",
+    "current_device",
     "device_function",
     "download",
     "empty",
@@ -112,10 +113,10 @@ def block_size(on_hardware: int) -> int:
 
 def multiprocessors() -> int:
     """Return the number of streaming multiprocessors of CuPy's current device."""
-    return 1 if is_simulated() else _multiprocessors_of(_current_device())
+    return 1 if is_simulated() else _multiprocessors_of(current_device())
 
 
-def _current_device() -> int:
+def current_device() -> int:
     """Return the number of CuPy's current device."""
     return int(_arrays().cuda.runtime.getDevice())
 
@@ -148,7 +149,7 @@ def launch(
     ``cuda.shared.array(0, dtype)``."""
     if not is_simulated():
         stream = cupy_stream().ptr or LEGACY_STREAM
-        launching.start(function, blocks, threads, _current_device(), stream, args, shared)
+        launching.start(function, blocks, threads, current_device(), stream, args, shared)
         return
     passed = [_for_simulator(argument) for argument in args]
     with _simulating:

@@ -1,0 +1,89 @@
+"""Builds the files of CUDA kernels that are compiled ahead (see ``kernels/runtime/cuda/ahead.py``).
+
+Numba and libNVVM write the PTX of each kernel of the catalogue once, for the oldest architecture
+that is supported, and nvJitLink makes the machine code of each architecture from it. No GPU is
+needed. Drivers take the machine code of the same generation of CUDA or of an older one: the files
+are best built with the oldest toolkit that knows all architectures.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+from numba import types
+from numba.cuda import compile_ptx, dispatcher
+
+from gpuens.kernels import catalogue
+from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda.compiling import kinds_of
+
+OLDEST = (7, 5)
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
+ENTRY = re.compile(r"\.entry (\w+)")
+
+
+def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
+    """Compile a kernel, and return its PTX with the version of CUDA that it is of."""
+    device = SimpleNamespace(compute_capability=OLDEST, id=0)
+    with mock.patch.object(dispatcher, "get_current_device", lambda: device):
+        text, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=OLDEST)
+    (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
+    code = "\n".join(lines).encode() + b"\n"
+    return ahead.Code(symbol, ahead.stamp_of(entry.kernel), code), tuple(map(int, release))
+
+
+def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
+    """Return the machine code of a kernel for an architecture."""
+    from cuda.bindings import nvjitlink
+
+    code = kernel.code + b"\0"
+    handle = nvjitlink.create(1, [f"-arch=sm_{architecture}"])
+    try:
+        nvjitlink.add_data(handle, nvjitlink.InputType.PTX, code, len(code), kernel.symbol)
+        nvjitlink.complete(handle)
+        cubin = bytearray(nvjitlink.get_linked_cubin_size(handle))
+        nvjitlink.get_linked_cubin(handle, cubin)
+    finally:
+        nvjitlink.destroy(handle)
+    return kernel._replace(code=bytes(cubin))
+
+
+def build(
+    folder: Path = ahead.FOLDER,
+    architectures: Sequence[int] = ARCHITECTURES,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Write all files into a folder: those of the kernels of the catalogue with these names."""
+    from cuda.bindings import nvjitlink
+
+    started = time.time()
+    kernels, release = {}, (0, 0)
+    for entry in catalogue.entries():
+        if names is None or entry.name in names:
+            key = ahead.key_of(entry.kernel, kinds_of(entry.arguments))
+            if key is None:
+                sys.exit(f"The kernel {entry.name} has functions from outside of gpuens.")
+            kernels[key], release = ptx_of(entry)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"cuda-ptx_{OLDEST[0]}{OLDEST[1]}.xz"]
+    ahead.write(files[0], release, kernels)
+    major, minor = nvjitlink.version()
+    for architecture in architectures:
+        files.append(folder / f"cuda-sm_{architecture}.xz")
+        cubins = {key: cubin_of(kernel, architecture) for key, kernel in kernels.items()}
+        ahead.write(files[-1], (major, minor), cubins)
+    size = sum(path.stat().st_size for path in files) / 1e6
+    print(f"{len(kernels)} kernels for {len(architectures)} architectures: {size:.2f} MB in "
+          f"{folder}, {time.time() - started:.0f} s")  # fmt: skip
+
+
+if __name__ == "__main__":
+    build(*map(Path, sys.argv[1:]))
