@@ -19,7 +19,7 @@ from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
 from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
-from .growth.cuda.histogram import MAX_WORDS, histogram_kernel
+from .growth.cuda.histogram import add_tiles
 from .growth.cuda.partition import forget_leaves, move_apart, scatter, scatter_closed
 from .growth.cuda.split import (
     best_of_features,
@@ -122,9 +122,8 @@ def entries() -> Iterator[Entry]:
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
     yield Entry("gradients_join", join_measures, (array(f64, 2), i64, i64, array(f64)), 64)
-    for n_words in range(1, MAX_WORDS + 1):
-        arguments = (array(u32, 2), *BUFFERS, *TILES, i64, array(i32, 4))
-        yield Entry(f"histogram_{n_words}", histogram_kernel(n_words), arguments, 64)
+    arguments = (array(u8), i64, *BUFFERS, *TILES, i64, array(i32, 4))
+    yield Entry("histogram", add_tiles, arguments, 64)
     yield Entry("leaf_quantiles_total", sum_weights, (array(i32), array(i64), array(i64)), 32)
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
     arguments = (array(i32), array(u64), array(i64), array(u64, 2), u64, array(i64, 3))

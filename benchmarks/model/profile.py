@@ -24,9 +24,11 @@ from .launches import Launch, Work
 
 CAPABILITY = (8, 0)
 """Of the PTX. The linker makes the machine code of each card from it, as a driver does."""
-SAMPLED = (3, 2)
-"""Blocks of a launch whose warps are replayed, where its grid has one row, and of each row where it
-has several: these work on other columns of the table."""
+SHARED_MEMORY = 228 * 1024
+"""Bytes of a multiprocessor: those of the cards in data centers."""
+SAMPLED = 2
+"""Blocks whose warps are replayed, of each row of a launch's grid: these work on other columns of
+the table."""
 ROOM = 1 << 23
 """Events that they may have together."""
 MEMORY = 80 * 2**30
@@ -93,18 +95,17 @@ def _counting(kernel: driver.Kernel) -> machine.Kernel:
 
 
 def sampled(grid: Sequence[int]) -> list[int]:
-    """Return the blocks whose warps are replayed: the first of each row, and others evenly
-    spaced."""
+    """Return the blocks whose warps are replayed: the first of each row, and one from its
+    middle."""
     n_columns, n_rows = grid[0], int(np.prod(grid[1:]))
-    n = SAMPLED[n_rows > 1]
-    columns = {k * n_columns // n for k in range(n)}
+    columns = {k * n_columns // SAMPLED for k in range(SAMPLED)}
     return sorted(row * n_columns + column for row in range(n_rows) for column in columns)
 
 
 @contextlib.contextmanager
 def recorded(multiprocessors: int, wanted: Callable[[str], bool]) -> Iterator[Recorder]:
     """Let ``device="cuda"`` be the machine, a card with so many multiprocessors."""
-    gpu = driver.Gpu(CAPABILITY, multiprocessors)
+    gpu = driver.Gpu(CAPABILITY, multiprocessors, SHARED_MEMORY)
     with pytest.MonkeyPatch.context() as patch, host.installed([gpu], watched=[]) as gpus:
         recorder = Recorder(wanted, gpus.run)
         patch.setattr(gpus, "run", recorder)

@@ -136,7 +136,7 @@ def test_fits_with_different_launches_are_refused():
 
 
 def test_blocks_of_all_rows_of_a_grid_are_sampled():
-    assert profile.sampled((12, 1, 1)) == [0, 4, 8]
+    assert profile.sampled((12, 1, 1)) == [0, 6]
     assert profile.sampled((1, 1, 1)) == [0]
     assert profile.sampled((4, 2, 1)) == [0, 2, 4, 6]
 
@@ -260,9 +260,9 @@ def test_a_tiny_fit():
     assert kernels["gradients_of_chunks"] == kernels["number_leaves"] == 1
     assert kernels["add_tiles"] == kernels["move_apart"] == 2
     root = next(each for each in work.launches if each.kernel == "add_tiles")
-    # 300 rows of 3 features add g and h, one of them to a single bin: at least a pass each.
-    assert root.counts.atomic_passes >= 2 * 300 + 2 * 2 * 300 / 32
-    assert root.arrays["words"][1] == 300 * 8 / 32
+    # A warp adds g and h of ten rows of 3 features in a pass each, though one has a single bin.
+    assert 2 * 300 / 10 <= root.counts.atomic_passes <= 2 * 300 / 8
+    assert root.arrays["codes"][1] == 300 * 8 / 32
     assert root.counts.unseen == 0
     assert work.others["fill"] >= 2
 

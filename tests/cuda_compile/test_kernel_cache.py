@@ -23,7 +23,7 @@ from gpuens.kernels.scalars.losses import LOSSES
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 
 NAMES = ["count_draws", "predict_deep_float32_tile", "predict_deep_float64_tile"]
-NAMES += [f"gradients_{next(iter(LOSSES)).__name__}", "histogram_2", "histogram_3"]
+NAMES += [f"gradients_{next(iter(LOSSES)).__name__}", "grow_search", "grow_search_by_rules"]
 
 PROCESS = """
 import json, sys

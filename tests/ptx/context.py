@@ -45,6 +45,8 @@ class Word(IntEnum):
     TRACED = auto()
     """The accesses that have been traced; they go on counting when there is no more room."""
     TRACE_ROOM = auto()
+    DYNAMIC_SHARED = auto()
+    """The bytes of shared memory that the launch adds."""
 
 
 N_WORDS = len(Word)

@@ -152,6 +152,7 @@ def installed(gpus: Sequence[Gpu], watched: Sequence[Gpu] | None = None) -> Iter
         for properties, gpu in zip(state.properties, gpus, strict=True):
             properties["major"], properties["minor"] = gpu.capability
             properties["multiProcessorCount"] = gpu.multiprocessors
+            properties["sharedMemPerMultiprocessor"] = gpu.shared_memory or gpu.most_shared
         host = Host(cupy, gpus, gpus if watched is None else watched)
         with driver.installed(gpus, lambda: state.device, host.start):
             yield host

@@ -28,7 +28,7 @@ SPECIAL = {
         ("nctaid", "BLOCKS"),
     )
     for axis in "xyz"
-}
+} | {"%dynamic_smem_size": Word.DYNAMIC_SHARED}
 SLOT = 8
 """Bytes of a register in a frame."""
 

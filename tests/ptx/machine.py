@@ -146,6 +146,7 @@ class Kernel:
         context[Word.THREADS_X : Word.THREADS_X + 3] = block
         context[Word.BLOCKS_X : Word.BLOCKS_X + 3] = grid
         context[Word.FUEL] = fuel
+        context[Word.DYNAMIC_SHARED] = shared
         words = np.frombuffer(parameters + bytes(16), np.uint8).copy()
         held = np.zeros(self.shared_bytes + shared + SHARED_ALIGNMENT, np.uint8)
         start = -held.ctypes.data % SHARED_ALIGNMENT

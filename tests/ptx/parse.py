@@ -199,7 +199,12 @@ def _end_of(variables: list[Variable]) -> int:
 
 def registers_in(operand: str) -> list[str]:
     """Return the registers that an operand names; special registers such as ``%tid.x`` are none."""
-    return [name for name in re.findall(r"%[\w$]+(?:\.[xyz])?", operand) if "." not in name]
+    names = re.findall(r"%[\w$]+(?:\.[xyz])?", operand)
+    return [name for name in names if "." not in name and name not in SPECIAL]
+
+
+SPECIAL = ("%laneid", "%dynamic_smem_size")
+"""Special registers without components."""
 
 
 STATEMENT = re.compile(
@@ -346,16 +351,10 @@ class _Parser:
         for name in registers_in(operand):
             scope = next((scope for scope in reversed(self.scopes) if name in scope), None)
             if scope is None:
-                if name in SPECIAL:
-                    continue
                 raise PtxError(f"line {line}: {name} is not declared")
             if scope[name] != name:
                 operand = re.sub(re.escape(name) + r"(?![\w$])", scope[name], operand)
         return operand
-
-
-SPECIAL = ("%laneid",)
-"""Special registers without components."""
 
 
 def _split(operands: str) -> list[str]:

@@ -70,6 +70,20 @@ def test_threads_wait_for_each_other(order):
     ]  # fmt: skip
 
 
+def test_a_launch_adds_shared_memory():
+    """Behind the kernel's own; the kernel can see how much."""
+    text = REVERSE.replace("mov.u64 %rd5, held;", "mov.u64 %rd5, more;")
+    text = text.replace("ld.shared.u64 %rd9, [%rd8];", "mov.u32 %r7, %dynamic_smem_size;\n"
+                        "    cvt.u64.u32 %rd9, %r7;")  # fmt: skip
+    text = text.replace(".visible .entry", ".extern .shared .align 8 .b8 more[];\n.visible .entry")
+    source, result = np.ones(64, np.uint64), np.zeros(64, np.uint64)
+    words = parameters_of(source.ctypes.data, result.ctypes.data, source.size)
+    kernel = machine.load(text)
+    kernel.launch((1, 1, 1), (64, 1, 1), words, shared=64 * 8)
+    assert kernel.shared_bytes == 512
+    assert set(result.tolist()) == {64 * 8}
+
+
 def test_blocks_may_be_chosen():
     source = np.arange(1, 257, dtype=np.uint64)
     result = np.zeros_like(source)

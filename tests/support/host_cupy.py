@@ -134,6 +134,7 @@ def install(monkeypatch: Any) -> list[Launch]:
     monkeypatch.setitem(sys.modules, "cupyx", cupyx)
     monkeypatch.setattr(target, "_arrays", lambda: cupy)
     monkeypatch.setattr(target, "_multiprocessors_of", lambda device: 132)
+    monkeypatch.setattr(target, "_shared_memory_of", lambda device: 228 * 1024)
     context = SimpleNamespace(
         device=SimpleNamespace(id=0), create_external_stream=lambda pointer: pointer
     )
@@ -184,6 +185,7 @@ def _record(monkeypatch: Any) -> list[Launch]:
 
     bindings = SimpleNamespace(CUfunction=int, cuLaunchKernel=started)
     monkeypatch.setattr(launching, "bindings", lambda: bindings)
+    monkeypatch.setattr(launching, "allow", lambda parameters, shared: None)
     monkeypatch.setattr(launching, "compiled", compiled)
     monkeypatch.setattr(launching, "start", start)
     monkeypatch.setattr(launching, "stream_at", lambda pointer: pointer)

@@ -18,6 +18,8 @@ class Gpu:
 
     capability: tuple[int, int]
     multiprocessors: int = 4
+    shared_memory: int | None = None
+    """Bytes of a multiprocessor; by default what a block can have."""
 
     @property
     def architecture(self) -> tuple[int, int, str]:

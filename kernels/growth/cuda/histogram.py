@@ -1,9 +1,18 @@
-"""Histogram (contract: ``kernels.growth.histogram``)."""
+"""Histogram (contract: ``kernels.growth.histogram``).
+
+A block sums ``LANES`` features in shared memory, laid out as ``[plane][bin][lane]``. A thread adds
+to the column of its lane in the warp only, and the lane decides the bank, so the additions of a
+warp never meet, however few values a feature has. A warp takes as many rows at a time as its
+features leave room for::
+
+    28 features   lane 0 … 27: row 0                                    28 … 31: idle
+     5 features   lane 0 … 4: row 0    5 … 9: row 1  …  25 … 29: row 5  30 … 31: idle
+
+The two planes fill 64 KB, which a block gets on every architecture. They are apart because a bank
+holds 4 bytes: g and h side by side would use every other bank for each.
+"""
 
 from __future__ import annotations
-
-import functools
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +20,10 @@ from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import (
     block_size,
+    blocks_at_once,
     blocks_for,
     cuda,
+    device_function,
     is_simulated,
     kernel,
     launch,
@@ -20,80 +31,153 @@ from ...runtime.cuda.target import (
 )
 from ...runtime.dtypes import N_SLOTS, Codes
 
-i32, i64, u32 = np.int32, np.int64, np.uint32
+i32, i64, u32, u64 = np.int32, np.int64, np.uint32, np.uint64
 
-BLOCK = block_size(512)
-BLOCKS_PER_MULTIPROCESSOR = 4
-WORD = 4
-"""Features whose codes share one 32-bit word."""
-MAX_WORDS = 4
-"""Words of one feature group: 16 features take 32 KB of shared memory."""
+LANES = 32
+PLANE = N_SLOTS * LANES
+N_ENTRIES = 2 * PLANE
+SHARED = 4 * N_ENTRIES
+"""Bytes of shared memory of a block."""
+BLOCK, BLOCK_ALONE = block_size(512), block_size(1024)
+"""Threads of a block, and of one that has a multiprocessor's shared memory for itself."""
+OWN = 4
+"""Neighbouring records of a thread. Those that follow are loaded while it adds these."""
+HELD = 8
+"""Entries that a thread holds at the same time where it goes through all of them."""
 LEAST_TILE = 64 if is_simulated() else 4096
 """Rows of a tile: emptying the shared sums into global memory costs as much as ≈ 1000 rows."""
+COUNTED = u32(1 << 16)
+"""The statistics of a row that counts: g is 1, h is 0."""
 
 
-@functools.cache
-def histogram_kernel(n_words: int) -> Any:
-    """Return the kernel for feature groups of ``n_words`` words."""
-    n_group = n_words * WORD
-    plane = n_group * N_SLOTS
-    n_entries = 2 * plane
+@device_function
+def add_row(sums, entry, statistics):
+    """Add the statistics of a row, the high word of its record."""
+    cuda.atomic.add(sums, entry, i32(statistics) >> i32(16))
+    cuda.atomic.add(sums, u32(entry + u32(PLANE)), i32(statistics & u32(0xFFFF)))
 
-    @kernel
-    def add_tiles(words, records, spare, tiles, n_tiles, n_features, out):
-        """One tile a block at a time; ``blockIdx.y`` is the feature group.
 
-        ``words`` is ``Codes.rows`` as uint32; ``records`` and ``spare`` are the two buffers.
-        The sums of a tile are kept in shared memory as ``[plane][feature of the group][bin]``
-        and added to its entry of ``out``, the result, at its end. A tile that counts puts the
-        numbers of rows into the first plane.
-        The planes are apart because a bank holds 4 bytes: g and h side by side would use
-        every other bank for each. All words of a row are loaded before the first addition,
-        which the compiler would not let them overtake.
-        """
-        sums = cuda.shared.array(n_entries, np.int32)
-        loaded = cuda.local.array(n_words, np.uint32)
-        t = cuda.threadIdx.x
-        first_word = cuda.blockIdx.y * n_words
-        last_word = words.shape[1] - 1
-        first = first_word * WORD
-        n_own = min(n_group, n_features - first)
-        tile = cuda.blockIdx.x
-        while tile < n_tiles[0]:
-            for entry in range(t, n_entries, BLOCK):
-                sums[u32(entry)] = 0
-            cuda.syncthreads()
-            source = records if tiles[tile].buffer == 0 else spare
-            one = i32(tiles[tile].counts)  # as a constant it would change the kind of additions
-            i = tiles[tile].begin + t
-            end = tiles[tile].end
-            while i < end:
-                record = i64(source[i])
-                row = record & i64(0xFFFFFFFF)
-                g = one if one != 0 else i32(record >> i64(48))
-                h = i32(0) if one != 0 else i32((record >> i64(32)) & i64(0xFFFF))
-                for w in range(n_words):
-                    loaded[w] = words[row, min(first_word + w, last_word)]
-                for k in range(n_group):
-                    if k < n_own:
-                        code = u32(loaded[k // WORD] >> u32(8 * (k % WORD))) & u32(255)
-                        entry = u32(u32(k * N_SLOTS) + code)
-                        cuda.atomic.add(sums, entry, g)
-                        cuda.atomic.add(sums, u32(entry + u32(plane)), h)
-                i += BLOCK
-            cuda.syncthreads()
-            for entry in range(t, n_entries, BLOCK):
-                total = sums[u32(entry)]
-                if total != 0:
-                    of_plane = entry // plane
-                    rest = entry - of_plane * plane
-                    feature = first + rest // N_SLOTS
-                    at = (tiles[tile].of, of_plane, feature, rest % N_SLOTS)
-                    cuda.atomic.add(out, at, total)
-            cuda.syncthreads()
-            tile += cuda.gridDim.x
+@device_function
+def clear(sums, t):
+    """Set the sums to zero."""
+    n_threads = u32(cuda.blockDim.x)
+    entry = t
+    while entry < u32(N_ENTRIES):
+        for _ in range(HELD):
+            sums[entry] = 0
+            entry = u32(entry + n_threads)
+    cuda.syncthreads()
 
-    return add_tiles
+
+@device_function
+def turned(bin_, lane):
+    """Return the entry of a lane's bin after ``turn_bins``."""
+    return u32(u32(bin_ << u32(5)) | (u32(lane + bin_) & u32(LANES - 1)))
+
+
+@device_function
+def turn_bins(sums, t):
+    """Turn the lanes of every bin by the bin's number, after which the neighbouring bins of a lane
+    are in different banks."""
+    held = cuda.local.array(HELD, np.int32)
+    n_threads = u32(cuda.blockDim.x)
+    first = t
+    while first < u32(N_ENTRIES):
+        entry = first
+        for k in range(HELD):
+            held[k] = sums[entry]
+            entry = u32(entry + n_threads)
+        cuda.syncthreads()
+        entry = first
+        for k in range(HELD):
+            sums[turned(entry >> u32(5), entry)] = held[k]
+            entry = u32(entry + n_threads)
+        first = entry
+    cuda.syncthreads()
+
+
+@device_function
+def empty_sums(sums, out, of, first, width, t):
+    """Add what the lanes of each feature have summed to a histogram of ``out``."""
+    turn_bins(sums, t)
+    n_own = u32(width * u32(N_SLOTS))
+    n_lanes = u32(u32(LANES) // width * width)
+    k = t
+    while k < u32(n_own + n_own):
+        plane = u32(1) if k >= n_own else u32(0)
+        bin_ = k & u32(N_SLOTS - 1)
+        feature = u32(u32(k >> u32(8)) - plane * width)
+        total = i32(0)
+        lane = feature
+        while lane < n_lanes:
+            total += sums[u32(turned(bin_, lane) + plane * u32(PLANE))]
+            lane = u32(lane + width)
+        if total != 0:
+            cuda.atomic.add(out, (of, i64(plane), first + i64(feature), i64(bin_)), total)
+        k = u32(k + u32(cuda.blockDim.x))
+    cuda.syncthreads()
+
+
+@kernel
+def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
+    """One tile a block at a time; ``blockIdx.y`` is the group of ``LANES`` features.
+
+    ``codes`` is ``Codes.rows`` as one run of bytes, ``records`` and ``spare`` are the two buffers.
+    The sums of a tile are added to its entry of ``out``, the result, at its end. A thread takes
+    ``OWN`` neighbouring records at a time. The rest of the tile goes to threads of different rows,
+    and so does all of a tile that counts: it puts the numbers of rows into the first plane.
+    """
+    sums = cuda.shared.array(0, np.int32)
+    loaded = cuda.local.array(OWN, np.uint64)
+    ahead = cuda.local.array(OWN, np.uint64)
+    entries = cuda.local.array(OWN, np.uint32)
+    t = u32(cuda.threadIdx.x)
+    lane = t & u32(LANES - 1)
+    first = cuda.blockIdx.y * LANES
+    width = u32(min(LANES, n_features - first))
+    n_rows = u32(u32(LANES) // width)
+    of_warp = u32(lane // width)
+    column = codes[first + i64(lane - of_warp * width) :]
+    pitch = u64(u32(stride))
+    unit = u32(u32(t >> u32(5)) * n_rows + of_warp)
+    n_units = u32(u32(cuda.blockDim.x) // u32(LANES) * n_rows)
+    step = u32(n_units * u32(OWN))
+    tile = cuda.blockIdx.x
+    while tile < n_tiles[0]:
+        clear(sums, t)
+        source = records if tiles[tile].buffer == 0 else spare
+        counts = tiles[tile].counts != 0
+        end = u32(tiles[tile].end)
+        i = u32(tiles[tile].begin)
+        whole = i if counts else u32(end - (end - i) % u32(OWN))
+        rest = u32(whole + unit)
+        i = u32(i + unit * u32(OWN))
+        if of_warp >= n_rows:
+            i, rest = end, end
+        if i < whole:
+            for k in range(OWN):
+                loaded[k] = source[u64(i) + u64(k)]
+            for k in range(OWN):
+                entries[k] = column[u64(u32(loaded[k])) * pitch]
+        while i < whole:
+            j = u32(i + step) if u32(i + step) < whole else i
+            for k in range(OWN):
+                ahead[k] = source[u64(j) + u64(k)]
+            for k in range(OWN):
+                add_row(sums, u32(entries[k] << u32(5)) | lane, u32(loaded[k] >> u64(32)))
+            for k in range(OWN):
+                entries[k] = column[u64(u32(ahead[k])) * pitch]
+                loaded[k] = ahead[k]
+            i = u32(i + step)
+        while rest < end:
+            record = source[rest]
+            code = column[u64(u32(record)) * pitch]
+            of_row = COUNTED if counts else u32(record >> u64(32))
+            add_row(sums, u32(u32(code) << u32(5)) | lane, of_row)
+            rest = u32(rest + n_units)
+        cuda.syncthreads()
+        empty_sums(sums, out, tiles[tile].of, first, width, t)
+        tile += cuda.gridDim.x
 
 
 def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
@@ -109,8 +193,8 @@ def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
 
 
 def most_blocks() -> int:
-    """Return how many blocks share the rows of a launch."""
-    return blocks_for(2**31, BLOCKS_PER_MULTIPROCESSOR)
+    """Return how many blocks share the rows of a launch: as many as run at the same time."""
+    return blocks_for(2**31, blocks_at_once(SHARED))
 
 
 def add_histograms(
@@ -121,8 +205,8 @@ def add_histograms(
     ``tiles`` (TILE) and ``n_tiles`` (int64, one entry) may be written on the device.
     """
     n_features = codes.columns.shape[0]
-    total_words = -(-n_features // WORD)
-    n_groups = -(-total_words // MAX_WORDS)
-    n_words = -(-total_words // n_groups)
-    args = (codes.rows.view(np.uint32), records, spare, tiles, n_tiles, n_features, out)
-    launch(histogram_kernel(n_words), (most_blocks(), n_groups), BLOCK, *args)
+    stride = codes.rows.shape[1]
+    args = (codes.rows.reshape(-1), stride, records, spare, tiles, n_tiles, n_features, out)
+    blocks = most_blocks(), -(-n_features // LANES)
+    threads = BLOCK if blocks_at_once(SHARED) > 1 else BLOCK_ALONE
+    launch(add_tiles, blocks, threads, *args, shared=SHARED)

@@ -27,6 +27,7 @@ from .compiling import kept_on_disk
 
 __all__ = [
     "block_size",
+    "blocks_at_once",
     "blocks_for",
     "cuda",
     "cupy_stream",
@@ -124,6 +125,24 @@ def current_device() -> int:
 @functools.cache
 def _multiprocessors_of(device: int) -> int:
     return int(_arrays().cuda.runtime.getDeviceProperties(device)["multiProcessorCount"])
+
+
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that each block takes for the system."""
+
+
+def blocks_at_once(shared: int) -> int:
+    """Return how many blocks with so many bytes of shared memory a multiprocessor of CuPy's current
+    device has room for, at least 1."""
+    if is_simulated():
+        return 1
+    return max(1, _shared_memory_of(current_device()) // (shared + RESERVED_SHARED))
+
+
+@functools.cache
+def _shared_memory_of(device: int) -> int:
+    """Return the bytes of shared memory of a multiprocessor."""
+    return int(_arrays().cuda.runtime.getDeviceProperties(device)["sharedMemPerMultiprocessor"])
 
 
 def blocks_for(items: int, per_multiprocessor: int = 8) -> int:
