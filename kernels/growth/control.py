@@ -5,7 +5,9 @@ Best-first growth opens one leaf at a time, which leaves threads and GPUs idle. 
 round *simulates* the best-first order over the nodes whose split is known; the nodes that the
 order wants opened but whose children are not known yet are the round's work, the first half of
 them at once. The resulting tree is exactly the best-first tree: a node that was opened too early
-is closed again at the end (``finish``).
+is closed again at the end (``finish``). Which nodes a round opens, and with it the numbers of the
+nodes, therefore decides nothing but time. The order is one of gains alone; of equal ones that
+nearer the root comes first, then the left one (``comes_before``).
 
     round 1   need: root                     expand: root
     round 2   need: A B                      expand: A B
@@ -147,13 +149,13 @@ def _evict_all(frontier):
 @inner
 def push(heap, first, size, nodes, x):
     """Add a node that has a split to a heap of ``size`` nodes and return the new size. The heap
-    begins at ``heap[first]`` with its best node: the largest gain, then the lowest number."""
+    begins at ``heap[first]`` with its best node (see ``comes_before``)."""
     if not nodes[x].gain > NO_GAIN:
         return size
     i = size
     while i > 0:
         parent = (i - 1) >> 1
-        if not _comes_before(nodes, x, heap[first + parent]):
+        if not comes_before(nodes, x, heap[first + parent]):
             break
         heap[first + i] = heap[first + parent]
         i = parent
@@ -171,9 +173,9 @@ def pop(heap, first, size, nodes):
         child = 2 * i + 1
         if child >= size:
             break
-        if child + 1 < size and _comes_before(nodes, heap[first + child + 1], heap[first + child]):
+        if child + 1 < size and comes_before(nodes, heap[first + child + 1], heap[first + child]):
             child += 1
-        if not _comes_before(nodes, heap[first + child], x):
+        if not comes_before(nodes, heap[first + child], x):
             break
         heap[first + i] = heap[first + child]
         i = child
@@ -182,8 +184,14 @@ def pop(heap, first, size, nodes):
 
 
 @inner
-def _comes_before(nodes, x, y):
-    return nodes[x].gain > nodes[y].gain or (nodes[x].gain == nodes[y].gain and x < y)
+def comes_before(nodes, x, y):
+    """Return whether node x of a tree is opened before node y if both can be: it has the larger
+    gain, or the same and is nearer the root, or on the same level left of y."""
+    if nodes[x].gain != nodes[y].gain:
+        return nodes[x].gain > nodes[y].gain
+    if nodes[x].depth != nodes[y].depth:
+        return nodes[x].depth < nodes[y].depth
+    return nodes[x].begin < nodes[y].begin
 
 
 @inner
@@ -199,10 +207,24 @@ def start(frontier, params):
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
         tree.expanded = 0
-        none, top = np.int64(-1), np.int64(0)
-        x = _add_node(frontier, none, t, top, tree.begin, tree.end, tree.g, tree.h, tree.key)
-        if can_split(frontier, params, x) and params.max_leaves > 1:
-            _add_pair(frontier, x, np.int64(-1))
+        plant(frontier, t)
+        state[N_NODES] += 1
+        if is_root_looked(frontier, params, t):
+            _add_pair(frontier, np.int64(t), np.int64(-1))
+
+
+@inner
+def plant(frontier, t):
+    """Write the root of tree t."""
+    tree = frontier.trees[t]
+    none, top = np.int64(-1), np.int64(0)
+    _write_node(frontier, t, none, t, top, tree.begin, tree.end, tree.g, tree.h, tree.key)
+
+
+@inner
+def is_root_looked(frontier, params, t):
+    """Return whether a split of the root of tree t is sought."""
+    return can_split(frontier, params, t) and params.max_leaves > 1
 
 
 @inner
@@ -260,12 +282,15 @@ def commit(frontier, params):
         node = frontier.nodes[x]
         n_left = expansion.n_left
         n_right = node.end - node.begin - n_left
-        if min(n_left, n_right) < params.min_samples_leaf:
+        if not is_enough(frontier, params, i):
             frontier.recheck[state[N_RECHECK]] = x
             state[N_RECHECK] += 1
             continue
-        left = _add_children(frontier, params, x, n_left)
+        left = state[N_NODES]
         right = left + 1
+        state[N_NODES] += 2
+        add_children(frontier, params, x, left, n_left)
+        frontier.trees[node.tree].expanded += 1
         look_left = expansion.closes == 0 and can_split(frontier, params, left)
         look_right = expansion.closes == 0 and can_split(frontier, params, right)
         if not (look_left or look_right):
@@ -284,20 +309,28 @@ def commit(frontier, params):
 
 
 @inner
-def _add_children(frontier, params, x, n_left):
-    """Give the node its children and return the number of the left one."""
+def is_enough(frontier, params, i):
+    """Return whether both children of expansion i have ``min_samples_leaf`` rows."""
+    expansion = frontier.expand[i]
+    node = frontier.nodes[expansion.node]
+    n_right = node.end - node.begin - expansion.n_left
+    return min(expansion.n_left, n_right) >= params.min_samples_leaf
+
+
+@inner
+def add_children(frontier, params, x, left, n_left):
+    """Give the node its children, whose numbers are ``left`` and the next one."""
     node = frontier.nodes[x]
     tree, depth, key = node.tree, node.depth + 1, node.key
     begin, middle, end = node.begin, node.begin + n_left, node.end
     g, h = node.left_g, node.left_h
     left_key, right_key = draw(key, np.uint64(1)), draw(key, np.uint64(2))
-    left = _add_node(frontier, x, tree, depth, begin, middle, g, h, left_key)
-    _add_node(frontier, x, tree, depth, middle, end, node.g - g, node.h - h, right_key)
+    _write_node(frontier, left, x, tree, depth, begin, middle, g, h, left_key)
+    right_g, right_h = node.g - g, node.h - h
+    _write_node(frontier, left + 1, x, tree, depth, middle, end, right_g, right_h, right_key)
     node.child = left
     if frontier.rules.size > 0:
         _bound_children(frontier, params, x)
-    frontier.trees[tree].expanded += 1
-    return left
 
 
 @inner
@@ -323,10 +356,8 @@ def _bound_children(frontier, params, x):
 
 
 @inner
-def _add_node(frontier, parent, tree, depth, begin, end, g, h, key):
-    """Append a node that has no split yet and return its number."""
-    x = frontier.state[N_NODES]
-    frontier.state[N_NODES] = x + 1
+def _write_node(frontier, x, parent, tree, depth, begin, end, g, h, key):
+    """Write a node that has no split yet."""
     node = frontier.nodes[x]
     node.parent = parent
     node.low = -np.inf
@@ -341,7 +372,6 @@ def _add_node(frontier, parent, tree, depth, begin, end, g, h, key):
     node.child = -1
     node.slot = -1
     node.key = key
-    return x
 
 
 @inner

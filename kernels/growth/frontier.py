@@ -111,7 +111,8 @@ class Frontier(NamedTuple):
     free_slots : int64
         Stack of unused histogram slots.
     heap, need : int64
-        Scratch of the simulations; each tree has a part of its own.
+        Scratch of the simulations, and on the device the order of growth; each tree has a part of
+        its own.
     rules : RULE, shape (n_features,) or (0,)
         Empty where no feature is special.
     members : MEMBER
@@ -204,8 +205,7 @@ def set_statistics(
 
 
 def n_slots(n_features: int, capacity: int, n_trees: int) -> int:
-    """Return how many histograms to keep, at least one for every root. It decides the order of
-    growth, so it depends on the problem alone and not on the machine."""
+    """Return how many histograms to keep, at least one for every root."""
     return max(n_trees, min(capacity, most_slots(n_features)), LEAST_SLOTS)
 
 

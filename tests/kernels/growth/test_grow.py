@@ -115,6 +115,25 @@ def test_few_histograms_grow_the_same_trees(
         same(got, wanted)
 
 
+@pytest.mark.parametrize("slots", [4, 100])
+def test_equal_gains_are_opened_from_the_left(target, oracle, same, pack, monkeypatch, slots):
+    """Both halves of the table have the same gains, whichever nodes a round opens."""
+    rng = np.random.default_rng(7)
+    half = columns(target.rows(200), rng)
+    codes = np.concatenate([half, half], axis=1)
+    codes[1] = np.repeat([0, 1], half.shape[1])
+    g = np.rint(900 + 300 * (half[0] > 90) + 100.0 * half[2] + rng.normal(0, 80, half.shape[1]))
+    rows = pack(np.concatenate([g, -g]), np.full(codes.shape[1], 40), np.arange(codes.shape[1]))
+    settings = {"max_leaves": 14, "min_samples_leaf": 1, "n_trees": 2}
+    expected = grow_on(oracle, codes, rows, **settings)
+    gains = expected[GrownTrees._fields.index("gain")]
+    assert np.unique(gains[gains > 0]).size < np.count_nonzero(gains[: gains.size // 2])
+    monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
+    actual = grow_on(target, codes, rows, **settings)
+    for got, wanted in zip(actual, expected, strict=True):
+        same(got, wanted)
+
+
 def test_splits_that_leave_too_few_rows_are_chosen_again(oracle, pack, monkeypatch):
     rng = np.random.default_rng(4)
     codes = columns(600, rng)
