@@ -21,14 +21,8 @@ from .growth import frontier as fr
 from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
 from .growth.cuda.histogram import add_tiles
 from .growth.cuda.partition import forget_leaves, move_apart, scatter, scatter_closed
-from .growth.cuda.split import (
-    best_of_features,
-    best_of_nodes,
-    clear_histograms,
-    search_kernel,
-    write_best_splits,
-)
-from .growth.cuda.tables import LIMITS, PARAMS
+from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
+from .growth.cuda.tables import LIMITS, PARAMS, PLAN
 from .leaves.cuda.newton_steps import sum_in_global, sum_in_shared, take_steps
 from .leaves.cuda.quantiles import count_digits, find_ranks, find_shares, pick_digits, sum_weights
 from .prediction.cuda.deep import kernels as deep_kernels
@@ -168,26 +162,21 @@ def growth() -> Iterator[Entry]:
     nodes, pairs, rules = records(fr.NODE), records(fr.PAIR), records(fr.RULE)
     integers, reals, state = array(i64), array(f64), array(i64)
     frontier = (nodes, records(fr.TREE), records(fr.EXPANSION), pairs, *(integers,) * 4, rules)
-    control = (*frontier, records(fr.MEMBER), array(u32, 2), state, records(PARAMS))
-    plan = (records(TILE), integers, integers, integers)
-    arguments = (*control, integers, reals, *plan, records(LIMITS), integers, *(i64,) * 4)
+    frontier = (*frontier, records(fr.MEMBER), array(u32, 2), state)
+    plan = (records(PARAMS), records(TILE), *(integers,) * 3, records(LIMITS), *(integers,) * 3)
+    control = (*frontier, *plan, records(PLAN), integers)
+    arguments = (*control, integers, reals, array(i64, 2), *(i64,) * 4)
     yield Entry("grow_open_nodes", open_nodes, arguments, 128)
-    arguments = (*control, *plan, reals, integers)
-    yield Entry("grow_choose_nodes", choose_nodes, arguments, 128)
-    arguments = (*control, records(TILE), integers, integers, i64, i64)
-    yield Entry("grow_number_leaves", number_leaves, arguments, 128)
-    arguments = (*control, integers, integers, array(i64, 2), array(u64, 2), array(u8, 2))
-    yield Entry("grow_draw_allowed", draw_allowed, arguments, 128)
-    arguments = (nodes, pairs, state, integers, i64, array(i32, 4))
-    yield Entry("grow_clear_histograms", clear_histograms, arguments, 48)
     results = (reals, array(i32), integers, array(u32, 2))
+    yield Entry("grow_choose_nodes", choose_nodes, (*control, *results, i64, i64), 128)
+    yield Entry("grow_number_leaves", number_leaves, (*control, i64, i64), 128)
+    arguments = (*frontier, records(PARAMS), integers, integers, array(i64, 2), array(u64, 2))
+    yield Entry("grow_draw_allowed", draw_allowed, (*arguments, array(u8, 2)), 128)
     rows = (array(u8, 2), *BUFFERS, array(i32), array(i32, 4))
     tables = (nodes, pairs, rules, state, integers, records(LIMITS), array(u8, 2), i64)
     for with_rules in (False, True):
         name = "grow_search_by_rules" if with_rules else "grow_search"
         yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)
-    arguments = (*results, array(i32), nodes, rules, integers, integers, reals, array(u32, 2))
-    yield Entry("grow_best_of_nodes", write_best_splits, arguments, 88)
 
 
 def prediction(dtype: types.Type) -> Iterator[Entry]:

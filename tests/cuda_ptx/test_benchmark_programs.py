@@ -31,7 +31,7 @@ def test_what_is_unknown_of_a_gpu(run, host, monkeypatch):
     assert len(found["atomics"]["equal"]) == 6 and all(found["atomics"]["equal"].values())
     assert len(found["launch"]["microseconds"]) == 6
     kernels = found["kernels_of_a_tree"]["kernels"]
-    assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 4
+    assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 3
     data = found["into_gpu"]
     assert data["equal"] == {"cut points": True, "bins": True} and len(data["ms"]) == 5
     assert {"write_sizes", "with_twenty", "add_pairs", "spin"} <= {

@@ -16,7 +16,7 @@ from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
 from tests.support.cuda_modules import cuda_modules
 
-ROUND = 7
+ROUND = 5
 """Launches of a round where no features are drawn."""
 AROUND = 3
 """Launches after the rounds."""

@@ -1,245 +1,313 @@
 """The decisions that one block makes between the launches over rows, all of them on the device.
 
-The control of growth (``kernels.growth.control``) is compiled for the device as it is. Work on
-one tree or node is shared among the threads of the first block, and so is the plan of the next
-launch: the tiles of rows that its blocks take in turn. Changes to common tables are left to the
-block's first thread. Further blocks, without which Numba would warn, have nothing to do.
+The threads of the first block share the work on nodes, trees and tiles; they find by sums over the
+block (``block.before``) where each writes its results. Formulas, and what becomes of one node, are
+those of the control of growth (``kernels.growth.control``), compiled for the device. Which nodes
+a round opens is decided here (``order``), and so are the numbers of nodes: the trees that result
+do not depend on either.
 
-Every table is an argument of its own: a tuple of tables would cost Numba's launcher 16 µs a launch.
+Every table is an argument of its own, and all three kernels take the same.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ...runtime.compilation import callable_from_python
-from ...runtime.cuda.blocks import inclusive_scan
-from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated, kernel
+from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
+from ..params import UNLIMITED
+from .best import give_back, take_best
+from .block import BLOCK, GROUPS, before, control, share_of, width_for
+from .numbering import number_trees
+from .order import (
+    COUNTED,
+    FREE,
+    N_TALLY,
+    OPENED,
+    REST,
+    TAKEN,
+    open_all,
+    open_in_order,
+    update_order,
+)
 from .partition import TILE as PARTITION_TILE
-from .tables import IS_DONE, N_COUNTED, N_LOOKED, N_TILES, frontier_of, params_of
+from .plan import (
+    address_tiles,
+    can_split,
+    count_tiles,
+    fair_size,
+    plan_counts,
+    rows_of,
+    write_limits,
+    write_tiles,
+)
+from .tables import (
+    IS_DONE,
+    N_CLEARED,
+    N_CLEARED_COUNTS,
+    N_COUNTED,
+    N_LOOKED,
+    N_REST,
+    N_TILES,
+    SIDE,
+    Tables,
+    frontier_of,
+    params_of,
+)
 
 i32, i64 = np.int32, np.int64
 
-BLOCK = block_size(512)
-
-
-@device_function
-def rows_of(nodes, x):
-    """Return the number of rows of a node; -1 is a node without rows."""
-    return nodes[x].end - nodes[x].begin if x >= 0 else i64(0)
-
-
-@device_function
-def write_tiles(nodes, of, n, first_tile, size, tiles, t):
-    """Cut the rows of nodes into tiles of ``size`` rows.
-
-    ``of`` are the nodes, ``first_tile`` where the tiles of each begin. A tile belongs to the
-    node's entry in ``of``.
-    """
-    for k in range(n):
-        first = first_tile[k]
-        n_own = first_tile[k + 1] - first
-        piece = i64(t)
-        while piece < n_own:
-            node = nodes[of[k]]
-            tile = tiles[first + piece]
-            tile.of = k
-            tile.buffer = node.depth & 1
-            tile.begin = node.begin + piece * size
-            tile.end = min(node.begin + (piece + 1) * size, node.end)
-            piece += BLOCK
-
-
-@device_function
-def fair_size(nodes, of, n, least, n_shares, sums, t):
-    """Return the rows of a tile that give every block about as many."""
-    rows = i64(0)
-    for k in range(t, n, BLOCK):
-        rows += rows_of(nodes, of[k])
-    sums[t] = rows
-    inclusive_scan(sums, t)
-    total = sums[BLOCK - 1]
-    cuda.syncthreads()
-    return max(i64(least), total // n_shares + 1)
-
-
-@device_function
-def count_tiles(nodes, of, n, size, first_tile, sums, t):
-    """Fill ``first_tile`` and return the number of all tiles. A thread counts for neighbouring
-    nodes."""
-    share = (n + BLOCK - 1) // BLOCK
-    begin = min(t * share, n)
-    end = min(begin + share, n)
-    own = i64(0)
-    for k in range(begin, end):
-        own += (rows_of(nodes, of[k]) + size - 1) // size
-    sums[t] = own
-    inclusive_scan(sums, t)
-    total = sums[t] - own
-    for k in range(begin, end):
-        first_tile[k] = total
-        total += (rows_of(nodes, of[k]) + size - 1) // size
-    total = sums[BLOCK - 1]
-    if t == 0:
-        first_tile[n] = total
-    cuda.syncthreads()
-    return total
-
-
-@device_function
-def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_counted, t):
-    """List the histograms that nodes to recheck need, and return how many there are.
-
-    Blocks share the rows of a node of ``least`` or more rows; those of a smaller one are counted
-    by the search, a block a feature. A large node has two histograms behind the ``n_kept`` that
-    growth keeps: the sums, if its own are given up, and the numbers of rows. Their order does not
-    matter. They stand behind the pairs in ``looked``; -1 is for sums that are kept.
-    """
-    if t == 0:
-        n_counted[0] = 0
-    cuda.syncthreads()
-    for k in range(t, n, BLOCK):
-        x = recheck[k]
-        counted = i64(-1)
-        if rows_of(nodes, x) >= least:
-            first = i64(cuda.atomic.add(n_counted, 0, i32(2)))
-            looked[n_pairs + first] = x if nodes[x].slot < 0 else i64(-1)
-            looked[n_pairs + first + 1] = x
-            counted = n_kept + first
-        limits[2 * n_pairs + k].counted = counted
-    cuda.syncthreads()
-    return i64(n_counted[0])
-
-
-@device_function
-def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
-    """Let the tiles of ``write_tiles`` belong to histograms: those of pairs to the slots of their
-    nodes, the others to the histograms of ``plan_counts``."""
-    cuda.syncthreads()
-    for i in range(t, n_tiles, BLOCK):
-        k = tiles[i].of
-        other = k - n_pairs
-        tiles[i].of = nodes[of[k]].slot if other < 0 else n_kept + other
-        tiles[i].counts = i64(0) if other < 0 else other & i64(1)
-    cuda.syncthreads()
-
-
-WARP = 32
-
-
-def control(function: Any) -> Any:
-    """Return a function of the control as a kernel calls it."""
-    return callable_from_python(function) if is_simulated() else function
-
-
-start = control(growth_control.start)
-simulate = control(growth_control.simulate)
-open_needed = control(growth_control.open_needed)
-commit = control(growth_control.commit)
-release = control(growth_control.release)
-take_gain = control(growth_control.take_gain)
+plant = control(growth_control.plant)
+is_root_looked = control(growth_control.is_root_looked)
+is_enough = control(growth_control.is_enough)
+add_children = control(growth_control.add_children)
 forget_choice = control(growth_control.forget_choice)
-number_nodes = control(growth_control.number_nodes)
 inherit_leaf = control(growth_control.inherit_leaf)
-can_split = control(growth_limits.can_split)
-least_h = control(growth_limits.least_h)
-l2_of = control(growth_limits.l2_of)
-category_least_h = control(growth_limits.category_least_h)
-category_l2 = control(growth_limits.category_l2)
-category_smoothing = control(growth_limits.category_smoothing)
 allow_features = control(growth_limits.allow_features)
 
 
 @device_function
-def tree_of_thread(t):
-    """Return the first tree of a thread. Neighbouring trees, which may branch differently,
-    belong to different warps."""
-    return (t % WARP) * (BLOCK // WARP) + t // WARP
+def plant_roots(frontier, settings, x, totals, scales, sums, t):
+    """Begin all trees. Those whose root may be split are the first pairs, in the first slots."""
+    n_trees, n_slots = i64(x.trees.shape[0]), i64(x.free_slots.shape[0])
+    for tree in range(t, n_trees, BLOCK):
+        own = x.trees[tree]
+        own.g = totals[2 * tree]
+        own.h = totals[2 * tree + 1]
+        own.scale_g = scales[2 * tree]
+        own.scale_h = scales[2 * tree + 1]
+        plant(frontier, i64(tree))
+        x.plans[tree].size = x.plans[tree].expanded = 0
+        x.plans[tree].recheck_begin = x.plans[tree].recheck_end = 0
+    for i in range(t, n_slots, BLOCK):
+        x.free_slots[i] = n_slots - 1 - i
+    cuda.syncthreads()
+    begin, end = share_of(n_trees, t)
+    own = i64(0)
+    for tree in range(begin, end):
+        own += i64(is_root_looked(frontier, settings, tree))
+    p, n_pairs = before(sums, own, t)
+    for tree in range(begin, end):
+        x.plans[tree].pairs_begin = p
+        if is_root_looked(frontier, settings, tree):
+            x.nodes[tree].slot = p
+            x.pairs[p].build = tree
+            x.pairs[p].sibling = -1
+            p += 1
+        x.plans[tree].pairs_end = p
+    cuda.syncthreads()
+    if t == 0:
+        x.state[fr.N_NODES] = n_trees
+        x.state[fr.N_FREE_SLOTS] = n_slots - n_pairs
+        x.state[fr.N_PAIRS] = n_pairs
+        x.state[fr.N_EXPAND] = x.state[fr.N_RECHECK] = 0
+        x.counts[N_REST] = x.counts[SIDE] = 0
 
 
 @device_function
-def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
-    """Fill in the limits of the splits that are looked for."""
-    for k in range(t, n_looked, BLOCK):
-        x = looked[k]
-        limit = limits[k]
-        wanted = i64(0)
-        if x >= 0:
-            if k >= 2 * n_pairs or can_split(frontier, settings, x):
-                wanted = i64(1)
-            limit.least_h = least_h(frontier, settings, x)
-            limit.l2 = l2_of(frontier, settings, x)
-            limit.category_least_h = category_least_h(frontier, settings, x)
-            limit.category_l2 = category_l2(frontier, settings, x)
-            limit.smoothing = category_smoothing(frontier, settings, x)
-        limit.wanted = wanted
+def is_last_of_tree(x, k, n):
+    """Return whether an entry of ``expand`` is the last one of its tree, which are adjacent."""
+    if k + 1 == n:
+        return True
+    return x.nodes[x.expand[k].node].tree != x.nodes[x.expand[k + 1].node].tree
+
+
+@device_function
+def part_expansions(frontier, settings, x, n, sums, t):
+    """Give children to the partitioned nodes that have enough rows on both sides, and list the
+    others in ``recheck``. Return how many have got children."""
+    begin, end = share_of(n, t)
+    own = i64(0)
+    for k in range(begin, end):
+        x.expand[k].n_left = x.filled[2 * k]
+        own += i64(is_enough(frontier, settings, k))
+    opened, n_opened = before(sums, own, t)
+    n_nodes = x.state[fr.N_NODES]
+    for k in range(begin, end):
+        node = x.expand[k].node
+        plan = x.plans[x.nodes[node].tree]
+        if k == 0 or is_last_of_tree(x, k - 1, n):
+            plan.opened_begin = opened
+            plan.recheck_begin = k - opened
+        if is_enough(frontier, settings, k):
+            add_children(frontier, settings, node, n_nodes + 2 * opened, x.filled[2 * k])
+            opened += 1
+        else:
+            x.recheck[k - opened] = node
+        if is_last_of_tree(x, k, n):
+            plan.opened_end = opened
+            plan.recheck_end = k + 1 - opened
+    cuda.syncthreads()
+    return n_opened
+
+
+@device_function
+def n_pairs_of(frontier, settings, x, k):
+    """Return how many pairs the children of an expansion are: none if neither is looked at, one
+    if their parent's histogram serves for a child, else one for each that is looked at."""
+    left = x.nodes[x.expand[k].node].child
+    if left < 0 or x.expand[k].closes != 0:
+        return i64(0)
+    looked = i64(can_split(frontier, settings, left))
+    looked += i64(can_split(frontier, settings, left + 1))
+    return min(looked, i64(1)) if x.nodes[x.expand[k].node].slot >= 0 else looked
+
+
+@device_function
+def add_pair(x, p, free, build, sibling):
+    """Write a pair; the first ones get the uppermost free slots."""
+    x.nodes[build].slot = x.free_slots[free - 1 - p]
+    x.pairs[p].build = build
+    x.pairs[p].sibling = sibling
+
+
+@device_function
+def pair_children(frontier, settings, x, k, p, free):
+    """Write the pairs of an expansion from the p-th on."""
+    node = x.nodes[x.expand[k].node]
+    left = node.child
+    if node.slot >= 0:
+        n_left = x.expand[k].n_left
+        build = left if n_left <= node.end - node.begin - n_left else left + 1
+        sibling = left + left + 1 - build
+        x.nodes[sibling].slot = node.slot
+        node.slot = -1
+        add_pair(x, p, free, build, sibling)
+        return
+    for child in range(left, left + 2):
+        if can_split(frontier, settings, child):
+            add_pair(x, p, free, child, i64(-1))
+            p += 1
+
+
+@device_function
+def commit(frontier, settings, x, sums, top, t):
+    """Turn the partitioned nodes into parents (see ``kernels.growth.control.commit``)."""
+    n, free = x.state[fr.N_EXPAND], x.state[fr.N_FREE_SLOTS]
+    for tree in range(t, x.trees.shape[0], BLOCK):
+        plan = x.plans[tree]
+        plan.pairs_begin = plan.pairs_end = plan.recheck_begin = plan.recheck_end = 0
+        plan.opened_begin = plan.opened_end = 0
+    n_opened = part_expansions(frontier, settings, x, n, sums, t)
+    begin, end = share_of(n, t)
+    own = i64(0)
+    for k in range(begin, end):
+        own += n_pairs_of(frontier, settings, x, k)
+    p, n_pairs = before(sums, own, t)
+    for k in range(begin, end):
+        plan = x.plans[x.nodes[x.expand[k].node].tree]
+        if k == 0 or is_last_of_tree(x, k - 1, n):
+            plan.pairs_begin = p
+        n_own = n_pairs_of(frontier, settings, x, k)
+        if n_own > 0:
+            pair_children(frontier, settings, x, k, p, free)
+        p += n_own
+        if is_last_of_tree(x, k, n):
+            plan.pairs_end = p
+    if t == 0:
+        top[0] = i32(free - n_pairs)
+    cuda.syncthreads()
+    for k in range(begin, end):  # no child is looked at
+        if x.nodes[x.expand[k].node].child >= 0:
+            give_back(x, x.expand[k].node, top)
+    for tree in range(t, x.trees.shape[0], BLOCK):
+        x.plans[tree].expanded += x.plans[tree].opened_end - x.plans[tree].opened_begin
+    cuda.syncthreads()
+    if t == 0:
+        x.state[fr.N_NODES] += 2 * n_opened
+        x.state[fr.N_RECHECK] = n - n_opened
+        x.state[fr.N_PAIRS] = n_pairs
+        x.state[fr.N_FREE_SLOTS] = top[0]
+        x.state[fr.N_EXPAND] = 0
+
+
+@device_function
+def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_shares, least, t):
+    """Plan the histograms of new nodes and of those to recheck, and the search for their
+    splits."""
+    n_pairs, n_recheck = x.state[fr.N_PAIRS], x.state[fr.N_RECHECK]
+    n_looked = 2 * n_pairs + n_recheck
+    for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
+        x.looked[p] = x.pairs[p].build
+    n_counted = plan_counts(
+        x.nodes, x.recheck, n_pairs, n_recheck, least, n_kept, x.looked, x.limits, counted, t
+    )
+    n_built = n_pairs + n_counted
+    size = fair_size(x.nodes, x.looked, n_built, least_rows, n_shares, sums, t)
+    n_tiles = count_tiles(x.nodes, x.looked, n_built, size, x.first_tile, sums, t)
+    write_tiles(x.nodes, x.looked, n_built, x.first_tile, n_tiles, size, x.tiles, t)
+    address_tiles(x.nodes, x.looked, n_pairs, n_kept, x.tiles, n_tiles, t)
+    for p in range(t, n_pairs, BLOCK):
+        x.looked[2 * p] = x.pairs[p].build
+        x.looked[2 * p + 1] = x.pairs[p].sibling
+    for k in range(t, n_recheck, BLOCK):
+        x.looked[2 * n_pairs + k] = x.recheck[k]
+    if t == 0:
+        x.counts[N_TILES] = n_tiles
+        x.counts[N_LOOKED] = n_looked
+        x.counts[N_COUNTED] = n_counted
+    cuda.syncthreads()
+    write_limits(frontier, settings, n_pairs, x.looked, x.limits, n_looked, t)
+
+
+@device_function
+def clear(x, is_first, n_kept, histograms, t):
+    """Set the histograms to zero that may be built, in all blocks but the first one."""
+    size = i64(histograms.shape[1])
+    n = i64(x.trees.shape[0])
+    n_counts = i64(0)
+    if is_first == 0:
+        n = x.counts[N_CLEARED]
+        n_counts = x.counts[N_CLEARED_COUNTS]
+    i = (i64(cuda.blockIdx.x) - 1) * BLOCK + t
+    while i < (n + n_counts) * size:
+        k = i // size
+        slot = k
+        if k >= n:
+            slot = n_kept + k - n
+        elif is_first == 0:
+            slot = x.cleared[k]
+        histograms[slot, i - k * size] = 0
+        i += (i64(cuda.gridDim.x) - 1) * BLOCK
 
 
 @kernel
 def open_nodes(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
-    params, totals, scales, tiles, first_tile, filled, looked, limits, counts, is_first,
-    least_rows, n_shares, least_counted,
+    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    totals, scales, histograms, is_first, least_rows, n_shares, least_counted,
 ):  # fmt: skip
     """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
-    new nodes and of those to recheck, and the search for their splits."""
+    new nodes and of those to recheck, and the search for their splits. Meanwhile the other blocks
+    clear the histograms."""
+    t = i64(cuda.threadIdx.x)
+    x = Tables(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+        params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    )  # fmt: skip
     if cuda.blockIdx.x > 0:
+        clear(x, is_first, free_slots.shape[0], histograms, t)
         return
-    t = cuda.threadIdx.x
     sums = cuda.shared.array(BLOCK, np.int64)
-    counted = cuda.shared.array(1, np.int32)
+    top = cuda.shared.array(1, np.int32)
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
     if is_first != 0:
-        for tree in range(t, trees.shape[0], BLOCK):
-            trees[tree].g = totals[2 * tree]
-            trees[tree].h = totals[2 * tree + 1]
-            trees[tree].scale_g = scales[2 * tree]
-            trees[tree].scale_h = scales[2 * tree + 1]
-    elif counts[IS_DONE] == 0:
-        for k in range(t, state[fr.N_EXPAND], BLOCK):
-            expand[k].n_left = filled[2 * k]
+        plant_roots(frontier, settings, x, totals, scales, sums, t)
+    elif state[fr.N_EXPAND] > 0:
+        commit(frontier, settings, x, sums, top, t)
     cuda.syncthreads()
-    if t == 0:
-        if is_first != 0:
-            counts[IS_DONE] = 0
-            start(frontier, settings)
-        elif counts[IS_DONE] == 0:
-            commit(frontier, settings)
-    cuda.syncthreads()
-    n_pairs = state[fr.N_PAIRS]
-    n_recheck = state[fr.N_RECHECK]
-    n_kept = free_slots.shape[0]
-    for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
-        looked[p] = pairs[p].build
-    n_counted = plan_counts(
-        nodes, recheck, n_pairs, n_recheck, least_counted, n_kept, looked, limits, counted, t
-    )
-    n_built = n_pairs + n_counted
-    size = fair_size(nodes, looked, n_built, least_rows, n_shares, sums, t)
-    n_tiles = count_tiles(nodes, looked, n_built, size, first_tile, sums, t)
-    if t == 0:
-        counts[N_TILES] = n_tiles
-        counts[N_LOOKED] = 2 * n_pairs + n_recheck
-        counts[N_COUNTED] = n_counted
-    write_tiles(nodes, looked, n_built, first_tile, size, tiles, t)
-    address_tiles(nodes, looked, n_pairs, n_kept, tiles, n_tiles, t)
-    for p in range(t, n_pairs, BLOCK):
-        looked[2 * p] = pairs[p].build
-        looked[2 * p + 1] = pairs[p].sibling
-    for k in range(t, n_recheck, BLOCK):
-        looked[2 * n_pairs + k] = recheck[k]
-    cuda.syncthreads()
-    write_limits(frontier, settings, n_pairs, looked, limits, 2 * n_pairs + n_recheck, t)
+    plan_histograms(
+        frontier, settings, x, sums, top, i64(free_slots.shape[0]), least_rows, n_shares,
+        least_counted, t,
+    )  # fmt: skip
 
 
 @kernel
@@ -280,108 +348,182 @@ else:
         allow_features(frontier, settings, x, features[thread], hashes[thread], allowed[k])
 
 
+@device_function
+def order_trees(frontier, x, sums, t):
+    """Let the nodes that were looked at into the orders of their trees, which change sides."""
+    order = x.heap if x.counts[SIDE] == 0 else x.need
+    target = x.need if x.counts[SIDE] == 0 else x.heap
+    n_trees = i64(x.trees.shape[0])
+    power = width_for(n_trees, GROUPS)
+    width = i64(1) << power
+    for first in range(0, n_trees, BLOCK >> power):
+        tree, lane = first + (t >> power), t & (width - 1)
+        update_order(frontier, x, order, target, tree, lane, width, sums, t)
+    cuda.syncthreads()
+    if t == 0:
+        x.counts[SIDE] = 1 - x.counts[SIDE]
+    cuda.syncthreads()
+
+
+@device_function
+def fill_expand(x, settings, tally, sums, t):
+    """Choose the nodes to open as far as there are slots, and return how many there would be."""
+    if settings.max_leaves == UNLIMITED:
+        return open_all(x, tally, sums, t) >> i64(32)
+    order = x.heap if x.counts[SIDE] == 0 else x.need
+    n_trees = i64(x.trees.shape[0])
+    power = width_for(n_trees, GROUPS)
+    width = i64(1) << power
+    total = i64(0)
+    for first in range(0, n_trees, BLOCK >> power):
+        tree, lane = first + (t >> power), t & (width - 1)
+        total = open_in_order(x, settings, order, tree, lane, width, total, tally, sums, t)
+    return total >> i64(32)
+
+
+@device_function
+def choose(x, settings, tally, sums, t):
+    """Choose the nodes to open. If there are no slots for a single one all histograms are given
+    up; the children of those nodes will both be built from their rows."""
+    for _ in range(2):
+        if t == 0:
+            tally[OPENED] = tally[TAKEN] = tally[REST] = tally[COUNTED] = 0
+        cuda.syncthreads()
+        total = fill_expand(x, settings, tally, sums, t)
+        cuda.syncthreads()
+        n = i64(tally[OPENED])
+        if t == 0 and n < total:
+            tally[REST] += 1
+        if n > 0 or total == 0:
+            break
+        cuda.syncthreads()
+        for node in range(t, x.state[fr.N_NODES], BLOCK):
+            give_back(x, node, tally)
+        cuda.syncthreads()
+
+
+@device_function
+def plan_partition(x, settings, tally, sums, least, t):
+    """Plan the partition of the nodes to open, and the clearing of the histograms after it."""
+    n, free = i64(tally[OPENED]), i64(tally[FREE])
+    for k in range(t, n, BLOCK):
+        node = x.expand[k].node
+        x.looked[k] = node
+        x.filled[2 * k] = 0
+        x.filled[2 * k + 1] = 0
+        if settings.min_samples_leaf > 1 and rows_of(x.nodes, node) >= least:
+            cuda.atomic.add(tally, COUNTED, i32(2))
+    for k in range(t, tally[TAKEN], BLOCK):
+        x.cleared[k] = x.free_slots[free - 1 - k]
+    cuda.syncthreads()
+    n_tiles = count_tiles(x.nodes, x.looked, n, i64(PARTITION_TILE), x.first_tile, sums, t)
+    write_tiles(x.nodes, x.looked, n, x.first_tile, n_tiles, i64(PARTITION_TILE), x.tiles, t)
+    if t == 0:
+        x.state[fr.N_FREE_SLOTS] = free
+        x.state[fr.N_EXPAND] = n
+        x.state[fr.N_RECHECK] = x.state[fr.N_PAIRS] = 0
+        x.counts[N_TILES] = n_tiles
+        x.counts[N_LOOKED] = 0
+        x.counts[N_CLEARED] = tally[TAKEN]
+        x.counts[N_CLEARED_COUNTS] = tally[COUNTED]
+        x.counts[N_REST] = tally[REST]
+
+
 @kernel
 def choose_nodes(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
-    params, tiles, first_tile, filled, looked, scores, counts,
+    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    score, number, left_sums, left_sets, n_features, least_counted,
 ):  # fmt: skip
     """Note the best splits, choose the nodes to open, and plan their partition."""
     if cuda.blockIdx.x > 0:
         return
-    t = cuda.threadIdx.x
+    t = i64(cuda.threadIdx.x)
     sums = cuda.shared.array(BLOCK, np.int64)
-    if counts[IS_DONE] != 0:
-        return
+    scores = cuda.shared.array(BLOCK, np.float64)
+    features = cuda.shared.array(BLOCK, np.int32)
+    tally = cuda.shared.array(N_TALLY, np.int32)
+    x = Tables(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+        params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    )  # fmt: skip
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
+    if t == 0:
+        tally[FREE] = i32(state[fr.N_FREE_SLOTS])
+    found = score, number, left_sums, left_sets
     n_looked = counts[N_LOOKED]
-    for k in range(t, n_looked, BLOCK):
-        if looked[k] >= 0:
-            take_gain(frontier, settings, looked[k], scores[k])
-    cuda.syncthreads()
-    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
-        simulate(frontier, settings, tree)
-    cuda.syncthreads()
-    if t == 0:
-        for k in range(n_looked):
-            if looked[k] >= 0 and not nodes[looked[k]].gain > fr.NO_GAIN:
-                release(frontier, looked[k])
-        state[fr.N_RECHECK] = 0
-        state[fr.N_PAIRS] = 0
-        counts[N_LOOKED] = 0
-        open_needed(frontier, settings)
-    cuda.syncthreads()
-    n = state[fr.N_EXPAND]
-    for k in range(t, n, BLOCK):
-        looked[k] = expand[k].node
-        filled[2 * k] = 0
-        filled[2 * k + 1] = 0
-    cuda.syncthreads()
-    n_tiles = count_tiles(nodes, looked, n, i64(PARTITION_TILE), first_tile, sums, t)
-    write_tiles(nodes, looked, n, first_tile, i64(PARTITION_TILE), tiles, t)
-    if t == 0:
-        counts[N_TILES] = n_tiles
-        if n == 0:
-            counts[IS_DONE] = 1
+    take_best(frontier, settings, x, n_looked, n_features, found, scores, features, tally, t)
+    if settings.max_leaves != UNLIMITED:
+        order_trees(frontier, x, sums, t)
+    choose(x, settings, tally, sums, t)
+    plan_partition(x, settings, tally, sums, least_counted, t)
 
 
-if is_simulated():
-
-    def number_tree(frontier, tree):
-        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
-        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree]["first"])
-
-else:
-
-    @device_function
-    def number_tree(frontier, tree):
-        """Number the leaves of a tree; its part of the heap, which is empty now, lists nodes."""
-        number_nodes(frontier, tree, frontier.heap, frontier.trees[tree].first)
+@device_function
+def mark_splits(x, settings, t):
+    """Mark the first nodes of the orders as chosen, where growth has a limit of leaves."""
+    if settings.max_leaves != UNLIMITED:
+        order = x.heap if x.counts[SIDE] == 0 else x.need
+        for tree in range(x.trees.shape[0]):
+            first = x.trees[tree].first
+            for at in range(t, min(x.plans[tree].size, settings.max_leaves - 1), BLOCK):
+                x.nodes[order[first + at]].chosen = 1
 
 
 @kernel
 def number_leaves(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
-    params, tiles, first_tile, counts, least_rows, n_shares,
+    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    least_rows, n_shares,
 ):  # fmt: skip
-    """Number the leaves of the trees when growth is done, and plan the tiles of the rows in
-    closed nodes. ``recheck``, which is empty by then, lists these nodes."""
+    """Turn the nodes that were partitioned last into parents; if nothing is left to do, number
+    the leaves of the trees and plan the tiles of the rows in closed nodes. ``recheck``, which is
+    empty by then, lists these nodes."""
     if cuda.blockIdx.x > 0:
         return
-    t = cuda.threadIdx.x
+    t = i64(cuda.threadIdx.x)
     sums = cuda.shared.array(BLOCK, np.int64)
-    n_closed = cuda.shared.array(1, np.int32)
-    if counts[IS_DONE] == 0:
-        if t == 0:
-            counts[N_TILES] = 0
-        return
-    if t == 0:
-        n_closed[0] = 0
+    top = cuda.shared.array(1, np.int32)
+    x = Tables(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+        params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    )  # fmt: skip
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
-    for x in range(t, state[fr.N_NODES], BLOCK):
-        forget_choice(frontier, settings, x)
+    if state[fr.N_EXPAND] > 0:
+        commit(frontier, settings, x, sums, top, t)
     cuda.syncthreads()
-    for tree in range(tree_of_thread(t), trees.shape[0], BLOCK):
-        simulate(frontier, settings, tree)
-        number_tree(frontier, tree)
+    is_done = state[fr.N_PAIRS] == 0 and state[fr.N_RECHECK] == 0 and counts[N_REST] == 0
+    if t == 0:
+        counts[IS_DONE] = i64(is_done)
+        counts[N_TILES] = 0
+        top[0] = 0
+    if not is_done:
+        return
+    for node in range(t, state[fr.N_NODES], BLOCK):
+        forget_choice(frontier, settings, i64(node))
     cuda.syncthreads()
-    for x in range(t, state[fr.N_NODES], BLOCK):
-        inherit_leaf(frontier, x)
-        if nodes[x].child < 0:
-            recheck[cuda.atomic.add(n_closed, 0, np.int32(1))] = x
+    mark_splits(x, settings, t)
+    number_trees(x, need if counts[SIDE] == 0 else heap, sums, t)
+    for node in range(t, state[fr.N_NODES], BLOCK):
+        inherit_leaf(frontier, i64(node))
+        if nodes[node].child < 0:
+            recheck[cuda.atomic.add(top, 0, i32(1))] = node
     cuda.syncthreads()
-    n = i64(n_closed[0])
+    n = i64(top[0])
     size = fair_size(nodes, recheck, n, least_rows, n_shares, sums, t)
     n_tiles = count_tiles(nodes, recheck, n, size, first_tile, sums, t)
-    write_tiles(nodes, recheck, n, first_tile, size, tiles, t)
+    write_tiles(nodes, recheck, n, first_tile, n_tiles, size, tiles, t)
     if t == 0:
         counts[N_TILES] = n_tiles

@@ -5,13 +5,14 @@ round has a fixed number of launches with fixed grids; the amount of work is rea
 (``tables``), and a round after the last one finds nothing to do::
 
     open_nodes            one block    children of partitioned nodes; plan of the histograms
-    clear_histograms      all
+                          the others   clear these
     add_tiles             all          histograms of the smaller children
     draw_allowed          all          where features are sampled or may not interact
     best_of_features      all          the other children's histograms; best splits
-    write_best_splits     all
     choose_nodes          one block    which nodes to open; plan of the partition
     move_apart            all          partition
+
+Behind the last round ``number_leaves``, one block, finds out whether growth is done.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ import numpy as np
 
 from ...runtime.arrays import Array, derived
 from ...runtime.cuda.target import (
-    block_size,
     blocks_for,
     blocks_for_rows,
     empty,
     is_simulated,
     joined,
     launch,
+    multiprocessors,
     upload,
 )
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NUMERIC, Codes, TreeRecords
@@ -42,13 +43,13 @@ from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, partition
-from .control import BLOCK, choose_nodes, draw_allowed, number_leaves, open_nodes
+from .block import BLOCK
+from .control import choose_nodes, draw_allowed, number_leaves, open_nodes
 from .histogram import LEAST_TILE, add_histograms, most_blocks
 from .partition import move_tiles, scatter_tiles
-from .split import clear_histograms, search_kernel, write_best_splits
+from .split import search_kernel
 from .tables import Arena, Tables
 
-ROWS_BLOCK = block_size(256)
 LEAST_COUNTED = 64 if is_simulated() else 2**14
 """Rows of a node to recheck from which blocks share them; fewer are counted by a block a feature,
 64 threads, in some hundred steps."""
@@ -139,11 +140,11 @@ def rounded_up(n: int) -> int:
 
 
 def likely_rounds(params: GrowthParams) -> int:
-    """Return how many rounds most trees need: one for each level, some more where the best leaf
-    is opened first, and one that finds that all is done."""
+    """Return how many rounds most trees need: one for each level, and some more where the best
+    leaf is opened first."""
     if params.max_leaves == UNLIMITED:
-        return (params.max_depth if params.max_depth < 64 else 16) + 1
-    return min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 4) + 1
+        return max(1, params.max_depth if params.max_depth < 64 else 16)
+    return max(1, min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 5))
 
 
 def least_counted(n_records: int) -> int:
@@ -178,11 +179,11 @@ class Workspace:
         n_tiles = max(most_blocks(), n_records // partition.TILE) + 1
         self.arena = Arena(frontier, n_tiles, n_counted)
         self.tables: Tables = self.arena.tables
-        self.of_control = self.tables[:12]
         (self.n_bins,) = upload(np.asarray(n_bins, np.int32))
         self.spare = empty(n_records, np.uint64)
-        self.n_kept = frontier.free_slots.size
-        self.histograms = empty((self.n_kept + n_counted, 2, n_features, N_SLOTS), np.int32)
+        n_histograms = frontier.free_slots.size + n_counted
+        self.histograms = empty((n_histograms, 2, n_features, N_SLOTS), np.int32)
+        self.entries = self.histograms.reshape(n_histograms, -1).view(np.int64)
         self.least_counted = least_counted(n_records)
         self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
         self.sums = empty(2 * frontier.trees.size, np.int64)
@@ -247,35 +248,28 @@ class Workspace:
     def _round(self, codes: Codes, buffers: tuple[Array, Array], is_first: int) -> None:
         """Launch one round: histograms and splits of new nodes, choice and partition of the next
         ones."""
-        x, of = self.tables, self.of_control
-        plan = (x.tiles, x.first_tile, x.filled, x.looked)
+        x = self.tables
         sizes = (is_first, LEAST_TILE, most_blocks(), self.least_counted)
-        args = (*of, x.params, self.sums, self.scales, *plan, x.limits, x.counts, *sizes)
-        launch(open_nodes, blocks_for(1), BLOCK, *args)
-        blocks = blocks_for_rows(self.histograms.size, ROWS_BLOCK)
-        args = (x.nodes, x.pairs, x.state, x.counts, self.n_kept, self.histograms)
-        launch(clear_histograms, blocks, ROWS_BLOCK, *args)
+        args = (*x, self.sums, self.scales, self.entries, *sizes)
+        launch(open_nodes, blocks_for(1 + multiprocessors()), BLOCK, *args)
         add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
         if self.samples:
             drawing = (x.looked, x.counts, *self.scratch, self.allowed)
             blocks = blocks_for_rows(DRAWING_THREADS, BLOCK)
-            launch(draw_allowed, blocks, BLOCK, *of, x.params, *drawing)
+            launch(draw_allowed, blocks, BLOCK, *x[:12], x.params, *drawing)
         args = (codes.columns, *buffers, self.n_bins, self.histograms, x.nodes, x.pairs, x.rules)
         args += (x.state, x.looked, x.limits, self.allowed, self.min_samples_leaf)
         blocks = blocks_for(self.found[0].shape[0], 32)
         launch(self.search, blocks, candidates.BLOCK, *args, *self.found)
-        args = (*self.found, self.n_bins, x.nodes, x.rules, x.looked, x.counts, x.scores)
-        blocks = blocks_for(x.looked.shape[0])
-        launch(write_best_splits, blocks, candidates.BLOCK, *args, x.left_codes)
-        launch(choose_nodes, blocks_for(1), BLOCK, *of, x.params, *plan, x.scores, x.counts)
+        args = (*x, *self.found, self.n_bins.shape[0], self.least_counted)
+        launch(choose_nodes, blocks_for(1), BLOCK, *args)
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)
 
     def _leaves(self, buffers: tuple[Array, Array], leaf: Array) -> None:
         """Write the leaf of every row, if growth is done."""
         x = self.tables
-        plan = (x.tiles, x.first_tile, x.counts, LEAST_TILE, most_blocks())
-        launch(number_leaves, blocks_for(1), BLOCK, *self.of_control, x.params, *plan)
+        launch(number_leaves, blocks_for(1), BLOCK, *x, LEAST_TILE, most_blocks())
         scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
 
 

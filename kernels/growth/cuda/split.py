@@ -45,7 +45,6 @@ from .candidates import (
     packed,
     word_of_codes,
 )
-from .tables import N_COUNTED, N_LOOKED
 
 u32, i32, i64, f64 = np.uint32, np.int32, np.int64, np.float64
 
@@ -219,24 +218,6 @@ def split(
 ROW = i64(0xFFFFFFFF)
 
 
-@kernel
-def clear_histograms(nodes, pairs, state, counts, n_kept, histograms):
-    """Zero the histograms that are about to be built: those of pairs, and those of nodes to
-    recheck, which are behind the ``n_kept`` that growth keeps."""
-    size = histograms.shape[1] * histograms.shape[2] * N_SLOTS
-    n_pairs = state[fr.N_PAIRS]
-    i = i64(cuda.grid(1))
-    while i < (n_pairs + counts[N_COUNTED]) * size:
-        p = i // size
-        rest = i - p * size
-        plane = rest // (histograms.shape[2] * N_SLOTS)
-        rest -= plane * histograms.shape[2] * N_SLOTS
-        feature = rest // N_SLOTS
-        slot = nodes[pairs[p].build].slot if p < n_pairs else n_kept + p - n_pairs
-        histograms[slot, plane, feature, rest - feature * N_SLOTS] = 0
-        i += cuda.gridsize(1)
-
-
 @device_function
 def load_bins(histograms, slot, f, bins, t):
     """Load the histogram of a slot by a feature into ``bins``."""
@@ -405,39 +386,3 @@ def search_kernel(with_rules: bool) -> Any:
             item += cuda.gridDim.x
 
     return best_of_features
-
-
-@kernel
-def write_best_splits(
-    score, number, left_sums, left_codes, n_bins, nodes, rules, looked, counts, scores, left_sets
-):
-    """Write the split by the best of a node's features into the table, and its score to ``scores``,
-    one node a block at a time."""
-    of_threads = cuda.shared.array(BLOCK, np.float64)
-    features = cuda.shared.array(BLOCK, np.int32)
-    t = cuda.threadIdx.x
-    n_features = n_bins.shape[0]
-    k = i64(cuda.blockIdx.x)
-    while k < counts[N_LOOKED]:
-        x = looked[k]
-        if x >= 0:
-            best_feature(score, k * n_features, n_features, of_threads, features, t)
-            f = features[0]
-            by_categories = False
-            if f != NOWHERE and rules.shape[0] > 0:
-                by_categories = rules[f].kind != NUMERIC
-            if by_categories:
-                for w in range(t, CODE_WORDS, BLOCK):
-                    left_sets[x, w] = left_codes[k * n_features + f, w]
-            if t == 0:
-                scores[k] = of_threads[0]
-                if f != NOWHERE:
-                    at = k * n_features + f
-                    node = nodes[x]
-                    node.feature = f
-                    node.bin = -1 if by_categories else number[at] >> 1
-                    node.missing_left = number[at] & 1
-                    node.left_g = left_sums[at] >> S32
-                    node.left_h = left_sums[at] & LOW
-        cuda.syncthreads()
-        k += cuda.gridDim.x

@@ -44,8 +44,28 @@ LIMITS = np.dtype(
 )
 """The limits of a node's splits."""
 
-N_TILES, N_LOOKED, IS_DONE, N_COUNTED = range(4)
-"""Entries of ``Tables.counts``."""
+PLAN = np.dtype(
+    [
+        ("size", _I),  # entries of its order, see ``order``
+        ("expanded", _I),  # number of nodes
+        ("pairs_begin", _I),  # its part of the round's pairs
+        ("pairs_end", _I),
+        ("recheck_begin", _I),  # and of the nodes to recheck
+        ("recheck_end", _I),
+        ("opened_begin", _I),  # and of the nodes that got children
+        ("opened_end", _I),
+        ("numbered", _I),  # its nodes on the levels done, see ``numbering``
+        ("offset", _I),  # of those of the level
+    ],
+    align=True,
+)
+"""What the round holds of a tree."""
+
+N_TILES, N_LOOKED, IS_DONE, N_COUNTED, N_CLEARED, N_CLEARED_COUNTS, N_REST, SIDE = range(8)
+"""Entries of ``Tables.counts``: tiles; nodes looked at; whether growth is done; histograms of nodes
+to recheck; entries of ``cleared``, and histograms of nodes to recheck to be cleared; whether nodes
+with a split wait to be opened; which of ``heap`` and ``need`` holds the order."""
+N_COUNTS = 8
 
 
 class Tables(NamedTuple):
@@ -62,7 +82,13 @@ class Tables(NamedTuple):
         Nodes whose split is sought: the two of each pair (-1: there is none), then those to
         recheck.
     limits : LIMITS, one a node looked at
-    scores : float64, one a node looked at
+    gaps : int64, one a node looked at
+        Where it gets into the order, see ``order``.
+    place : int64, one a node
+        Where it is in the order.
+    cleared : int64
+        Slots that the next round may build histograms in, to be set to zero.
+    plans : PLAN, one a tree
     counts : int64
     """
 
@@ -84,7 +110,10 @@ class Tables(NamedTuple):
     filled: Array
     looked: Array
     limits: Array
-    scores: Array
+    gaps: Array
+    place: Array
+    cleared: Array
+    plans: Array
     counts: Array
 
 
@@ -140,8 +169,11 @@ class Arena:
         kinds["filled"] = np.dtype(_I), 2 * capacity
         kinds["looked"] = np.dtype(_I), n_looked
         kinds["limits"] = LIMITS, n_looked
-        kinds["scores"] = np.dtype(_F), n_looked
-        kinds["counts"] = np.dtype(_I), 4
+        kinds["gaps"] = np.dtype(_I), n_looked
+        kinds["place"] = np.dtype(_I), capacity
+        kinds["cleared"] = np.dtype(_I), frontier.free_slots.size
+        kinds["plans"] = PLAN, frontier.trees.size
+        kinds["counts"] = np.dtype(_I), N_COUNTS
         return kinds
 
     def write(self, frontier: Frontier, params: GrowthParams) -> None:
@@ -174,7 +206,7 @@ class Arena:
             at = self._begin[name] - offset
             table.view(np.uint8).reshape(-1)[:] = source[at : at + table.nbytes]
 
-        counts = np.empty(4, np.int64)
+        counts = np.empty(N_COUNTS, np.int64)
         part("state", frontier.state, host, begin)
         part("counts", counts, host, begin)
         if not counts[IS_DONE]:

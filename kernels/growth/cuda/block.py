@@ -1,0 +1,73 @@
+"""What the kernels of one block share: its size, sums over its threads, and the control of growth
+as compiled for the device.
+
+A function of the control (``kernels.growth.control``) takes the ``Frontier`` that ``frontier_of``
+returns; kernels read records from the ``Tables`` of ``tables_of``. In the simulator the former has
+NumPy's arrays and the latter the simulator's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...runtime.compilation import callable_from_python
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated
+
+i64 = np.int64
+
+BLOCK = block_size(512)
+GROUPS = BLOCK.bit_length() - 1
+"""A block has 2**GROUPS threads."""
+
+
+def control(function: Any) -> Any:
+    """Return a function of the control as a kernel calls it."""
+    return callable_from_python(function) if is_simulated() else function
+
+
+@device_function
+def share_of(n, t):
+    """Return the begin and the end of a thread's share of n neighbouring entries."""
+    share = (n + BLOCK - 1) // BLOCK
+    begin = min(t * share, n)
+    return begin, min(begin + share, n)
+
+
+@device_function
+def before(sums, own, t):
+    """Return the sum of the threads' ``own`` over those before this one, and over all.
+
+    Every thread of the block must call this, with ``sums`` an int64 array of an entry a thread.
+    """
+    sums[t] = own
+    inclusive_scan(sums, t)
+    found = sums[t] - own
+    total = sums[BLOCK - 1]
+    cuda.syncthreads()
+    return found, total
+
+
+@device_function
+def before_in_group(sums, own, t, width):
+    """Do the same among ``width`` neighbouring threads, a power of two of them."""
+    first = t & ~(width - 1)
+    sums[t] = own
+    inclusive_scan(sums, t)
+    base = sums[first - 1] if first > 0 else i64(0)
+    found = sums[t] - own - base
+    total = sums[first + width - 1] - base
+    cuda.syncthreads()
+    return found, total
+
+
+@device_function
+def width_for(n, most):
+    """Return the logarithm of the largest power of two of threads that each of n pieces of work
+    can have of ``2**most`` threads, at least 0."""
+    width = most
+    while width > 0 and (i64(n) << width) > (i64(1) << most):
+        width -= 1
+    return width
