@@ -151,7 +151,7 @@ def test_blocks_of_many_rows(rng, ways, monkeypatch, n_outputs):
     for depth, way in ((6, "perfect"), (9, "deep")):
         trees = forest_of(rng, [depth, 3, 4], 4, n_outputs)
         X = awkward_values(rng, trees, 300, 4, np.float32)
-        assert rows.tiles_of(on_gpu(X)) == (256, 128)
+        assert rows.tiles_of(on_gpu(X)) == (256, 2)
         assert_like_the_reference(trees, X, n_outputs)
         assert ways.pop() == way
 
