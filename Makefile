@@ -5,6 +5,8 @@
 #   make conformance  scikit-learn's own tests on these estimators, as a table
 #   make docs         the documentation site, in docs/_build/html, and the code on its pages
 #   make lint         format, lint and types
+#   make library      compile the CPU's kernels into the checkout, as the wheel for Linux has them
+#   make wheels       that wheel and one for every machine, in dist/
 #   make bench        all measurements of benchmarks/RESULTS.md
 #   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in nine minutes;
 #                     ARGS="--part fit --resume" hands options on
@@ -28,7 +30,7 @@ endif
 # The extra that fits the driver; nothing of CUDA is installed for `gpu-check` without one.
 CUDA_EXTRA = $(shell nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9]*\).*/,cuda\1/p')
 
-.PHONY: demo test conformance docs lint bench gpu-check clean
+.PHONY: demo test conformance docs lint library wheels bench gpu-check clean
 .DELETE_ON_ERROR:
 
 demo: $(call ready,viz)
@@ -49,6 +51,15 @@ docs: $(call ready,docs) $(call ready,test)
 	$(PY) -m sphinx -b html -n -W --keep-going -j auto docs docs/_build/html
 	$(PY) -m pytest $(PAGES)
 	@echo "The site: docs/_build/html/index.html"
+
+# Everything is compiled once for each level of processors, at the same time: four minutes on two
+# cores. It needs Linux on x86-64 and a C compiler. ARGS="--levels x86-64-v3" builds for one level,
+# ARGS=--try fits models with the wheel in an environment of its own.
+library: $(call ready,test)
+	$(PY) -m building library --if-needed $(ARGS)
+
+wheels: $(call ready,dev) $(call ready,test)
+	$(PY) -m building wheels --if-needed $(ARGS)
 
 lint: $(call ready,dev)
 	$(PY) -m ruff format --check .
@@ -89,7 +100,7 @@ conformance: $(call ready,test)
 	@$(PY) -m tests.conformance
 
 clean:
-	rm -rf $(VENV) $(LOGS) build dist docs/_build docs/gallery docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(LOGS) build dist kernels/prebuilt docs/_build docs/gallery docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The wheel of XGBoost with CUDA takes the place of the one without, where there is a driver.

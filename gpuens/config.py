@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,24 @@ from .devices.gpu_problems import driver_version
 from .devices.placement import gpu_problem, simulated
 from .devices.policy import thresholds
 from .devices.threads import available_threads
+from .kernels.runtime import native
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
 CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def show_config() -> dict[str, Any]:
-    """Print versions, devices, threads and the kernel cache, for a report or a question.
+    """Print versions, devices, threads and where kernels come from, for a report or a question.
 
     Returns
     -------
     dict
         What was printed. ``gpus`` holds one dict for each usable GPU, and ``gpu_problem``
         says why there is none. ``gpu_pays`` holds the sizes from which ``device="auto"`` gives
-        data in host memory to a GPU, by kind of work.
+        data in host memory to a GPU, by kind of work. ``kernels`` holds where those of the CPU come
+        from: ``source``, a native library or the reason why Numba compiles all of them, and of this
+        process the kernels that ran from the library (``native``) and those that it did not have,
+        with the number of calls (``missed``).
 
     Examples
     --------
@@ -47,6 +52,10 @@ def show_config() -> dict[str, Any]:
         elif key == "gpu_pays":
             for work, sizes in value.items():
                 print(f"{'GPU pays':<18}{work} of host data: {sizes} (estimate)")
+        elif key == "kernels":
+            print(f"{key:<18}{value['source']}")
+            for name, calls in value["missed"].items():
+                print(f"{'compiled kernel':<18}{name} ({calls} calls)")
         elif value is not None:
             print(f"{key.replace('_', ' '):<18}{value}")
     return config
@@ -70,8 +79,20 @@ def _collect() -> dict[str, Any]:
         "gpu_pays": thresholds(),
         "threads": available_threads(),
         "threading": "gpuens' own team of threads, started on first use",
+        "kernels": _kernels(),
         "kernel_cache": str(kernel_cache()),
     }
+
+
+def _kernels() -> dict[str, Any]:
+    library = native.source()
+    if not isinstance(library, native.Library):
+        return {"source": f"compiled by Numba: {library}", "native": [], "missed": {}}
+    missed: Counter[str] = Counter()
+    for (name, _), calls in library.missed.items():
+        missed[name] += calls
+    source = f"native library for {library.level}"
+    return {"source": source, "native": sorted(library.used), "missed": dict(missed)}
 
 
 def kernel_cache() -> Path:

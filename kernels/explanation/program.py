@@ -140,7 +140,9 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
         A split has no training weight below, or a leaf has a negative one or none that is finite.
     """
     below = np.empty(cover.size)
-    n_splits, n_steps = _count(trees.offset, trees.feature, trees.left, trees.right, cover, below)
+    n_splits, n_steps = np.zeros((2, len(trees.offset) - 1), np.int64)
+    tree = trees.offset, trees.feature, trees.left, trees.right
+    _count(*tree, cover, below, n_splits, n_steps)
     _require_cover(trees, below)
     n = int(n_splits.sum())
     dtypes = {"threshold": np.float64, "missing_left": np.uint8, "share": np.float64}
@@ -149,7 +151,7 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
     split_begin = np.concatenate([[0], np.cumsum(n_splits)])
     step_begin = np.concatenate([[0], np.cumsum(n_steps)])
     steps = np.empty(int(step_begin[-1]), np.int32)
-    n_levels = max(_levels(trees.offset, trees.feature, trees.left, trees.right), 1)
+    n_levels = max(_levels(*tree), 1)
     n_slots = np.zeros(n_splits.size, np.int32)
     _write(tuple(trees), below, splits, split_begin, steps, step_begin, n_slots, n_levels)
     n_points = (n_slots + 1) // 2
@@ -193,12 +195,10 @@ def _groups(trees: Trees, n_outputs: int) -> tuple[np.ndarray, np.ndarray, np.nd
 
 
 @kernel
-def _count(offset, feature, left, right, cover, below):
-    """Sum up the covers of the leaves below every node; count the splits and steps of each tree.
+def _count(offset, feature, left, right, cover, below, n_splits, n_steps):
+    """Sum up the covers of the leaves below every node; add up the splits and steps of each tree.
     Children come after their parents."""
-    n_trees = offset.size - 1
-    n_splits, n_steps = np.zeros(n_trees, np.int64), np.zeros(n_trees, np.int64)
-    for tree in range(n_trees):
+    for tree in range(offset.size - 1):
         root = offset[tree]
         for node in range(offset[tree + 1] - root - 1, -1, -1):
             at = root + node
@@ -209,7 +209,6 @@ def _count(offset, feature, left, right, cover, below):
             below[at] = below[children[0]] + below[children[1]]
             n_splits[tree] += 1
             n_steps[tree] += 1 + (feature[children[0]] >= 0) + (feature[children[1]] >= 0)
-    return n_splits, n_steps
 
 
 @kernel

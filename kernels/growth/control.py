@@ -476,7 +476,8 @@ def emit(
             missing_left[i] = node.missing_left
             gain[i] = node.gain
             if node.bin < 0:
-                left_codes[i] = sets[order[i]]
+                for word in range(sets.shape[1]):
+                    left_codes[i, word] = sets[order[i], word]
             left[i] = next_child  # breadth first: children are numbered in their parents' order
             right[i] = next_child + 1
             next_child += 2

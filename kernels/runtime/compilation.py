@@ -57,7 +57,17 @@ _OPTIONS = {
 
 
 class Kernel(Function):
-    """A function that Python calls, compiled on first use and kept on disk."""
+    """A function that Python calls: from the native library, or compiled on first use and kept on
+    disk."""
+
+    @functools.cached_property
+    def _run(self) -> Callable[..., Any]:
+        from .native import bound  # here, so that no kernel is stamped with that file
+
+        return bound(self)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
         compiled = super()._make(numba)
@@ -108,9 +118,15 @@ def _save(cache_file: Any, key: Any, data: Any) -> None:
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTILINE)
 
 
+def sources_of(function: Function) -> set[Path]:
+    """Return the files that a kernel is made of: its own and its imports."""
+    path = Path(function.py_func.__code__.co_filename)
+    return _imported({path}, path)
+
+
 @functools.cache
 def _stamp_of_sources(path: Path) -> str:
-    """Return a hash of the sources that a file's kernels are made of: its own and its imports."""
+    """Return a hash of the sources that a file's kernels are made of."""
     digest = hashlib.sha256()
     for source in sorted(_imported({path}, path)):
         digest.update(source.read_bytes())

@@ -129,7 +129,8 @@ def _worker(
         else:
             codes = left_codes[k]
             n_left[k] = partition_alone_by_set(column, source, target, begin[k], end[k], codes)
-        source[begin[k] : end[k]] = target[begin[k] : end[k]]
+        for i in range(begin[k], end[k]):
+            source[i] = target[i]
 
 
 def partition(

@@ -38,8 +38,9 @@ def _worker(thread, n_threads, barrier, raw, out):
     for begin in range(n * thread // n_threads, n * (thread + 1) // n_threads, BLOCK):
         end = min(begin + BLOCK, n * (thread + 1) // n_threads)
         m, s = top[: end - begin], total[: end - begin]
-        m[:] = raw[0, begin:end]
-        s[:] = 0.0
+        for i in range(end - begin):
+            m[i] = raw[0, begin + i]
+            s[i] = 0.0
         for k in range(1, raw.shape[0]):
             _largest(raw[k, begin:end], m)
         for k in range(raw.shape[0]):

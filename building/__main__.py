@@ -1,0 +1,39 @@
+"""``python -m building library`` compiles kernels into the checkout; ``wheels`` builds wheels, and
+``--try`` fits models with one of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpuens.kernels.runtime import native
+
+from . import library, trial, wheels
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m building", description=__doc__)
+    parser.add_argument("what", choices=["library", "wheels"])
+    parser.add_argument("--output", type=Path, default=Path("dist"), help="folder of the wheels")
+    parser.add_argument(
+        "--if-needed", action="store_true", help="keep a library that was built from these sources"
+    )
+    parser.add_argument(
+        "--levels", nargs="+", choices=native.LEVELS, default=list(native.LEVELS),
+        help="the processors to compile for (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--try", dest="tried", action="store_true", help="fit models in an environment of its own"
+    )
+    chosen = parser.parse_args()
+    if not (chosen.if_needed and library.is_current(chosen.levels)):
+        library.build(chosen.levels)
+    if chosen.what == "wheels":
+        wheel = wheels.build(chosen.output)
+        if chosen.tried:
+            trial.run(wheel)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""``python -m building.level LEVEL FOLDER`` compiles the library of one level of processors.
+
+Numba compiles for the level that ``NUMBA_CPU_NAME`` names. Of each kernel the whole module of
+optimised code is taken, with an entry that reads the kernel's arguments from words; nothing in
+it refers to Numba or to Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core import types
+
+from gpuens.kernels.runtime import native
+from gpuens.kernels.runtime.compilation import sources_of
+
+from .library import CALLS, FLAGS, linker
+from .workload import run_everything
+
+RESULTS = {types.none: "n", types.int64: "i", types.float64: "d", types.boolean: "b"}
+RUNTIME = (
+    "NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor", "NRT_MemInfo_new_varsize_dtor",
+    "NRT_MemInfo_varsize_realloc",
+)  # fmt: skip
+"""What ``calls.c`` has of Numba's runtime."""
+
+
+class Recorder:
+    """Compiles kernels by Numba, and writes the machine code of each into an object file."""
+
+    def __init__(self, level: str, folder: Path) -> None:
+        self.level, self.folder = level, folder
+        self.kernels: dict[str, dict[str, list[str]]] = defaultdict(dict)
+        self.left: dict[str, set[str]] = defaultdict(set)
+        self.files: set[Path] = set()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.machine = llvm.Target.from_triple(llvm.get_default_triple()).create_target_machine(
+            cpu=level, features="", opt=3, reloc="pic", codemodel="small"
+        )
+        self.lock = threading.Lock()
+
+    def bind(self, kernel: Any) -> Callable[..., Any]:
+        """Return the compiled kernel, which notes its arguments."""
+        name = native.name_of(kernel)
+        self.files.update(sources_of(kernel))
+
+        def call(*arguments: Any) -> Any:
+            key = native.key_of(arguments)
+            result = kernel.made(*arguments)
+            with self.lock:
+                if key not in self.kernels[name] and name not in self.left:
+                    kinds = tuple(map(kernel.made.typeof_pyval, arguments))
+                    self.write(name, key, kernel.made.overloads[kinds])
+            return result
+
+        return call
+
+    def write(self, name: str, key: str, compiled: Any) -> None:
+        """Write the object file of a kernel, unless its code needs Numba."""
+        symbol = "kernel_" + hashlib.sha256(f"{name}{key}".encode()).hexdigest()[:16]
+        path = self.folder / f"{self.level}-{symbol}.o"
+        module = _module(compiled, symbol, self.machine)
+        result = RESULTS.get(compiled.signature.return_type)
+        needed = _foreign(module) if result else [f"a {compiled.signature.return_type} to return"]
+        if needed:
+            self.left[name].update(needed)
+            print(f"{name} is left to Numba: it needs {', '.join(needed)}.", file=sys.stderr)
+            return
+        path.write_bytes(self.machine.emit_object(module))
+        self.kernels[name][key] = [symbol, str(result)]
+
+    def link(self) -> None:
+        """Link what was compiled, and list it in a JSON file beside the library."""
+        objects = sorted(map(str, self.folder.glob(f"{self.level}-*.o")))
+        target = str(self.folder / f"cpu-{self.level}.so")
+        command = [str(linker()), *FLAGS, "-o", target, str(CALLS), *objects, "-lc", "-lm"]
+        subprocess.run(command, check=True)
+        sources = sorted(os.path.relpath(path, native.PACKAGE) for path in self.files)
+        kernels = {name: dict(sorted(rows.items())) for name, rows in sorted(self.kernels.items())}
+        table = {"kernels": kernels, "sources": sources}
+        (self.folder / f"{self.level}.json").write_text(json.dumps(table), encoding="utf-8")
+
+
+def compile_all(level: str, folder: Path) -> None:
+    """Compile, link and list the kernels of a level."""
+    recorder = Recorder(level, folder)
+    native.use(recorder)
+    run_everything()
+    recorder.link()
+
+
+def _module(compiled: Any, symbol: str, machine: Any) -> Any:
+    """Return the code of a kernel with the entry ``int symbol(int64 *words)``."""
+    module = llvm.parse_bitcode(compiled.library._final_module.as_bitcode())
+    function = module.get_function(compiled.fndesc.llvm_func_name)
+    entry = _entry(symbol, function)
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration:
+            value.linkage = "internal"
+    function.linkage = "external"
+    header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
+    module.link_in(llvm.parse_assembly(header + entry))
+    module.get_function(function.name).linkage = "internal"
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, builder)
+    return module
+
+
+def _foreign(module: Any) -> list[str]:
+    """Return what a module needs of Numba or Python that ``calls.c`` does not have."""
+    values = (*module.functions, *module.global_variables)
+    outside = [value.name for value in values if value.is_declaration]
+    return [n for n in outside if n.startswith(("NRT_", "numba", "Py")) and n not in RUNTIME]
+
+
+def _entry(symbol: str, function: Any) -> str:
+    """Return the code that reads a kernel's arguments from words and calls it.
+
+    Numba's calling convention: a pointer to the result, which takes the place of the first word,
+    a pointer to the description of an exception, and the arguments; narrow ones are in the low
+    bytes of their words.
+    """
+    kinds = [str(argument.type) for argument in function.arguments]
+    lines = [
+        f"define i32 @{symbol}(ptr %words) {{",
+        "  %exception = alloca ptr",
+        "  store ptr null, ptr %exception",
+    ]
+    arguments = ["ptr %words", "ptr %exception"]
+    for i, kind in enumerate(kinds[2:]):
+        lines.append(f"  %p{i} = getelementptr i64, ptr %words, i64 {i}")
+        lines.append(f"  %a{i} = load {kind}, ptr %p{i}")
+        arguments.append(f"{kind} %a{i}")
+    lines.append(f'  %status = call i32 @"{function.name}"({", ".join(arguments)})')
+    lines += ["  ret i32 %status", "}", f'declare i32 @"{function.name}"({", ".join(kinds)})']
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    compile_all(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,118 @@
+"""Builds the native libraries of the kernels for the CPU (see ``kernels/runtime/native.py``).
+
+A process for each level of processors compiles, by Numba and for that level, everything that
+``workload`` runs, and links the machine code with ``calls.c``. The levels are built at the same
+time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuens.kernels.runtime import native
+
+ROOT = Path(__file__).resolve().parents[1]
+LINKERS = ("gcc", "cc", "clang")
+CALLS = Path(__file__).with_name("calls.c")
+FLAGS = (
+    "-shared", "-O2", "-fPIC", "-march=x86-64-v2", "-fvisibility=hidden", "-ffreestanding",
+    "-nostartfiles", "-Wl,-z,noexecstack", "-Wl,-s", "-Wl,--gc-sections",
+)  # fmt: skip
+
+
+def linker() -> str | None:
+    """Return the compiler of C that links the library, or None where there is none."""
+    return next(filter(None, map(shutil.which, LINKERS)), None)
+
+
+def problem() -> str | None:
+    """Return why this machine cannot build the library, or None."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return f"it is built on Linux on x86-64, not {platform.system()} on {platform.machine()}"
+    if linker() is None:
+        return f"none of {', '.join(LINKERS)} is installed"
+    return None
+
+
+def is_current(levels: Sequence[str]) -> bool:
+    """Return whether the checkout holds the libraries of some levels, built from its sources."""
+    try:
+        native.open_library()
+    except native.Unusable:
+        return False
+    table = json.loads((native.FOLDER / native.TABLE).read_text("utf-8"))
+    return set(levels) <= set(table["libraries"])
+
+
+def build(levels: Sequence[str], folder: Path = native.FOLDER) -> None:
+    """Compile the libraries of some levels into a folder."""
+    if reason := problem():
+        sys.exit(f"The native library of the kernels was not built: {reason}.")
+    started = time.time()
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        children = {level: _started(level, made) for level in levels}
+        failed = [level for level, child in children.items() if child.wait()]
+        if failed:
+            sys.exit(f"The native library for {' and '.join(failed)} was not built.")
+        table = joined(made)
+        changed = [name for name in table["sources"]
+                   if (native.PACKAGE / name).stat().st_mtime > started]  # fmt: skip
+        if changed:
+            sys.exit(f"{', '.join(changed)} changed while the kernels were compiled: build again.")
+        install(table, made, folder)
+    n = sum(map(len, table["kernels"].values()))
+    size = sum((folder / file).stat().st_size for file, _ in table["libraries"].values())
+    print(f"{n} kernels for {' and '.join(levels)}: {size / 1e6:.2f} MB in {folder}, "
+          f"{time.time() - started:.0f} s")  # fmt: skip
+
+
+def _started(level: str, folder: Path) -> subprocess.Popen[bytes]:
+    """Start the process that compiles for a level."""
+    env = {
+        **os.environ,
+        "NUMBA_CPU_NAME": level,
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(folder / f"cache-{level}"),
+        "NUMBA_ENABLE_CUDASIM": "0",
+        "GPUENS_KERNELS": "compiled",
+    }
+    command = [sys.executable, "-m", "building.level", level, str(folder)]
+    return subprocess.Popen(command, env=env, cwd=ROOT)
+
+
+def joined(folder: Path) -> dict[str, Any]:
+    """Return the table of all levels in a folder, which have the same kernels."""
+    levels = [level for level in native.LEVELS if (folder / f"{level}.json").exists()]
+    tables = [json.loads((folder / f"{level}.json").read_text("utf-8")) for level in levels]
+    if any(table != tables[0] for table in tables):
+        sys.exit("The levels were not compiled from the same kernels: did sources change?")
+    files = {level: f"cpu-{level}.so" for level in levels}
+    return {
+        "format": native.FORMAT,
+        "libraries": {level: [file, native.digest_of(folder / file)]
+                      for level, file in files.items()},
+        "stamp": native.stamp_of(tables[0]["sources"]),
+        **tables[0],
+    }  # fmt: skip
+
+
+def install(table: dict[str, Any], made: Path, folder: Path) -> None:
+    """Move libraries to where they are looked for, their table last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / native.TABLE).unlink(missing_ok=True)
+    for file, _ in table["libraries"].values():
+        (folder / file).unlink(missing_ok=True)  # a process may have the old one open
+        shutil.move(made / file, folder / file)
+    text = json.dumps(table, separators=(",", ":"))
+    (folder / native.TABLE).write_text(text, encoding="utf-8")

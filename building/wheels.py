@@ -1,0 +1,76 @@
+"""Builds two wheels: one for every machine, and one with compiled kernels for Linux on x86-64.
+
+The second is the first with the folder ``gpuens/kernels/prebuilt``. Everything in that folder of
+the checkout goes in.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from gpuens.kernels.runtime import native
+
+from .library import ROOT
+
+PLATFORM = "manylinux_2_17_x86_64"
+MOST_BYTES = 4_000_000
+
+
+def build(output: Path) -> Path:
+    """Write both wheels into a folder, and return the second, whose references are checked."""
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        _run("build", "--wheel", "--outdir", str(made), str(_sources(made)))
+        (pure,) = made.glob("*-py3-none-any.whl")
+        shutil.copy(pure, output)
+        _run("wheel", "unpack", "--dest", str(made), str(pure))
+        (unpacked,) = (path for path in made.iterdir() if path.name.startswith("gpuens-")
+                       and path.is_dir())  # fmt: skip
+        shutil.copytree(native.FOLDER, unpacked / "gpuens" / "kernels" / native.FOLDER.name)
+        _for_the_platform(unpacked)
+        _run("wheel", "pack", "--dest-dir", str(output), str(unpacked))
+    (wheel,) = output.glob(f"*-py3-none-{PLATFORM}.whl")
+    if wheel.stat().st_size > MOST_BYTES:
+        sys.exit(f"{wheel} has more than {MOST_BYTES / 1e6:.0f} MB.")
+    _check(wheel)
+    print(f"{wheel}: {wheel.stat().st_size / 1e6:.2f} MB")
+    return wheel
+
+
+def _sources(folder: Path) -> Path:
+    """Copy what a wheel is built from: setuptools writes into the folder that it builds in."""
+    sources = folder / "sources"
+    ignored = shutil.ignore_patterns("__pycache__", native.FOLDER.name)
+    shutil.copytree(ROOT / "gpuens", sources / "gpuens", ignore=ignored)  # follows the link
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources)
+    return sources
+
+
+def _for_the_platform(unpacked: Path) -> None:
+    """Name the platform in the description of the wheel."""
+    (path,) = unpacked.glob("*.dist-info/WHEEL")
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("Root-Is-Purelib: true", "Root-Is-Purelib: false")
+    path.write_text(text.replace("Tag: py3-none-any", f"Tag: py3-none-{PLATFORM}"), "utf-8")
+
+
+def _check(wheel: Path) -> None:
+    """Refuse a wheel that needs a newer system than its name promises."""
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    text = " ".join(report.split())
+    found = re.search(r'is consistent with the following platform tag: "([^"]*)"', text)
+    tags = found.group(1) if found else ""
+    if not re.fullmatch(r"manylinux_2_(\d|1[0-7])_x86_64", tags):
+        sys.exit(f"{wheel.name} does not keep to {PLATFORM}:\n{report}")
+
+
+def _run(module: str, *arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", module, *arguments], check=True, stdout=sys.stderr)

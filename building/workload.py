@@ -1,0 +1,85 @@
+"""Runs everything whose kernels belong into the library."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import gpuens
+from tests.support.fingerprints import fingerprints
+
+MANY, FEW = 1500, 3
+"""Rows that are predicted: enough for every method of prediction."""
+
+
+def run_everything() -> None:
+    """Fit and use models of every kind, loss, setting and layout of tables."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # three trees leave rows without an estimate
+        for model in fitted():
+            explain(model)
+            for table in layouts(rows()):
+                use(model, table)
+    gpuens.warmup("cpu", verbose=False)
+    fingerprints()
+
+
+def rows() -> np.ndarray:
+    """Return a table with missing values."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(MANY, 5))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X
+
+
+def layouts(X: np.ndarray) -> Iterator[np.ndarray]:
+    """Generate the table in all dtypes, orders and permissions."""
+    for dtype in (np.float64, np.float32):
+        table = X.astype(dtype)
+        wide = np.repeat(table, 2, axis=1)
+        for view in (table, np.asfortranarray(table), wide[:, ::2], table[::-1]):
+            yield view
+            frozen = view.view()
+            frozen.flags.writeable = False
+            yield frozen
+
+
+def fitted() -> Iterator[Any]:
+    """Generate models, a kind of table and of prediction each."""
+    X = rows()
+    y = X[:, 0] * 0 + np.arange(MANY) % 7
+    y[np.isnan(y)] = 3.0
+    few: dict[str, Any] = {"n_estimators": 3, "device": "cpu", "random_state": 0}
+    yield gpuens.GradientBoostingRegressor(**few).fit(X, y)
+    yield gpuens.GradientBoostingClassifier(**few).fit(X, y)
+    yield gpuens.RandomForestRegressor(**few).fit(X, y + np.arange(MANY) / 7)
+    yield gpuens.RandomForestClassifier(**few).fit(X, y)
+    yield gpuens.DecisionTreeRegressor(device="cpu").fit(X, y)
+    yield gpuens.IsolationForest(**few).fit(np.nan_to_num(X))
+
+
+def use(model: Any, table: np.ndarray) -> None:
+    """Fit a copy to the table, and predict many rows and few."""
+    if isinstance(model, gpuens.IsolationForest):
+        table = np.nan_to_num(table)
+    y = np.arange(MANY) % 3
+    type(model)(**model.get_params()).fit(table, y)
+    for part in (table, table[:FEW], table[:1]):
+        model.predict(part)
+        if hasattr(model, "apply"):
+            model.apply(part)
+        if hasattr(model, "predict_proba"):
+            model.predict_proba(part)
+
+
+def explain(model: Any) -> None:
+    """Compute Shapley values and interactions in both ways."""
+    X = np.nan_to_num(rows())[:40]
+    for background in (None, X[:10]):
+        explainer = gpuens.TreeExplainer(model, background)
+        for table in layouts(X):
+            explainer.shap_values(table)
+    gpuens.TreeExplainer(model).shap_interaction_values(X[:4])

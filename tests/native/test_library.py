@@ -1,0 +1,370 @@
+"""The native library of compiled kernels: what it runs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import threading
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import gpuens
+from building import library as building
+from gpuens.kernels.runtime import native
+from gpuens.kernels.runtime.compilation import Kernel, kernel
+
+pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
+
+RECORD = np.dtype([("count", np.int64), ("score", np.float32), ("codes", np.uint32, (2,))])
+
+
+def uncached(function: Any) -> Kernel:
+    """Decorate a kernel that is compiled in every process: what Numba's cache on disk holds cannot
+    be linked."""
+    made = kernel(function)
+    return Kernel(function, {**made.options, "cache": False})
+
+
+class Inner(NamedTuple):
+    values: np.ndarray
+    factor: float
+
+
+class Table(NamedTuple):
+    inner: Inner
+    records: np.ndarray
+
+
+@uncached
+def add_up(table, x, flag, out):
+    """Use an array, a record, numbers and scratch."""
+    scratch = np.empty(table.inner.values.size, np.float64)
+    total = 0.0
+    for i in range(scratch.size):
+        scratch[i] = table.inner.factor * table.inner.values.flat[i]
+    for i in range(scratch.size):
+        total += scratch[i]
+    for record in table.records:
+        record.count += 1
+        total += record.score + record.codes[1]
+    out[0] = total + x if flag else -total
+    return np.int64(table.records.size)
+
+
+@uncached
+def store(x, out):
+    out[0] = x
+
+
+@uncached
+def half(x):
+    return 0.5 * x
+
+
+@uncached
+def is_above(x, y):
+    return x > y
+
+
+@uncached
+def huge(n):
+    return np.empty(n).size
+
+
+def arguments(x: Any = 1, order: Any = "C", writeable: bool = True) -> tuple[Any, ...]:
+    values = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+    values.flags.writeable = writeable
+    records = np.zeros(3, RECORD)
+    records["score"], records["codes"] = 0.5, 7
+    return Table(Inner(values, 2.0), records), x, True, np.zeros(1)
+
+
+def storing(x: Any) -> tuple[Any, np.ndarray]:
+    """A number, and an array of its type for it."""
+    return x, np.zeros(1, np.asarray(x).dtype)
+
+
+@uncached
+def reversed_by_a_list(out):
+    values = [0 for _ in range(0)]
+    for i in range(1000):
+        values.append(i)
+    for i in range(1000):
+        out[i] = values.pop()
+    return len(values)
+
+
+NUMBERS = [1, 1.5, True, np.float32(1.5), np.uint64(1), np.int32(-1), np.uint8(1)]
+COMPILED = [
+    (add_up, arguments()),
+    (add_up, arguments(order="F", writeable=False)),
+    *((store, storing(x)) for x in NUMBERS),
+    (half, (3.0,)),
+    (is_above, (2, 1.5)),
+    (is_above, (1, 1.5)),
+    (huge, (1,)),
+    (reversed_by_a_list, (np.zeros(1000),)),
+]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with a library of the kernels above."""
+    from building import level
+
+    made, folder = (tmp_path_factory.mktemp(name) for name in ("made", "built"))
+    recorder = level.Recorder("x86-64-v2", made)
+    for function, values in COMPILED:
+        recorder.bind(function)(*values)
+    recorder.link()
+    building.install(building.joined(made), made, folder)
+    return folder
+
+
+@pytest.fixture
+def library(built):
+    return native.open_library(built)
+
+
+@pytest.fixture
+def copied(built, tmp_path):
+    return Path(shutil.copytree(built, tmp_path / "copy"))
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    path = folder / native.TABLE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(("function", "values"), COMPILED)
+def test_results_are_those_of_numba(library, function, values):
+    run = library.bind(function)
+    for _ in range(2):
+        ours, theirs = run(*values), function.made(*values)
+        assert ours == theirs and type(ours) is type(theirs)
+    assert library.used == {native.name_of(function)}
+    assert not library.missed
+
+
+def test_what_is_written_is_seen(library):
+    table, x, flag, out = arguments(x=5)
+    assert library.bind(add_up)(table, x, flag, out) == 3
+    assert out[0] == 2 * 66 + 3 * 7.5 + 5
+    assert table.records["count"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "x", [2**63 - 1, -(2**63), -1, np.uint64(2**64 - 1), -0.0, np.inf, False, np.float32(-2)]
+)
+def test_numbers_at_the_ends_of_their_ranges(library, x):
+    value, out = storing(x)
+    library.bind(store)(value, out)
+    assert out[0] == x and np.signbit(out[0]) == np.signbit(x)
+    assert not library.missed
+
+
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (half, (2**63,)),
+        (half, (np.complex64(1.5),)),
+        (half, (1,)),
+        (store, (0.5, np.zeros(1, np.complex64))),
+        (add_up, arguments(x=1.5)),
+        (add_up, arguments(writeable=False)),
+    ],
+)
+def test_other_types_are_compiled_and_counted(library, function, values):
+    run = library.bind(function)
+    for _ in range(2):
+        assert run(*values) == function.made(*values)
+    assert sum(library.missed.values()) == 2
+    assert {name for name, _ in library.missed} == {native.name_of(function)}
+
+
+def test_keys_tell_apart_what_numba_tells_apart():
+    a = np.zeros((2, 2))
+    frozen = a.view()
+    frozen.flags.writeable = False
+    values = [
+        1, 1.5, True, np.uint64(1), np.float32(1), a, a[0], a.astype(np.float32), a[:, ::2],
+        np.asfortranarray(np.zeros((2, 3))), frozen, (a, a), Inner(a, 1.0), np.zeros(2, RECORD),
+        a.astype(">f8"),
+    ]  # fmt: skip
+    keys = [native.key_of([value]) for value in values]
+    assert len(set(keys)) == len(values)
+    assert native.key_of([1, 1.5, True]) == native.key_of([np.int64(1), np.float64(2), np.True_])
+
+
+def test_out_of_memory_is_an_error(library):
+    with pytest.raises(MemoryError, match="huge could not allocate"):
+        library.bind(huge)(2**60)
+
+
+def test_threads_start_together(library):
+    """All of them come with types that the kernel has not seen yet."""
+    run, results = library.bind(add_up), []
+    start = threading.Barrier(8)
+
+    def work():
+        table, x, flag, out = arguments()
+        start.wait()
+        run(table, x, flag, out)
+        results.append(out[0])
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [2 * 66 + 3 * 7.5 + 1] * 8
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_goes_on(library):
+    run = library.bind(half)
+    assert run(1.5) == 0.75
+
+    def child(results):
+        results.put((run(3.0), library.bind(is_above)(2, 1.5)))
+
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    process = context.Process(target=child, args=(results,))
+    process.start()
+    assert results.get(timeout=30) == (1.5, True)
+    process.join()
+
+
+def test_two_libraries_side_by_side(library, copied):
+    other = native.open_library(copied)
+    assert other.bind(half)(3.0) == library.bind(half)(3.0) == 1.5
+    assert other.used == library.used
+
+
+def test_no_library(tmp_path):
+    with pytest.raises(native.Unusable, match="comes without a library"):
+        native.open_library(tmp_path)
+
+
+def cut(folder):
+    path = folder / "cpu-x86-64-v2.so"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+DAMAGE = {
+    "cut": cut,
+    "no library": lambda folder: (folder / "cpu-x86-64-v2.so").unlink(),
+    "no table": lambda folder: (folder / native.TABLE).write_text('{"format": 1, "libr'),
+    "not a table": lambda folder: (folder / native.TABLE).write_text("[]"),
+    "nothing in it": lambda folder: edit(folder, libraries={"x86-64-v2": []}),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_reported_once(copied, name, monkeypatch):
+    DAMAGE[name](copied)
+    plain = native.open_library
+    monkeypatch.setattr(native, "open_library", lambda: plain(copied))
+    monkeypatch.setattr(native, "_opened", None)
+    with pytest.warns(RuntimeWarning, match="Install gpuens again") as caught:
+        assert isinstance(native.source(), str)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        native.source()
+        report = gpuens.show_config()["kernels"]
+    assert report["source"].startswith("compiled by Numba: ")
+    assert native.bound(gpuens.kernels.growth.grow._emit) is gpuens.kernels.growth.grow._emit.made
+
+
+def test_a_file_that_is_no_library(copied):
+    (copied / "cpu-x86-64-v2.so").write_text("text")
+    digest = native.digest_of(copied / "cpu-x86-64-v2.so")
+    edit(copied, libraries={"x86-64-v2": ["cpu-x86-64-v2.so", digest]})
+    with pytest.raises(native.Damaged, match=r"cpu-x86-64-v2\.so"):
+        native.open_library(copied)
+
+
+def test_edited_sources_are_not_run(copied, tmp_path):
+    source = tmp_path / "source.py"
+    source.write_text("one")
+    name = os.path.relpath(source, native.PACKAGE)
+    edit(copied, sources=[name], stamp=native.stamp_of([name]))
+    native.open_library(copied)
+    source.write_text("two")
+    with pytest.raises(native.Unusable, match="compiled from other sources"):
+        native.open_library(copied)
+    source.unlink()
+    with pytest.raises(native.Unusable, match="compiled from other sources"):
+        native.open_library(copied)
+
+
+def test_the_stamp_covers_the_file_of_a_kernel(built):
+    sources = json.loads((built / native.TABLE).read_text())["sources"]
+    assert os.path.relpath(__file__, native.PACKAGE) in sources
+
+
+def test_another_version(copied):
+    edit(copied, format=native.FORMAT + 1)
+    with pytest.raises(native.Unusable, match="another version"):
+        native.open_library(copied)
+
+
+def test_another_machine(built, monkeypatch):
+    monkeypatch.setattr(native.platform, "machine", lambda: "aarch64")
+    with pytest.raises(native.Unusable, match="there is none for Linux on aarch64"):
+        native.open_library(built)
+
+
+def test_the_best_level_of_the_processor(built, monkeypatch):
+    v2 = set(native.LEVELS["x86-64-v2"].split())
+    monkeypatch.setattr(native, "_features", lambda: v2)
+    assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v2"
+    monkeypatch.setattr(native, "_features", lambda: v2 - {"popcnt"})
+    with pytest.raises(native.Unusable, match="below x86-64-v2"):
+        native.open_library(built)
+    monkeypatch.setattr(native, "_features", lambda: set(" ".join(native.LEVELS.values()).split()))
+    assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v3"
+    assert native._level(["x86-64-v2"]) == "x86-64-v2"
+
+
+def test_another_layout_of_objects(built, monkeypatch):
+    plain = native.Library._compare_layouts
+
+    def compare(self):
+        self._library.gpuens_words = lambda arguments: None
+        plain(self)
+
+    monkeypatch.setattr(native.Library, "_compare_layouts", compare)
+    with pytest.raises(native.Unusable, match="in another way"):
+        native.open_library(built)
+
+
+def test_the_environment_turns_it_off(built, monkeypatch):
+    monkeypatch.setenv("GPUENS_KERNELS", "compiled")
+    with pytest.raises(native.Unusable, match="GPUENS_KERNELS=compiled"):
+        native.open_library(built)
+    monkeypatch.setenv("GPUENS_KERNELS", "fast")
+    with pytest.raises(ValueError, match="must be 'native' or 'compiled', got 'fast'"):
+        native.open_library(built)
+
+
+def test_the_report(library, monkeypatch, capsys):
+    monkeypatch.setattr(native, "_opened", library)
+    library.bind(half)(1.5)
+    library.bind(half)(1)
+    report = gpuens.show_config()["kernels"]
+    name = native.name_of(half)
+    assert report == {
+        "source": "native library for x86-64-v2", "native": [name], "missed": {name: 1},
+    }  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "kernels           native library for x86-64-v2\n" in printed
+    assert f"compiled kernel   {name} (1 calls)\n" in printed
