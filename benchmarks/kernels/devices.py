@@ -96,7 +96,8 @@ class OnCpu:
 
 @cache
 def shared_memory_kernel() -> tuple[Any, int]:
-    """Additions to sums in shared memory, as the histogram makes them, and its block's size."""
+    """Additions to sums in shared memory, as the histogram makes them: every thread of a warp to
+    those of its lane. Returns the block's size too."""
     from gpuens.kernels.runtime.cuda.target import block_size, cuda, kernel
 
     block = block_size(512)
@@ -110,15 +111,17 @@ def shared_memory_kernel() -> tuple[Any, int]:
         for entry in range(t, entries, block):
             sums[u32(entry)] = 0
         cuda.syncthreads()
+        lane = u32(t) & u32(31)
         state = u32(cuda.blockIdx.x * block + t + 1)
         for _ in range(rounds):  # xorshift: other bins every time, as in a table
             state = u32(state ^ u32(state << u32(13)))
             state = u32(state ^ u32(state >> u32(17)))
             state = u32(state ^ u32(state << u32(5)))
             for k in range(4):
-                code = u32(state >> u32(8 * k)) & u32(255)
-                cuda.atomic.add(sums, u32(u32(k * N_SLOTS) + code), 1)
-                cuda.atomic.add(sums, u32(u32((k + 4) * N_SLOTS) + code), 1)
+                bin_ = u32(state >> u32(8 * k)) & u32(31)
+                entry = u32(u32(bin_ << u32(5)) | lane)
+                cuda.atomic.add(sums, entry, 1)
+                cuda.atomic.add(sums, u32(entry + u32(4 * N_SLOTS)), 1)
         cuda.syncthreads()
         if t == 0:
             out[cuda.blockIdx.x] = sums[0]

@@ -62,10 +62,10 @@ def test_the_additions_of_the_floor(host):
     out = out.get()
     for number in range(2):
         hits = 0
-        for state in range(number * block + 1, (number + 1) * block + 1):
+        for state in range(number * block + 1, (number + 1) * block + 1, 32):  # the first lanes
             for _ in range(3):
                 state ^= (state << 13) & 0xFFFFFFFF
                 state ^= state >> 17
                 state ^= (state << 5) & 0xFFFFFFFF
-                hits += state & 255 == 0
+                hits += sum((state >> 8 * k) & 31 == 0 for k in range(4))
         assert out[number] == hits
