@@ -22,12 +22,12 @@ pytest.importorskip("numba_cuda")
 nvjitlink = pytest.importorskip("cuda.bindings.nvjitlink")
 
 from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
-from numba.cuda import dispatcher  # noqa: E402
 
 from benchmarks.gpu import gpu_unknowns  # noqa: E402
 from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
 from gpuens.kernels.growth.cuda.histogram import BLOCK_ALONE, OWN, SHARED  # noqa: E402
+from gpuens.kernels.runtime.cuda import target  # noqa: E402
 from tests.ptx import driver  # noqa: E402
 from tests.support.cuda_modules import cuda_modules  # noqa: E402
 from tests.support.ptx_option import Gpu  # noqa: E402
@@ -105,7 +105,7 @@ def test_the_catalogue_is_complete():
     catalogued = {id(entry.kernel) for entry in CATALOGUE.values()}
     for module in cuda_modules():
         for name, value in vars(module).items():
-            if isinstance(value, dispatcher.CUDADispatcher) and not value.targetoptions["device"]:
+            if isinstance(value, target.Kernel):
                 assert id(value) in catalogued, f"{name} in {module.__name__}"
 
 

@@ -2,25 +2,25 @@
 
 It provides the kernels with their ``cuda`` module and decorators, the CUDA versions of the
 primitives whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy
-owns memory and streams on hardware; in the simulator NumPy takes its place. Both are imported when
-they are needed, so that importing succeeds on a machine without a GPU.
+owns memory and streams on hardware; in the simulator NumPy takes its place. CuPy, Numba and
+numba-cuda are imported when they are needed: importing succeeds on a machine without a GPU, and a
+process whose kernels were all compiled ahead compiles nothing.
 """
 
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba import config
-from numba import cuda as numba_cuda
-from numba.extending import overload
 
 from ...scalars import primitives
-from ...scalars.deferred import load_numba
+from ...scalars.deferred import Deferred, declaration, load_numba
 from ..arrays import Array
 from . import launching
 from .compiling import kept_on_disk
@@ -56,28 +56,66 @@ LEGACY_STREAM = 1
 ALIGNMENT = 16
 
 
+@functools.cache
 def is_simulated() -> bool:
     """Return whether kernels run in Numba's simulator on NumPy arrays."""
+    names_it = "NUMBA_ENABLE_CUDASIM" in os.environ or os.path.exists(".numba_config.yaml")
+    if not names_it and "numba" not in sys.modules:
+        return False
+    from numba.core import config
+
     return bool(config.ENABLE_CUDASIM)
+
+
+class Cuda:
+    """The module ``cuda`` of Numba, imported when a kernel that uses it is compiled."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # questions of Python itself are no reason to import it
+            raise AttributeError(name)
+        from numba import cuda
+
+        return getattr(cuda, name)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from numba import cuda, types
+
+        return types.Module(cuda)
 
 
 if is_simulated():
     from .simulator import install
 
+    load_numba()
     cuda: Any = install()
 else:
-    cuda = numba_cuda
+    cuda = Cuda()
+
+
+class Kernel(Deferred):
+    """A kernel, compiled on first use where it was not compiled ahead, and kept on disk."""
+
+    def _make(self, numba: ModuleType) -> Any:
+        return kept_on_disk(cuda.jit(self.py_func))
+
+
+class DeviceFunction(Deferred):
+    """A function that kernels call."""
+
+    def _make(self, numba: ModuleType) -> Any:
+        return cuda.jit(device=True)(self.py_func)
 
 
 def kernel(function: Callable[..., None]) -> Any:
     """Decorate a kernel. It has no signature, which would compile it at import, and that needs a
-    GPU. Compiled kernels are kept on disk."""
-    return cuda.jit(function) if is_simulated() else kept_on_disk(cuda.jit(function))
+    GPU."""
+    return cuda.jit(function) if is_simulated() else Kernel(function)
 
 
 def device_function(function: Callable[..., Any]) -> Any:
     """Decorate a function that kernels call and that uses ``cuda`` itself."""
-    return function if is_simulated() else cuda.jit(device=True)(function)
+    return function if is_simulated() else DeviceFunction(function)
 
 
 def _register_overloads() -> None:
@@ -85,6 +123,7 @@ def _register_overloads() -> None:
     target, which serve CUDA too where they mean the same there (``select``, ``two_to``,
     ``exponent``)."""
     from numba.cuda import libdevice
+    from numba.extending import overload
 
     @overload(primitives.mul, target="cuda")
     def _mul(x, y):
@@ -95,9 +134,8 @@ def _register_overloads() -> None:
         return lambda x: libdevice.floor(x)
 
 
-load_numba()
 if not is_simulated():
-    _register_overloads()
+    declaration(_register_overloads)
 
 
 # Launch geometry.
