@@ -6,6 +6,8 @@ Loading itself needs a driver; everything up to it runs here.
 from __future__ import annotations
 
 import lzma
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -168,6 +170,18 @@ def test_the_launcher_looks_for_it_before_it_compiles(monkeypatch):
     found["ahead"] = None
     assert launching.kernel_for(ENTRY.kernel, 4, KINDS).handle == 2
     assert asked == [(ENTRY.kernel, 3, KINDS), (ENTRY.kernel, 4, KINDS)]
+
+
+def test_looking_for_kernels_imports_no_compiler():
+    code = (
+        "import sys\n"
+        "from gpuens.kernels.growth.cuda import grow\n"
+        "from gpuens.kernels.runtime.cuda import ahead\n"
+        "assert ahead.key_of(grow.open_nodes, ()) and ahead.stamp_of(grow.open_nodes)\n"
+        "print(sorted({'numba', 'llvmlite', 'numba_cuda'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
 
 
 def test_cuda_core_takes_the_code(built):
