@@ -14,7 +14,11 @@ import numpy as np
 from .boosting.classifier import GradientBoostingClassifier
 from .boosting.regressor import GradientBoostingRegressor
 from .devices.placement import Device, resolve_device
+from .explanation.explainer import TreeExplainer
 from .forests.forests import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from .forests.quantile import QuantileForestRegressor
+from .kernels.scalars.losses import LINKS, LOSSES
+from .kernels.statistics.gradients import gradients, row_values
 from .trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 
 N_ROWS = 1500
@@ -24,7 +28,7 @@ Step = tuple[str, Callable[[], Any]]
 
 
 def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
-    """Compile the kernels that usual fits and predictions need, and cache them on disk.
+    """Compile the kernels that fits and predictions need, and cache them on disk.
 
     Kernels are compiled at their first use and loaded from disk afterwards. Call this once in a
     service or a container image, so that the first request does not wait for the compiler. Loading
@@ -76,9 +80,19 @@ def warmup(device: str = "auto", *, verbose: bool = True) -> dict[str, float]:
     return seconds
 
 
-def _nothing(place: Device) -> list[Step]:
-    """Return no steps: on the CPU the fits compile all kernels that they need."""
-    return []
+def _losses(place: Device) -> list[Step]:
+    """Return the step of all losses; the fits compile the other kernels that they need."""
+    return [("losses", _use_losses)]
+
+
+def _use_losses() -> None:
+    """Compute what depends on the loss: gradients, values, and means through a link."""
+    f = np.full(2, 0.5)
+    g, h = np.empty(2, np.float32), np.empty(2, np.float32)
+    for loss in LOSSES:
+        gradients(loss(), f, f, f[:0], f[:0], g, h)
+    for loss in (*LOSSES, *LINKS):
+        row_values(loss(), f, f, f[:0])
 
 
 def _refuse(place: Device) -> list[Step]:
@@ -99,7 +113,7 @@ def _catalogue(place: Device) -> list[Step]:
 
 
 _BEFORE_FITS: dict[str, Callable[[Device], list[Step]]] = {
-    "cpu": _nothing,
+    "cpu": _losses,
     "simulator": _refuse,
     "cuda": _catalogue,
 }
@@ -136,6 +150,45 @@ def _fits(place: Device) -> Iterator[Step]:
     yield "decision trees, classes", models(classifier, y=classes)
     yield "forests", models(RandomForestRegressor(**forest), ExtraTreesRegressor(**forest), y=y)
     yield "forests, classes", models(RandomForestClassifier(**forest, oob_score=True), y=classes)
+    yield from _rarer_fits(place, X, y)
+
+
+def _rarer_fits(place: Device, X: np.ndarray, y: np.ndarray) -> Iterator[Step]:
+    """Yield fits with settings that have kernels of their own."""
+    few: dict[str, Any] = {"device": str(place), "n_estimators": 2}
+    monotone: dict[str, Any] = {"monotonic_cst": [1, 0, 0, 0]}
+
+    def models(*estimators: Any, y: np.ndarray = y, X: np.ndarray = X) -> Callable[[], None]:
+        return partial(_fit_and_predict, estimators, X, y)
+
+    absolute, huber = (
+        GradientBoostingRegressor(**few, loss=loss) for loss in ("absolute_error", "huber")
+    )
+    yield "boosting, steps to medians", models(absolute, huber)
+    yield (
+        "monotone constraints",
+        models(
+            GradientBoostingClassifier(**few, **monotone),
+            DecisionTreeClassifier(device=str(place), **monotone),
+            y=y > 0,
+        ),
+    )
+    pruned = DecisionTreeRegressor(device=str(place), ccp_alpha=1e-3)
+    yield "pruned trees", models(pruned)
+    quantiles = QuantileForestRegressor(**few)
+    yield "quantile forests", models(quantiles)
+    by_column = GradientBoostingRegressor(**few)
+    yield "tables by column", models(by_column, X=np.asfortranarray(X))
+    yield "explanations", partial(_explain, GradientBoostingRegressor(**few), X, y)
+
+
+def _explain(estimator: Any, X: np.ndarray, y: np.ndarray) -> None:
+    """Compute Shapley values along paths, against rows, and of pairs."""
+    estimator.fit(X, y)
+    for table in (X[:20], X[:20].astype(np.float32), np.asfortranarray(X[:20])):
+        for background in (None, table):
+            TreeExplainer(estimator, background).shap_values(table)
+    TreeExplainer(estimator).shap_interaction_values(X[:4])
 
 
 def _fit_and_predict(estimators: tuple[Any, ...], X: np.ndarray, y: Any) -> None:

@@ -16,11 +16,13 @@ from gpuens.devices import placement as devices
 from gpuens.devices.placement import CPU, Device
 from tests.support import strict_cupy
 
-STEPS = [
+FITS_OF_ALL = [
     "boosting, regression", "boosting, two classes", "boosting, many classes",
     "boosting, categories", "decision trees", "decision trees, classes", "forests",
-    "forests, classes",
+    "forests, classes", "boosting, steps to medians", "monotone constraints", "pruned trees",
+    "quantile forests", "tables by column", "explanations",
 ]  # fmt: skip
+STEPS = ["losses", *FITS_OF_ALL]
 
 FITS = """
 import json
@@ -55,6 +57,21 @@ for dtype in (np.float32, np.float64):
     gpuens.GradientBoostingClassifier(device="cpu", n_estimators=2).fit(
         table, np.digitize(y, [-1, 1])
     ).predict_proba(table)
+    gpuens.GradientBoostingClassifier(n_estimators=2, monotonic_cst=[1] * 12, device="cpu").fit(
+        table, y > 0
+    )
+    forest = gpuens.QuantileForestRegressor(device="cpu", n_estimators=2).fit(table, y)
+    forest.predict(table), forest.predict_interval(table)
+    gpuens.DecisionTreeRegressor(ccp_alpha=0.01, device="cpu").fit(np.asfortranarray(table), y)
+    for loss in "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie":
+        quantile = {"quantile": 0.9} if loss == "quantile" else {}
+        few = {"n_estimators": 2, "device": "cpu", "loss": loss, **quantile}
+        model = gpuens.GradientBoostingRegressor(**few).fit(np.asfortranarray(table), abs(y) + 0.1)
+        model.predict(table, pred_contribs=True)
+        gpuens.StagewiseRegressor(**few).fit(table, abs(y) + 0.1)
+    for loss in "exponential", "focal":
+        few = {"n_estimators": 2, "device": "cpu", "loss": loss}
+        gpuens.StagewiseClassifier(**few).fit(table, y > 0).predict_proba(table)
 print(json.dumps(compiled))
 """
 
@@ -65,7 +82,7 @@ def test_says_what_it_does(capsys):
     assert all(value > 0 for value in seconds.values())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(STEPS)
-    assert lines[1].startswith("[  2/8] boosting, two classes: ") and lines[1].endswith(" s")
+    assert lines[2].startswith("[  3/15] boosting, two classes: ") and lines[1].endswith(" s")
     assert list(warmup("cpu", verbose=False)) == STEPS
     assert capsys.readouterr().err == ""
 
@@ -117,7 +134,7 @@ def test_fits_follow_the_device():
     fits = dict(warming_up._fits(Device("cuda", 1)))
     (estimators, *_) = fits["forests"].args
     assert [estimator.device for estimator in estimators] == ["cuda:1", "cuda:1"]
-    assert list(dict(warming_up._fits(CPU))) == STEPS
+    assert list(dict(warming_up._fits(CPU))) == FITS_OF_ALL
 
 
 def test_without_a_gpu(monkeypatch):
