@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import d2_pinball_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
@@ -169,6 +168,8 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
         quantiles = getattr(self._fitted_loss, "quantile", None)
         if not isinstance(quantiles, tuple):
             return self._score_of(y, predicted, sample_weight)
+        from sklearn.metrics import d2_pinball_score
+
         weight = None if sample_weight is None else to_numpy(sample_weight)
         truth, predicted = to_numpy(y), to_numpy(predicted).reshape(-1, len(quantiles))
         scores = [

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import get_scorer
 
 from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
@@ -61,6 +60,8 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
         return Metric(
             entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows))
         )
+    from sklearn.metrics import get_scorer
+
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
     name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
 

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import get_scorer_names
 
 from ..custom_metrics import ArrayMetric, CustomMetric
 from ..estimators.parameters import (
@@ -88,7 +87,11 @@ Schedule = Callable[[int], float]
 
 def _is_metric(value: Any) -> bool:
     if isinstance(value, str):
-        return value == "loss" or value in get_scorer_names()
+        if value == "loss":
+            return True
+        from sklearn.metrics import get_scorer_names
+
+        return value in get_scorer_names()
     return value is None or callable(value) or isinstance(value, (CustomMetric, ArrayMetric))
 
 

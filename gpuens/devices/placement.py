@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -299,6 +300,9 @@ def same_place() -> Callable[[], AbstractContextManager[Any]]:
 
 def simulated() -> bool:
     """Return whether Numba runs CUDA kernels in its simulator."""
+    names_it = "NUMBA_ENABLE_CUDASIM" in os.environ or os.path.exists(".numba_config.yaml")
+    if not names_it and "numba" not in sys.modules:
+        return False
     from numba.core import config
 
     return bool(getattr(config, "ENABLE_CUDASIM", False))

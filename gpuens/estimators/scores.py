@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Any
-
-from sklearn.metrics import accuracy_score, r2_score
 
 from ..devices.placement import to_numpy
 from ..kernels.runtime.arrays import Array
@@ -15,21 +12,25 @@ from ..kernels.runtime.arrays import Array
 class _Scores:
     """A score of predictions, for arrays of any library."""
 
-    _scored_by: Callable[..., Any]
+    _scored_by: str
+    """The name of a function in ``sklearn.metrics``, which takes long to import."""
 
     @abstractmethod
     def predict(self, X: Any) -> Any:
         """Predict the target of rows."""
 
     def _score_of(self, y: Array, predicted: Array, sample_weight: Array | None) -> float:
+        from sklearn import metrics
+
         weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(type(self)._scored_by(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+        score = getattr(metrics, self._scored_by)
+        return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
 
 
 class ScoresClasses(_Scores):
     """Gives a classifier its ``score``, the accuracy."""
 
-    _scored_by = staticmethod(accuracy_score)
+    _scored_by = "accuracy_score"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of the rows that are classified correctly.
@@ -51,7 +52,7 @@ class ScoresClasses(_Scores):
 class ScoresValues(_Scores):
     """Gives a regressor its ``score``, R²."""
 
-    _scored_by = staticmethod(r2_score)
+    _scored_by = "r2_score"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the predictions, for several outputs the mean of theirs.

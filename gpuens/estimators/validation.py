@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from ..devices.placement import to_numpy
@@ -228,6 +227,8 @@ def _split(
     rows: np.ndarray, share: float | int, seed: int, codes: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Split rows, in proportion to their classes if these have enough rows."""
+    from sklearn.model_selection import train_test_split
+
     if codes is not None:
         with suppress(ValueError):
             return tuple(train_test_split(rows, test_size=share, random_state=seed, stratify=codes))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import r2_score
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
@@ -113,6 +112,8 @@ def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:
     classes: OutputClasses | None = estimator._output_classes
     single = truth.shape[1] == 1
     if classes is None:
+        from sklearn.metrics import r2_score
+
         estimator.oob_prediction_ = mean[:, 0] if single else mean
         target = truth[:, 0] if single else truth
         score = out_of_bag_score(

@@ -6,13 +6,18 @@ A name such as "tweedie" means a loss with its default parameters; an object can
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from ..kernels.scalars.deferred import load_numba
 from ..kernels.scalars.elementary import exp, log, sigmoid, softplus
-from ..kernels.scalars.primitives import mul
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss, CustomLoss
 from .names import loss_of
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+
+if TYPE_CHECKING:
+    from ..kernels.scalars.primitives import mul
 
 __all__ = [
     "AbsoluteError",
@@ -35,3 +40,13 @@ __all__ = [
     "sigmoid",
     "softplus",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "mul":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load_numba()  # now, so that functions of the user that call it compile
+    from ..kernels.scalars.primitives import mul
+
+    globals()[name] = mul
+    return mul

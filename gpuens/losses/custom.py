@@ -10,16 +10,12 @@ from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import types
-from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
 
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
-from ..kernels.scalars.deferred import load_numba
 from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
@@ -27,7 +23,6 @@ from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss
 from .classes import OneAgainstTheRest
 
-load_numba()  # so that functions of the user compile that call ``mul``
 LARGEST_CONSTANT = 1e30
 PAIR = ("y", "score")
 Function = Callable[..., Any]
@@ -398,7 +393,7 @@ def compiled(function: Any, arguments: tuple[str, ...], name: str) -> Any:
         It has other arguments, Numba cannot compile it, or its result is not a number.
     """
     check_function(function, arguments, name)
-    if not (inspect.isfunction(function) or isinstance(function, Dispatcher)):
+    if not (inspect.isfunction(function) or _is_of_numba(function)):
         raise TypeError(
             f"{name} must be a Python function, which Numba can compile, got {function!r}."
         )
@@ -407,7 +402,10 @@ def compiled(function: Any, arguments: tuple[str, ...], name: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _compiled(function: Any, n_arguments: int, name: str) -> Any:
-    dispatcher = function if isinstance(function, Dispatcher) else formula(function)
+    from numba import types
+    from numba.core.errors import NumbaError
+
+    dispatcher = function if _is_of_numba(function) else formula(function)
     signature = (types.float64,) * n_arguments
     try:
         dispatcher.compile(signature)
@@ -425,7 +423,12 @@ def _compiled(function: Any, n_arguments: int, name: str) -> Any:
 
 
 def _python(function: Any) -> Callable[..., Any]:
-    return function.py_func if isinstance(function, Dispatcher) else function
+    return function.py_func if _is_of_numba(function) else function
+
+
+def _is_of_numba(function: Any) -> bool:
+    """Return whether a function is what ``njit`` returns, or a formula of this package."""
+    return hasattr(function, "py_func")
 
 
 def _name(function: Any) -> str:
