@@ -6,6 +6,7 @@ A name such as "tweedie" means a loss with its default parameters; an object can
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..kernels.scalars.deferred import load_numba
@@ -41,11 +42,17 @@ __all__ = [
     "softplus",
 ]
 
+if "numba" in sys.modules:
+    load_numba()  # so that functions of the user that call ``mul`` compile
+
 
 def __getattr__(name: str) -> Any:
     if name != "mul":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    load_numba()  # now, so that functions of the user that call it compile
+    load_numba()
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()  # a function that refers to it may be half compiled
     from ..kernels.scalars.primitives import mul
 
     globals()[name] = mul

@@ -7,6 +7,8 @@ import functools
 import math
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -519,3 +521,15 @@ class TestObjects:
 
     def test_custom_and_built_in_losses_differ(self):
         assert Huber() != SQUARED and CustomLoss(squared, squared_gradient) != SQUARED
+
+
+@pytest.mark.parametrize("name", ["losses.mul", "mul"])
+def test_a_compiled_function_may_call_a_formula_first_of_all(name):
+    """Where nothing of Numba was there when ``gpuens.losses`` was imported."""
+    code = (
+        "import sys\nfrom gpuens import losses\nassert 'numba' not in sys.modules\n"
+        f"from numba import njit\n{'from gpuens.losses import mul' * (name == 'mul')}\n"
+        f"print(njit(lambda x: {name}(x, x) + 1.0)(3.0))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "10.0\n", done.stderr
