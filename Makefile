@@ -52,7 +52,7 @@ docs: $(call ready,docs) $(call ready,test)
 	$(PY) -m pytest $(PAGES)
 	@echo "The site: docs/_build/html/index.html"
 
-# Everything is compiled once for each level of processors, at the same time: four minutes on two
+# Everything is compiled once for each level of processors, at the same time: three minutes on two
 # cores. It needs Linux on x86-64 and a C compiler. ARGS="--levels x86-64-v3" builds for one level,
 # ARGS=--try fits models with the wheel in an environment of its own.
 library: $(call ready,test)
