@@ -264,13 +264,13 @@ def timed_launches(place: Host) -> Iterator[list[tuple[str, Any, Any]]]:
         made.record()
         return made
 
-    def timed(function: Any, blocks: Any, threads: int, *args: Any) -> None:
+    def timed(function: Any, blocks: Any, threads: int, *args: Any, shared: int = 0) -> None:
         own = getattr(function, "py_func", function)
         name = getattr(own, "__name__", None) or own.fn.__name__
         if name == "gradients_of_chunks":
             launch(spinning_kernel(), 64, 32, 8 if target.is_simulated() else SPIN, out)
         before = event()
-        launch(function, blocks, threads, *args)
+        launch(function, blocks, threads, *args, shared=shared)
         found.append((name, before, event()))
 
     for module in modules:
