@@ -13,8 +13,11 @@ import numpy as np
 from numba import from_dtype, types
 
 from .binning.cuda.bin_values import number_bins
-from .cart.cuda.cuts import best_cuts
-from .cart.cuda.rows import add_up_bins, add_up_nodes, count_left, move_to_sides
+from .cart.cuda import rows as cart_rows
+from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
+from .cart.cuda.search import search_items, search_small, settle_large
+from .cart.cuda.writing import WRITING, writing_kernel
+from .cart.grown import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
@@ -92,21 +95,7 @@ def entries() -> Iterator[Entry]:
     yield from prediction_in_float32()
     arguments = (array(i32), array(f64, 3), i64, array(f64, 3))
     yield Entry("explain_add_groups", add_groups, arguments, 48)
-    of_rows = (array(i32, 2), array(i64, 2), array(i64), array(u64))
-    arguments = (*of_rows, records(TILE), array(i64), array(i64, 3), array(u8))
-    yield Entry("cart_nodes", add_up_nodes, arguments, 64)
-    arguments = (array(u8, 2), *of_rows, records(TILE), array(i32), array(i64, 3))
-    yield Entry("cart_bins", add_up_bins, arguments, 64)
-    nodes = (array(u64), array(i64, 2), array(f64, 2))
-    bins = (array(i64, 2), array(f64), array(f64))
-    arguments = (array(i64, 3), array(i32), array(i32), *nodes, *bins, array(i64), *(i64,) * 4)
-    results = (array(i64, 3), array(f64, 2), array(i64, 2), array(u32, 2))
-    yield Entry("cart_cuts", best_cuts, (*arguments, *results), 176)
-    splits = (*(array(i32),) * 3, array(u8), array(u8), array(u32, 2))
-    arguments = (array(u8, 2), array(u64), records(TILE), *splits, array(u64))
-    yield Entry("cart_partition_count", count_left, (*arguments, array(i64)), 64)
-    arguments = (*arguments, array(i64), array(i64))
-    yield Entry("cart_partition_move", move_to_sides, arguments, 64)
+    yield from trees_of_forests()
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     for loss in LOSSES:
         adding = (array(i32), array(f64), f64)
@@ -177,6 +166,43 @@ def growth() -> Iterator[Entry]:
     for with_rules in (False, True):
         name = "grow_search_by_rules" if with_rules else "grow_search"
         yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)
+
+
+def trees_of_forests() -> Iterator[Entry]:
+    """Yield the specialisations that grow classification and regression trees."""
+    targets = (array(i32, 2), array(i64, 2), array(i64))
+    arguments = (*targets, array(u64), records(TILE), array(i64, 3))
+    yield Entry("cart_roots", cart_rows.add_up_roots, arguments, 64)
+    nodes = records(CART_NODE)
+    state = (array(i64, 2), i64)
+    limits = (array(f64, 2), array(i64, 2))
+    arguments = (array(i64), array(i64), array(u64), array(i64, 3), array(i64), nodes)
+    arguments += (array(i64, 2), *limits, array(i64, 2), array(i64), i64, i64, f64, f64)
+    yield Entry("cart_plant", plant, arguments, 64)
+    of_nodes = (nodes, array(i64, 2), array(i64, 2))
+    bins = (array(i64, 2), array(f64), array(f64), array(i64))
+    before = (array(u8, 2), array(u64), *targets, *bins, nodes, array(i64, 2))
+    lines = (array(i64, 3), array(i64, 3))
+    arguments = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
+    yield Entry("cart_search_small", search_small, arguments, 255)
+    arguments += (array(i64), array(f64))
+    yield Entry("cart_search_items", search_items, arguments, 255)
+    yield Entry("cart_settle_large", settle_large, arguments, 255)
+    arguments = (*before, array(i64, 2), array(u32, 2), array(f64, 2), *state, i64, i64, *lines)
+    for settings in WRITING:
+        kernel = writing_kernel(*settings)
+        yield Entry(f"cart_write_{settings[0]}", kernel, (*arguments, array(i64)), 255)
+    yield Entry("cart_count_splits", count_splits, (nodes, *state, array(i64)), 48)
+    arguments = (nodes, *state, array(i64), array(i64), i64)
+    yield Entry("cart_list_splits", list_splits, arguments, 48)
+    arguments = (nodes, array(i64, 2), array(i64, 2), *state, i64, array(i64))
+    yield Entry("cart_choose_best", choose_best, arguments, 64)
+    arguments = (*of_nodes, *limits, array(i64), array(i64, 2), array(i64), *state)
+    yield Entry("cart_make_children", make_children, (*arguments, array(i64), i64, i64, i64), 96)
+    for block, own in cart_rows.PARTITIONS:
+        arguments = (array(u8, 2), *BUFFERS, array(i64, 2), nodes, array(u32, 2), array(i64))
+        kernel = cart_rows.partition_kernel(block, own)
+        yield Entry(f"cart_partition_{block}", kernel, (*arguments, *state, i64, i64), 64)
 
 
 def prediction(dtype: types.Type) -> Iterator[Entry]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from gpuens import GradientBoostingClassifier, RandomForestClassifier
 from gpuens.datasets import make_covtype_like, make_higgs_like
-from gpuens.trees import growth
 
 from .groups import OVER_NODES
 from .launches import Work, extrapolated, scaled
@@ -127,18 +126,13 @@ def prediction(n_rows: int, n_trees: int, depth: int) -> tuple[Work, int]:
 def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> tuple[Work, int]:
     """Return the work of a batch of trees of a forest, proportionally from a smaller table.
 
-    A tree's nodes, and with them all its work, are proportional to the rows. The memory of a batch
-    is reduced with the rows, so that as many trees grow together.
+    A tree's nodes, and with them all its work, are proportional to the rows. A batch on a card has
+    more trees than one here, and as many launches for them.
     """
     X, y = make_covtype_like(n_rows // MULTIPROCESSORS * multiprocessors)
     model = RandomForestClassifier(n_trees, max_depth=depth, random_state=0, device="cuda")
     with recorded(multiprocessors, lambda kernel: kernel != "number_bins") as recorder:
-        kept = growth.BATCH_BYTES
-        growth.BATCH_BYTES = kept * multiprocessors // MULTIPROCESSORS
-        try:
-            model.fit(X, y)
-        finally:
-            growth.BATCH_BYTES = kept
+        model.fit(X, y)
     return scaled(recorder.work, MULTIPROCESSORS / multiprocessors), recorder.missed
 
 
@@ -161,8 +155,8 @@ CASES = {
         partial(prediction, 10 * M, 500, 8), "call", 1,
     ),
     "465k × 54, 100 trees, depth 30": Case(
-        "Forest, 465k × 54, 7 classes, depth 30, two trees at a time", 465_000, 54,
-        partial(forest, 465_000, 2, 30, 1), "batch", 50,
+        "Forest, 465k × 54, 7 classes, depth 30, ten trees at a time", 465_000, 54,
+        partial(forest, 465_000, 10, 30, 1), "batch", 10,
     ),
 }  # fmt: skip
 """By the name that ``gpu_check`` gives them."""

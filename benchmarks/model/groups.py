@@ -21,10 +21,13 @@ GROUPS = {
     "leaves of rows": ("forget_leaves", "scatter_closed"),
     "leaf sums, steps": ("sum_in_shared", "sum_in_global", "take_steps"),
     "update": ("add_values",),
-    "sums of nodes": ("add_up_nodes",),
-    "sums of bins": ("add_up_bins",),
-    "cuts": ("best_cuts",),
-    "partition, counted first": ("count_left", "move_to_sides"),
+    "splits of large nodes": ("search_items", "settle_large"),
+    "splits of small nodes": ("search_small",),
+    "splits written": ("write_splits",),
+    "nodes to open, children": (
+        "plant", "count_splits", "list_splits", "choose_best", "make_children",
+    ),
+    "partition, in place": ("move_rows",),
     "prediction": ("add", "add_trees_of_rows"),
 }  # fmt: skip
 """Kernels by the row that they are shown in; a kernel in none is its own row."""

@@ -19,12 +19,14 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, to_numpy
 from ..forest.forest import Forest
 from ..kernels.cart.grow_cart import clip_values, grow_cart
-from ..kernels.cart.problem import SCRATCH_BYTES, CartParams, CartTable, GrownCart
+from ..kernels.cart.problem import CartParams, CartTable, GrownCart, grows_on_device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
 from .criteria import Problem, node_numbers
+from .gpu_batches import LIKELY_NODES, bytes_of_tree, most_trees, scratch_bytes, trees_at_once
+from .parameters import grows_on_host
 
 BATCH_BYTES = 2**25
 """Approximate memory of the records and nodes of one batch of trees. The allocator reuses blocks of
@@ -76,7 +78,10 @@ def grow_forest(
     """
     done: list[Forest] = []
     first, n_trees = 0, len(seeds)
-    size = min(n_trees, max(get_threads(), 1))
+    on_gpu = device.is_gpu and grows_on_device(table, params)
+    of_target = problem.target.weight.shape[0], problem.target.n_statistics
+    most = trees_at_once(*of_target, params, device) if on_gpu else get_threads()
+    size = min(n_trees, most)
     while first < n_trees:
         try:
             forest, records = _grow_batch(
@@ -92,7 +97,7 @@ def grow_forest(
         if stop:
             break
         first += size
-        size = min(n_trees - first, _batch_size(forest, records))
+        size = min(n_trees - first, most if on_gpu else _batch_size(forest, records))
     return Forest.concatenate(done) if len(done) > 1 else done[0]
 
 
@@ -210,19 +215,21 @@ def cart_plan(
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
     leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
     n_nodes = 2 * leaves - 1
-    statistics = 16 * (1 + width)
-    of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + statistics)
-    batch = max(1, min(n_trees, max(get_threads(), BATCH_BYTES // of_tree)))
     one_bin_a_value = estimator.max_bins is None
     free, capacity = device.memory()
+    if capacity is None or grows_on_host(estimator):
+        of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
+        batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
+    else:
+        of_tree = bytes_of_tree(n, int(LIKELY_NODES / LIKELY_SHARE * n_nodes), 1 + width)
+        batch, scratch = most_trees(n, of_tree, free), scratch_bytes(estimator.max_bins, 1 + width)
+    batch = max(1, min(n_trees, batch))
     parts = {
         "table": 0 if is_there else n * n_features * itemsize,
         "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
         "bins": n * (EXACT_CELL_BYTES * n_features if one_bin_a_value else code_bytes(n_features)),
         "records and growing nodes": batch * of_tree,
-        "histograms": 0
-        if capacity is None
-        else _cart_histograms(estimator, n_features, width, batch * leaves),
+        "histograms": scratch,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
     if held:
@@ -230,16 +237,6 @@ def cart_plan(
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     task = f"{what} on {n:,} x {n_features:,} values"
     return plan_of(task, device, parts, free, capacity)
-
-
-def _cart_histograms(estimator: Any, n_features: int, width: int, n_nodes: int) -> int:
-    """Return the bytes of histograms on a GPU: of the features of a generation of nodes, and as
-    much again to search in, but no more at a time than there is room for. Trees with a bin for
-    every value are grown by the host."""
-    if estimator.max_bins is None:
-        return 0
-    of_feature = 2 * 8 * (estimator.max_bins + 1) * (1 + width)
-    return max(of_feature, min(SCRATCH_BYTES, n_nodes * n_features * of_feature))
 
 
 def _leaves_of_tree(estimator: Any, n_rows: int) -> int:

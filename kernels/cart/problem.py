@@ -150,6 +150,12 @@ class CartParams(NamedTuple):
     random_splits: int
 
 
+def grows_on_device(table: CartTable, params: CartParams) -> bool:
+    """Return whether a GPU can grow such trees: those with codes of 8 bits, by the criteria whose
+    scores follow from statistics."""
+    return params.criterion != ABSOLUTE_ERROR and bool(table.codes.dtype == np.uint8)
+
+
 class GrownCart(NamedTuple):
     """A batch of trees in the order of their numbers, nodes breadth first (NumPy arrays).
 

@@ -144,11 +144,11 @@ def test_unwatched_launches(rng):
 
 
 def test_harmless_faults_are_forgiven_and_others_are_not():
-    race = checks.Fault("a race", 1, "st", 0, 0, array="mixed")
-    other = checks.Fault("out of bounds", 1, "st", 0, 0, array="mixed")
-    with hosts._harmless_faults_dropped("add_up_nodes"):
+    race = checks.Fault("a race", 1, "st", 0, 0, array="nodes")
+    other = checks.Fault("out of bounds", 1, "st", 0, 0, array="nodes")
+    with hosts._harmless_faults_dropped("number_leaves"):
         raise checks.MachineFault("kernel", [race])
-    for name, faults in (("add_up_nodes", [race, other]), ("add_up_bins", [race])):
+    for name, faults in (("number_leaves", [race, other]), ("open_nodes", [race])):
         with pytest.raises(checks.MachineFault) as raised:
             with hosts._harmless_faults_dropped(name):
                 raise checks.MachineFault("kernel", faults)

@@ -31,11 +31,8 @@ LEAST_MARKED = 4
 """Bytes of the smallest element that can be seen to hold nothing but rubbish."""
 
 HARMLESS = {
-    # Threads mark the same node, or read the number of a leaf before or after it is there.
-    ("add_up_nodes", "a race", "mixed"),
+    # Threads read the number of a leaf before or after it is there.
     ("number_leaves", "a race", "nodes"),
-    # The key of a category that is alone, which is compared with itself.
-    ("best_cuts", "an uninitialised read", SHARED),
 }
 """Faults, by kernel, kind and array, that no result depends on."""
 

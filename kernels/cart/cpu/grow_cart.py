@@ -20,6 +20,7 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import inlined, inner, kernel, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
+from ..grown import finished, most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .nodes import find_split
 from .rows import Rows, part_rows
@@ -31,7 +32,6 @@ from .tables import (
     TICKET,
     TREES,
     Settings,
-    Work,
     allocate_rooms,
     allocate_work,
     room_of,
@@ -224,7 +224,7 @@ def grow_cart(
     n_threads = max(1, min(get_threads(), int(sizes.sum()) // 512))
     rooms = allocate_rooms(n_threads, int(sizes.max()), table, target, params)
     work = allocate_work(
-        _most_nodes(sizes, params) + n_threads * NUMBERS_AT_ONCE,
+        most_nodes(sizes, params) + n_threads * NUMBERS_AT_ONCE,
         _tree_weights(target.weight, records, tree_begin, tree_end),
         table,
         target.n_statistics,
@@ -238,16 +238,8 @@ def grow_cart(
     stacks = np.empty((n_threads, 2, int(sizes.max()) + 2), np.int64)
     rows = _rows(target, records, params)
     run(_worker, n_threads, table, rows, settings, work, rooms, stacks)
-    return emitted(table, work, n_trees)
-
-
-def _most_nodes(sizes: np.ndarray, params: CartParams) -> int:
-    """Return the most nodes that trees on samples of these sizes can have."""
-    leaves = np.maximum(1, sizes // params.min_samples_leaf)
-    leaves = np.minimum(leaves, params.max_leaves)
-    if params.max_depth < 31:
-        leaves = np.minimum(leaves, 2**params.max_depth)
-    return int((2 * leaves - 1).sum())
+    nodes = work.nodes[: work.counts[NODES]]
+    return finished(table, nodes, work.statistics, work.bits, n_trees)
 
 
 def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
@@ -275,74 +267,3 @@ def _add_up_trees(weight, records, begin, end, totals):
         for i in range(begin[t], end[t]):
             total += weight[records[i] & u64(0xFFFFFFFF)] * i64(records[i] >> u64(32))
         totals[t] = total
-
-
-def emitted(table: CartTable, work: Work, n_trees: int) -> GrownCart:
-    """Return the trees whose nodes are in ``work``."""
-    order = np.empty(int(work.counts[NODES]), np.int64)
-    offset = np.empty(n_trees + 1, np.int64)
-    _number_nodes(work.nodes, n_trees, order, offset)
-    n = int(offset[-1])
-    grown = GrownCart(
-        offset=offset,
-        feature=np.empty(n, np.int32),
-        threshold=np.empty(n, np.float64),
-        missing_left=np.empty(n, np.uint8),
-        left=np.empty(n, np.int32),
-        right=np.empty(n, np.int32),
-        category_begin=np.full(n, -1, np.int32),
-        gain=np.empty(n, np.float64),
-        statistics=np.empty((n, work.statistics.shape[1]), np.int64),
-        begin=np.empty(n, np.int64),
-        end=np.empty(n, np.int64),
-        categories=np.empty(0, np.uint32),
-    )
-    _emit(work.nodes, work.statistics, order, grown.offset, grown)
-    by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
-    if not by_category.size:
-        return grown
-    n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
-    grown.category_begin[by_category] = np.cumsum(n_words) - n_words
-    used = np.arange(work.bits.shape[1]) < n_words[:, None]
-    return grown._replace(categories=work.bits[order[by_category]][used])
-
-
-@kernel
-def _number_nodes(nodes, n_trees, order, offset):
-    """Put the nodes of every tree into ``order`` breadth first."""
-    total = 0
-    for tree in range(n_trees):
-        offset[tree] = total
-        order[total] = tree
-        head = total
-        total += 1
-        while head < total:
-            child = nodes[order[head]].child
-            if child >= 0:
-                order[total] = child
-                order[total + 1] = child + 1
-                total += 2
-            head += 1
-    offset[n_trees] = total
-
-
-@kernel
-def _emit(nodes, statistics, order, offset, grown):
-    """Write the nodes in their final order."""
-    for tree in range(offset.size - 1):
-        child = 1
-        for i in range(offset[tree], offset[tree + 1]):
-            node = nodes[order[i]]
-            is_split = node.child >= 0
-            grown.feature[i] = node.feature if is_split else -1
-            grown.threshold[i] = node.threshold if is_split else 0.0
-            grown.missing_left[i] = node.missing_left if is_split else 0
-            grown.left[i] = child if is_split else -1
-            grown.right[i] = child + 1 if is_split else -1
-            grown.gain[i] = node.gain if is_split else 0.0
-            grown.begin[i] = node.begin
-            grown.end[i] = node.end
-            for s in range(statistics.shape[1]):
-                grown.statistics[i, s] = statistics[order[i], s]
-            if is_split:
-                child += 2

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...runtime.compilation import inlined
 from ...runtime.cpu.team import CACHE_LINE
+from ..grown import NODE
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .rows import N_COUNTERS
@@ -23,27 +24,6 @@ MOST_FLAGS = 256
 """Features up to which nodes know which of them are constant."""
 TABLE_ENTRIES = 2**15
 """Entries of the table of statistics by code; larger ones leave the caches."""
-
-_I, _F = np.int64, np.float64
-NODE = np.dtype(
-    [
-        ("tree", _I),
-        ("depth", _I),
-        ("begin", _I),  # its records are begin … end - 1
-        ("end", _I),
-        ("key", np.uint64),
-        ("low", _F),  # bounds of its value
-        ("high", _F),
-        ("feature", _I),  # its best split; -1: none
-        ("last_left", _I),
-        ("threshold", _F),
-        ("missing_left", _I),  # -1: no values are missing here
-        ("value_left", _F),
-        ("value_right", _F),
-        ("gain", _F),
-        ("child", _I),  # the left one, the right one follows; -1: a leaf
-    ]
-)
 
 
 class Settings(NamedTuple):

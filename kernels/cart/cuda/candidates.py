@@ -1,13 +1,14 @@
-"""The candidates of an item, which is a node with one of its features: the orders of bins that they
-cut in two, and the scores of the resulting children.
+"""The candidates of a node for one of its features: the orders of bins that they cut in two, and
+the scores of the resulting children.
 
-The bins that hold rows have places 0, 1, ... in an order. The functions that work on orders are
-called by a whole block for one item; ``scan`` has an entry a thread, the other shared arrays have
-one a bin.
+Only the bins that hold rows of the node are looked at. They have slots 0, 1, ... in ascending
+order; the missing rows have the slot behind them. In an order of the bins each has a place. The
+functions are called by a whole block, whose ``line`` is its part of the scratch memory; ``scan``
+has an entry a thread, the other shared arrays have one a bin.
 
-The functions of children take ``data``, the arrays (statistics of the rows up to each place of an
-item, statistics of its bins, statistics of the nodes, where the outputs' entries begin), and a
-child: (item, node, last place on the left, slot of the missing rows if they are on the left or -1,
+The functions of children take ``data``, the arrays (statistics of the rows up to each place of a
+line, statistics of its slots, statistics of the nodes, where the outputs' entries begin), and a
+child: (line, node, last place on the left, slot of the missing rows if they are on the left or -1,
 whether it is the right child).
 """
 
@@ -16,29 +17,33 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.cuda.blocks import inclusive_scan
-from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated
+from ...runtime.cuda.target import cuda, device_function
 from ...scalars.gain import poisson_score, square, x_log_x
 from ...scalars.rng import draw
 from ...scalars.routing import random_cut
 from ..problem import COUNT_SHIFT, ENTROPY, MISCLASSIFICATION, POISSON, WEIGHT_MASK
+from .rows import ROW_MASK, add_row
 
 u64, i32, i64, f64 = np.uint64, np.int32, np.int64, np.float64
 
 NO_SPLIT = -np.inf
 SHIFT = i64(COUNT_SHIFT)
 MASK = i64(WEIGHT_MASK)
-LEAST_WEIGHT, LOWEST, HIGHEST = range(3)
-"""Columns of a node's limits: the least weight of a child, the bounds of its value."""
+MOST_BINS = 256
+"""Bins of a feature, the missing values included."""
+NO_PLACE = -1
+FEW_PLACES = 16
+"""Places up to which one thread adds up an entry of the statistics by itself."""
 
 
 @device_function
 def statistic(data, child, s):
     """Return entry s of the statistics of a child."""
     up_to, sums, totals, _ = data
-    item, node, place, missing, is_right = child
-    left = up_to[item, place, s]
+    line, node, place, missing, is_right = child
+    left = up_to[line, place, s]
     if missing >= 0:
-        left += sums[item, missing, s]
+        left += sums[line, missing, s]
     return totals[node, s] - left if is_right else left
 
 
@@ -65,11 +70,11 @@ def packed_weight(data, child):
 
 
 @device_function
-def packed_weight_of_bin(sums, item, b, entry_begin):
+def packed_weight_of_slot(sums, line, slot, entry_begin):
     """Return rows and weight of a bin."""
     packed = i64(0)
     for s in range(n_packed(entry_begin)):
-        packed += sums[item, b, s]
+        packed += sums[line, slot, s]
     return packed
 
 
@@ -117,21 +122,19 @@ def value_of(data, child):
 @device_function
 def score_of_cut(data, left, right, limits, criterion):
     """Return the score of a candidate, ``NO_SPLIT`` where it is struck out."""
-    least_rows, constrained, direction, node, of_nodes = limits
+    least_rows, least_weight, constrained, direction, low, high = limits
     packed_left = packed_weight(data, left)
     packed_right = packed_weight(data, right)
     if min(packed_left >> SHIFT, packed_right >> SHIFT) < least_rows:
         return NO_SPLIT
     weight_left = f64(packed_left & MASK)
     weight_right = f64(packed_right & MASK)
-    if min(weight_left, weight_right) < of_nodes[node, LEAST_WEIGHT]:
+    if min(weight_left, weight_right) < least_weight:
         return NO_SPLIT
     if constrained != 0 and direction != 0:
         value_left = value_of(data, left)
         value_right = value_of(data, right)
-        if min(value_left, value_right) < of_nodes[node, LOWEST]:
-            return NO_SPLIT
-        if max(value_left, value_right) > of_nodes[node, HIGHEST]:
+        if min(value_left, value_right) < low or max(value_left, value_right) > high:
             return NO_SPLIT
         if direction > 0 and value_left > value_right or direction < 0 and value_left < value_right:
             return NO_SPLIT
@@ -141,11 +144,11 @@ def score_of_cut(data, left, right, limits, criterion):
 
 
 @device_function
-def children_of(item, node, number, missing):
+def children_of(line, node, number, missing):
     """Return the children of candidate ``2 * place + side``; the missing rows are on its left if
     the side is 1."""
     slot = missing if number & 1 else -1
-    return (item, node, number >> 1, slot, False), (item, node, number >> 1, slot, True)
+    return (line, node, number >> 1, slot, False), (line, node, number >> 1, slot, True)
 
 
 @device_function
@@ -154,43 +157,72 @@ def left_is_larger(data, left, right):
     return packed_weight(data, left) >> SHIFT > packed_weight(data, right) >> SHIFT
 
 
-BLOCK = 8 if is_simulated() else block_size(64)
-MOST_BINS = 256
-OWN = MOST_BINS // BLOCK
-"""Neighbouring bins or places of one thread."""
-NO_PLACE = -1
-
-
 @device_function
-def find_bins(sums, item, n_bins, entry_begin, ascending, place_of, scan, t):
-    """List the bins that hold rows and return their number."""
+def find_bins(codes, records, begin, end, feature, n_bins, place_of, ascending, scan, t):
+    """List the bins that hold rows. Return how many they are, and the slot of the missing rows, or
+    -1 if there are none."""
+    n_threads = scan.shape[0]
+    for b in range(t, n_bins + 1, n_threads):
+        place_of[b] = 0
+    cuda.syncthreads()
+    i = begin + t
+    while i < end:
+        cuda.atomic.max(place_of, i64(codes[feature, i64(records[i]) & ROW_MASK]), i32(1))
+        i += n_threads
+    cuda.syncthreads()
+    has_missing = place_of[n_bins] != 0
+    share = (n_bins + n_threads - 1) // n_threads
+    first = min(t * share, n_bins)
+    last = min(first + share, n_bins)
     own = 0
-    for b in range(t * OWN, (t + 1) * OWN):
-        place_of[b] = NO_PLACE
-        if b < n_bins and packed_weight_of_bin(sums, item, b, entry_begin) != 0:
-            own += 1
+    for b in range(first, last):
+        own += place_of[b]
     scan[t] = own
     inclusive_scan(scan, t)
-    n_places = i32(scan[BLOCK - 1])
-    place = scan[t] - own
-    for b in range(t * OWN, min((t + 1) * OWN, n_bins)):
-        if packed_weight_of_bin(sums, item, b, entry_begin) != 0:
+    n_places = i32(scan[n_threads - 1])
+    place = i32(scan[t] - own)
+    for b in range(first, last):
+        if place_of[b] != 0:
             ascending[place] = b
+            place_of[b] = place
             place += 1
+        else:
+            place_of[b] = NO_PLACE
+    if t == 0:
+        place_of[n_bins] = n_places
     cuda.syncthreads()
-    return n_places
+    return n_places, n_places if has_missing else i32(-1)
 
 
 @device_function
-def sort_by_keys(ascending, keys, n_places, order, place_of, t):
+def add_up_slots(codes, of_rows, records, begin, end, feature, place_of, n_slots, sums, line, scan):
+    """Fill the statistics of the slots."""
+    classes, values, weight = of_rows
+    n_threads = scan.shape[0]
+    t = cuda.threadIdx.x
+    n_statistics = sums.shape[2]
+    for entry in range(t, n_slots * n_statistics, n_threads):
+        sums[line, entry // n_statistics, entry % n_statistics] = 0
+    cuda.syncthreads()
+    i = begin + t
+    while i < end:
+        record = i64(records[i])
+        slot = place_of[codes[feature, record & ROW_MASK]]
+        add_row(classes, values, weight, record, line, slot, sums)
+        i += n_threads
+    cuda.syncthreads()
+
+
+@device_function
+def sort_by_keys(ascending, keys, n_places, order, place_of, scan, t):
     """Rank every bin; the lower one wins ties."""
     cuda.syncthreads()
-    for p in range(t, n_places, BLOCK):
+    for p in range(t, n_places, scan.shape[0]):
         rank = 0
         for q in range(n_places):
             if keys[q] < keys[p] or keys[q] == keys[p] and q < p:
                 rank += 1
-        order[rank] = ascending[p]
+        order[rank] = p
         place_of[ascending[p]] = rank
     cuda.syncthreads()
 
@@ -201,16 +233,15 @@ def sum_over_threads(own, scan, t):
     cuda.syncthreads()
     scan[t] = own
     inclusive_scan(scan, t)
-    return scan[BLOCK - 1]
+    return scan[scan.shape[0] - 1]
 
 
 @device_function
-def rank_by_statistic(sums, item, s, entry_begin, ascending, n_places, keys, t):
+def rank_by_statistic(sums, line, s, entry_begin, n_places, keys, scan, t):
     """Compute the keys of the categories: entry s of their statistics per unit of weight."""
-    for p in range(t, n_places, BLOCK):
-        b = ascending[p]
-        weight = f64(packed_weight_of_bin(sums, item, b, entry_begin) & MASK)
-        keys[p] = as_real(sums[item, b, s], entry_begin) / weight
+    for p in range(t, n_places, scan.shape[0]):
+        weight = f64(packed_weight_of_slot(sums, line, p, entry_begin) & MASK)
+        keys[p] = as_real(sums[line, p, s], entry_begin) / weight
 
 
 @device_function
@@ -218,7 +249,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
     """Compute keys of the categories that put those on the left first, and return how many these
     are."""
     own = 0
-    for p in range(t, n_places, BLOCK):
+    for p in range(t, n_places, scan.shape[0]):
         side = i32(draw(stream, u64(ascending[p] + 1)) & u64(1))
         keys[p] = 1.0 - side
         own += side
@@ -234,7 +265,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
 def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
     """Return how many bins a random cut leaves on the left."""
     own = 0
-    for p in range(t, n_places, BLOCK):
+    for p in range(t, n_places, scan.shape[0]):
         at = begin + ascending[p]
         if lower[at] / 2.0 + upper[at] / 2.0 <= cut:
             own += 1
@@ -242,21 +273,30 @@ def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
 
 
 @device_function
-def add_up_places(sums, item, order, n_places, up_to, scan, t):
+def add_up_places(sums, line, order, n_places, up_to, scan, t):
     """Compute running sums over the bins in their order."""
-    first = t * OWN
-    last = min(first + OWN, n_places)
-    for s in range(sums.shape[2]):
-        own = i64(0)
-        for p in range(first, last):
-            own += sums[item, order[p], s]
-        cuda.syncthreads()
-        scan[t] = own
-        inclusive_scan(scan, t)
-        total = scan[t] - own
-        for p in range(first, last):
-            total += sums[item, order[p], s]
-            up_to[item, p, s] = total
+    n_threads = scan.shape[0]
+    if n_places <= FEW_PLACES:
+        for s in range(t, sums.shape[2], n_threads):
+            total = i64(0)
+            for p in range(n_places):
+                total += sums[line, order[p], s]
+                up_to[line, p, s] = total
+    else:
+        share = (n_places + n_threads - 1) // n_threads
+        first = min(t * share, n_places)
+        last = min(first + share, n_places)
+        for s in range(sums.shape[2]):
+            own = i64(0)
+            for p in range(first, last):
+                own += sums[line, order[p], s]
+            cuda.syncthreads()
+            scan[t] = own
+            inclusive_scan(scan, t)
+            total = scan[t] - own
+            for p in range(first, last):
+                total += sums[line, order[p], s]
+                up_to[line, p, s] = total
     cuda.syncthreads()
 
 
@@ -269,6 +309,8 @@ def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
     side = i32(bits & u64(1)) if missing >= 0 else i32(0)
     cut = np.nan
     if n_places == 1:
+        if t == 0:
+            keys[0] = 0.0
         return i32(0), cut
     if categorical != 0:
         n_left = rank_at_random(stream, ascending, n_places, keys, scan, t)
@@ -280,13 +322,13 @@ def only_cut(stream, where, ascending, n_places, missing, keys, scan, t):
 
 
 @device_function
-def arrange(categorical, ascending, keys, n_places, order, place_of, t):
-    """Fill ``order``: categories by their keys, other bins ascending."""
+def arrange(categorical, ascending, keys, n_places, order, place_of, scan, t):
+    """Fill ``order`` with slots: categories by their keys, other bins ascending."""
     if categorical != 0:
-        sort_by_keys(ascending, keys, n_places, order, place_of, t)
+        sort_by_keys(ascending, keys, n_places, order, place_of, scan, t)
     else:
-        for p in range(t, n_places, BLOCK):
-            order[p] = ascending[p]
+        for p in range(t, n_places, scan.shape[0]):
+            order[p] = p
         cuda.syncthreads()
 
 

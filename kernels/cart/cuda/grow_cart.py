@@ -1,8 +1,19 @@
-"""Growth of classification and regression trees (contract: ``kernels.cart.grow_cart``).
+"""Growth of classification and regression trees on the device (contract:
+``kernels.cart.grow_cart``).
 
-Driven from the host for now, generation by generation, some launches for the nodes of all
-trees. ABSOLUTE_ERROR, whose scores do not follow from statistics, and codes of 32 bits are grown
-by the host's threads on copies of the arrays: the trees are the same.
+The host launches rounds ahead of the device and reads the state after many of them. A round has a
+fixed number of launches with fixed grids; the amount of work is read from the tables (``tables``),
+and a round after the last one finds nothing to do::
+
+    search_items, settle_large    large young nodes: best splits
+    search_small                  small ones
+    write_splits, twice           of small and of large nodes
+    count_splits, list_splits     which nodes are opened; where leaves are limited: choose_best
+    make_children
+    move_rows, twice              partition of large and of small nodes
+
+ABSOLUTE_ERROR, whose scores do not follow from statistics, and codes of 32 bits are grown by the
+host's threads on copies of the arrays: the trees are the same.
 """
 
 from __future__ import annotations
@@ -10,34 +21,40 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import download, on_device
-from ...scalars import rng, routing
-from ...scalars.primitives import vectorise
+from ...runtime.cuda.fetch import Fetched
+from ...runtime.cuda.target import (
+    blocks_for,
+    download,
+    empty,
+    is_simulated,
+    on_device,
+    upload,
+)
+from ...runtime.dtypes import RECORD
 from ..cpu import grow_cart as host
-from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
-from ..reference.grow_cart import drive
-from ..reference.splits import score
-from .cuts import (
-    CUT,
-    FIRST_RIGHT,
-    IS_CONSTANT,
-    LAST_LEFT,
-    LEFT_VALUE,
-    MISSING_LEFT,
-    RIGHT_VALUE,
-    SCORE,
-    Cuts,
-    find_cuts,
-    upload_bins,
-)
+from ..grown import NODE, finished, most_nodes
+from ..problem import CartParams, CartTable, CartTarget, GrownCart, grows_on_device
+from .control import limits_of, open_nodes, plant_roots
 from .rows import add_up, partition
-
-draw, subkey, midpoint = (
-    vectorise(formula) for formula in (rng.draw, rng.subkey, routing.midpoint)
+from .search import allocate_search, find_splits
+from .tables import (
+    IS_FULL,
+    N_NODES,
+    N_YOUNG,
+    allocate_growing,
+    allocate_nodes,
+    upload_bins,
+    with_room,
+    words_of,
 )
+from .writing import write_splits
 
-MOST_FEATURES = 2**24
-"""Nodes times features whose orders are drawn at a time."""
+LIKELY_SHARE = 0.2
+"""Of the nodes that trees can have at most: there is room for so many at first."""
+LEAST_ROOM = 8 if is_simulated() else 2**12
+ROUNDS_AHEAD = 2 if is_simulated() else 48
+"""Most rounds that are launched before the first look at the state. Then there are twice as many,
+and so on."""
 
 
 def grow_cart(
@@ -50,10 +67,7 @@ def grow_cart(
     params: CartParams,
 ) -> GrownCart:
     args = (table, target, records, tree_begin, tree_end, keys, params)
-    if params.criterion == ABSOLUTE_ERROR or table.codes.dtype != np.uint8:
-        return _grow_on_host(*args)
-    rows = Generation(table, target, records, params)
-    return drive(rows, table, target, tree_begin, tree_end, keys, params)
+    return Batch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
 
 
 def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: Array) -> GrownCart:
@@ -66,108 +80,78 @@ def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: 
     return grown
 
 
-class Generation:
-    """The rows of a batch of trees (see ``Rows``), for all nodes of a generation."""
+class Batch:
+    """A batch of trees that grow on the device."""
 
     def __init__(
-        self, table: CartTable, target: CartTarget, records: Array, params: CartParams
+        self,
+        table: CartTable,
+        target: CartTarget,
+        records: Array,
+        tree_begin: np.ndarray,
+        tree_end: np.ndarray,
+        keys: np.ndarray,
+        params: CartParams,
     ) -> None:
         self.table = table
-        self.target = target
         self.records = records
-        self.params = params
-        self.bins = upload_bins(table)
+        self.limits = limits_of(params)
+        self.n_trees = tree_begin.size
+        self.most_rows = int(np.max(tree_end - tree_begin))
+        n_records, width = records.shape[0], target.n_statistics
+        self.most_nodes = most_nodes(tree_end - tree_begin, params)
+        likely = self.most_nodes
+        if not self.limits.is_limited:
+            likely = min(likely, max(LEAST_ROOM, int(LIKELY_SHARE * likely)))
+        self.bins = upload_bins(table, target)
+        self.nodes = allocate_nodes(likely, width, words_of(table))
+        blocks = blocks_for(-(-n_records // 2**10))
+        self.growing = allocate_growing(self.n_trees, n_records, blocks, params)
+        self.aside = empty(n_records, RECORD)
+        self.search = allocate_search(table, target, records, params)
+        segments = upload(tree_begin, tree_end, keys)
+        sums = add_up(target, records, tree_begin, tree_end)
+        plant_roots(segments, sums, self.bins, self.nodes, self.growing, params)
 
-    def add_up(self, nodes: np.ndarray) -> np.ndarray:
-        segments = nodes["begin"], nodes["end"]
-        nodes["statistics"], pure = add_up(self.target, self.records, *segments)
-        return pure
+    def grow(self) -> GrownCart:
+        """Launch rounds until all trees are grown."""
+        n_rounds, line = self._likely_rounds(), 0
+        while True:
+            for _ in range(n_rounds):
+                self._round(line)
+                line = 1 - line
+            n_rounds *= 2
+            state = Fetched(self.growing.state[line]).wait()
+            if state[IS_FULL]:
+                self.nodes = with_room(self.nodes, min(self.most_nodes, 2 * self.nodes.capacity))
+                self.growing.state[:, IS_FULL] = 0
+            elif state[N_YOUNG] == 0:
+                return self._finished(int(state[N_NODES]))
 
-    def partition(self, nodes: np.ndarray) -> np.ndarray:
-        return partition(self.table, self.records, nodes)
+    def _likely_rounds(self) -> int:
+        """Return how many rounds most trees need: deep ones have some times the levels of a tree
+        that is balanced."""
+        limits = self.limits
+        if limits.is_limited:
+            return min(limits.max_leaves, ROUNDS_AHEAD)
+        deepest = min(limits.max_depth + 1, 2 * self.most_rows.bit_length() + 4)
+        return min(deepest, ROUNDS_AHEAD)
 
-    def find_splits(self, nodes: np.ndarray) -> None:
-        step = max(1, MOST_FEATURES // self.table.n_bins.size)
-        for first in range(0, nodes.size, step):
-            self._find_splits(nodes[first : first + step])
+    def _round(self, line: int) -> None:
+        nodes, growing = self.nodes, self.growing
+        n_records = self.records.shape[0]
+        most = growing.opened.shape[0]
+        of_round = (self.bins, nodes, growing, line)
+        find_splits(self.search, *of_round)
+        write_splits(self.search, *of_round)
+        open_nodes(self.bins, nodes, growing, self.limits, line, most)
+        buffers = (self.table.codes, self.records, self.aside)
+        partition(*buffers, self.bins, nodes, growing, line, min(most, n_records))
 
-    def _find_splits(self, nodes: np.ndarray) -> None:
-        """Search in rounds; later ones are for nodes that have seen only constant features.
-
-        The first round looks at ``max_features`` features of every node, the next ones at more of
-        them at once than they may have to, of which the first that varies counts.
-        """
-        features = FeatureOrder(nodes["key"], self.table.n_bins.size, self.params.shuffle)
-        waiting = np.arange(nodes.size)
-        seen, width = 0, self.params.max_features
-        while waiting.size and seen < self.table.n_bins.size:
-            looked_at = features.next(width)
-            n_nodes, width = looked_at.shape
-            item_node, item_feature = np.repeat(waiting, width), looked_at.ravel()
-            cuts = self._find_cuts(nodes, item_node.astype(np.int32), item_feature)
-            varies = (cuts.integers[:, IS_CONSTANT] == 0).reshape(n_nodes, width)
-            scores = cuts.reals[:, SCORE].reshape(n_nodes, width)
-            best = np.argmax(varies if seen else scores, axis=1)
-            best += np.arange(n_nodes) * width
-            best = best[cuts.reals[best, SCORE] > -np.inf]
-            self._write(nodes, item_node[best], item_feature[best], Cuts(*(a[best] for a in cuts)))
-            constant = ~varies.any(axis=1)
-            waiting, seen = waiting[constant], seen + width
-            features.keep(constant)
-            width *= 2
-
-    def _find_cuts(self, nodes: np.ndarray, node: np.ndarray, feature: np.ndarray) -> Cuts:
-        on_device = self.table, self.bins, self.target, self.records
-        return find_cuts(*on_device, nodes, node, feature, self.params)
-
-    def _write(self, nodes: np.ndarray, at: np.ndarray, feature: np.ndarray, cuts: Cuts) -> None:
-        """Fill the columns of nodes with their splits."""
-        table = self.table
-        parents = score(nodes["statistics"][at].T, self.target, self.params.criterion)
-        last_left, first_right = cuts.integers[:, LAST_LEFT], cuts.integers[:, FIRST_RIGHT]
-        nodes["feature"][at] = feature
-        nodes["bin"][at] = last_left
-        nodes["missing_left"][at] = cuts.integers[:, MISSING_LEFT]
-        nodes["categories"][at] = cuts.categories
-        nodes["gain"][at] = cuts.reals[:, SCORE] - parents
-        nodes["values"][at] = cuts.reals[:, [LEFT_VALUE, RIGHT_VALUE]]
-        numeric = table.categorical[feature] == 0
-        nodes["threshold"][at[numeric]] = np.inf
-        between = numeric & (first_right >= 0)
-        begin = table.begin[feature[between]]
-        low = table.upper[begin + last_left[between]]
-        high = table.lower[begin + first_right[between]]
-        with np.errstate(invalid="ignore"):  # the middle of infinities
-            threshold = midpoint(low, high)
-        if self.params.random_splits:
-            cut = cuts.reals[between, CUT]
-            threshold = np.where((low <= cut) & (cut < high), cut, threshold)
-        nodes["threshold"][at[between]] = threshold
-
-
-class FeatureOrder:
-    """The features of many nodes in the orders in which these look at them."""
-
-    def __init__(self, keys: np.ndarray, n_features: int, shuffle: int) -> None:
-        self.order = np.tile(np.arange(n_features, dtype=np.int32), (keys.size, 1))
-        zeros = np.zeros_like(keys)
-        self.streams = subkey(keys, zeros + rng.PURPOSE_FEATURES, zeros)
-        self.shuffle = shuffle
-        self.n_seen = 0
-
-    def next(self, n: int) -> np.ndarray:
-        """Return the next n features of every node, or all that are left."""
-        first, n_features = self.n_seen, self.order.shape[1]
-        self.n_seen = min(first + n, n_features)
-        node = np.arange(self.streams.size)
-        for j in range(first, self.n_seen if self.shuffle else first):
-            share = draw(self.streams, np.full_like(self.streams, j)) * np.uint64(n_features - j)
-            other = j + (share >> np.uint64(32)).astype(np.int64)
-            chosen = self.order[node, other]
-            self.order[node, other] = self.order[:, j]
-            self.order[:, j] = chosen
-        return self.order[:, first : self.n_seen]
-
-    def keep(self, nodes: np.ndarray) -> None:
-        """Drop all other nodes."""
-        self.order, self.streams = self.order[nodes], self.streams[nodes]
+    def _finished(self, n_nodes: int) -> GrownCart:
+        nodes = self.nodes
+        table = download(nodes.memory[: n_nodes * NODE.itemsize]).view(NODE)
+        statistics = download(nodes.statistics[:n_nodes])
+        bits = nodes.categories if nodes.categories.shape[1] else nodes.categories[:0]
+        categories = download(bits[:n_nodes])
+        return finished(self.table, table, statistics, categories, self.n_trees)

@@ -24,6 +24,7 @@ from gpuens.kernels.cart.problem import (
     GrownCart,
 )
 from gpuens.kernels.growth.params import UNLIMITED
+from gpuens.kernels.runtime.dispatch import Implementation
 from tests.support.cart_problems import (
     UNIT,
     Problem,
@@ -149,6 +150,14 @@ def test_parity_with_255_bins_and_missing_values(target, oracle, same):
 
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
+
+
+def test_parity_where_the_room_for_nodes_grows(target, oracle, same, monkeypatch):
+    if target.implementation is not Implementation.CUDA:
+        pytest.skip("this implementation has room for all nodes from the beginning")
+    for name, value in (("LIKELY_SHARE", 0.05), ("LEAST_ROOM", 1)):
+        monkeypatch.setattr(f"gpuens.kernels.cart.cuda.grow_cart.{name}", value)
+    check_parity(target, oracle, same, {}, n=120, n_classes=3)
 
 
 def test_parity_of_weights_whose_squares_float64_rounds(target, oracle, same):

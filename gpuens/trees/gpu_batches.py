@@ -1,0 +1,49 @@
+"""How many trees grow together on a GPU, and the memory that they take there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..kernels.cart.grown import NODE, most_nodes
+from ..kernels.cart.problem import SCRATCH_BYTES, CartParams
+
+BATCH_RECORDS = 2**26
+"""Rows of all trees of a batch at which a card is busy; more would only take memory, and time until
+growth can be watched or stopped."""
+MOST_TREES = 256
+BATCH_SHARE = 0.5
+"""Of the free memory that a batch may take."""
+UNKNOWN_MEMORY = 2**31
+"""Taken to be free where that is unknown."""
+RECORD_BYTES = 3 * 8 + 4
+"""A row of a sample: alone, joined with the others, and laid aside; and half a node to open."""
+LIKELY_NODES = 0.3
+"""Usual share of the most nodes that trees can have. There is room for a fifth of them at first,
+which doubles."""
+SCRATCH_LINES = 2**12
+"""Blocks that search for splits, each with statistics of the bins of a feature."""
+
+
+def bytes_of_tree(n_records: int, n_nodes: int, n_statistics: int) -> int:
+    """Return the bytes in which a tree of so many nodes grows, on a sample of so many rows."""
+    return RECORD_BYTES * n_records + n_nodes * (NODE.itemsize + 16 * n_statistics)
+
+
+def most_trees(n_records: int, of_tree: int, free: int | None) -> int:
+    """Return the number of trees of a batch, each on so many rows and of so many bytes, where so
+    many bytes are free."""
+    room = BATCH_SHARE * (UNKNOWN_MEMORY if free is None else free)
+    return max(1, min(MOST_TREES, BATCH_RECORDS // n_records, int(room // of_tree)))
+
+
+def trees_at_once(n_records: int, n_statistics: int, params: CartParams, device: Device) -> int:
+    """Return the number of trees of the next batch, each on so many rows."""
+    n_nodes = int(LIKELY_NODES * most_nodes(np.array([n_records]), params))
+    of_tree = bytes_of_tree(n_records, n_nodes, n_statistics)
+    return most_trees(n_records, of_tree, device.memory()[0])
+
+
+def scratch_bytes(n_bins: int, n_statistics: int) -> int:
+    """Return the bytes of the statistics of bins."""
+    return min(2 * SCRATCH_BYTES, 2 * 8 * SCRATCH_LINES * (n_bins + 1) * n_statistics)

@@ -1,0 +1,349 @@
+"""The decisions between the launches over rows: which nodes are opened, and their children.
+
+A round reads one line of ``state`` and writes the other, so that blocks may read it while one of
+them prepares the next round. Where the number of leaves is not limited, all young nodes with a
+split are opened: blocks count them and then list them in ascending order. Otherwise a single block
+chooses each tree's best one, a tree a thread.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...growth.params import UNLIMITED
+from ...runtime.arrays import Array
+from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.target import block_size, blocks_for, cuda, device_function, kernel, launch
+from ...scalars.gain import between_values
+from ...scalars.rng import draw
+from ..problem import CartParams
+from .candidates import MASK, SHIFT, is_classification, n_packed
+from .tables import (
+    FIRST,
+    IS_FULL,
+    LEAST_GAIN,
+    LEAST_WEIGHT,
+    MONOTONE,
+    MOST_SMALL,
+    N_LARGE,
+    N_LEAVES,
+    N_NODES,
+    N_OPENED,
+    N_OWN_YOUNG,
+    N_WAITING,
+    N_YOUNG,
+    SOUGHT,
+    YOUNG,
+    Bins,
+    Growing,
+    Nodes,
+)
+
+i64, u64, f64 = np.int64, np.uint64, np.float64
+
+BLOCK = block_size(256)
+
+
+@device_function
+def packed_of(statistics, x, entry_begin):
+    """Return rows and weight of statistics."""
+    packed = i64(0)
+    for s in range(n_packed(entry_begin)):
+        packed += statistics[x, s]
+    return packed
+
+
+@device_function
+def has_one_class(statistics, x, packed, entry_begin):
+    """Return whether all rows of a node have the same class in every output."""
+    for output in range(entry_begin.shape[0] - 1):
+        one = False
+        for s in range(entry_begin[output], entry_begin[output + 1]):
+            one = one or statistics[x, s] == packed
+        if not one:
+            return False
+    return True
+
+
+@device_function
+def begin_search(x, nodes, statistics, limits, entry_begin, state, line, large, max_depth, least):
+    """Mark or list a node whose split is to be found in the round of a line."""
+    node = nodes[x]
+    packed = packed_of(statistics, x, entry_begin)
+    n_rows = packed >> SHIFT
+    wanted = (
+        node.depth < max_depth
+        and n_rows >= least
+        and f64(packed & MASK) >= 2.0 * limits[node.tree, LEAST_WEIGHT]
+    )
+    if wanted and is_classification(entry_begin):
+        wanted = not has_one_class(statistics, x, packed, entry_begin)
+    node.feature = SOUGHT if wanted and n_rows <= MOST_SMALL else -1
+    if wanted and n_rows > MOST_SMALL:
+        large[cuda.atomic.add(state, (line, N_LARGE), 1)] = x
+
+
+@kernel
+def plant(
+    begin, end, keys, sums, entry_begin, nodes, statistics, limits, trees, state, large,
+    max_depth, least_rows, least_share, least_gain,
+):  # fmt: skip
+    """Make the roots, a tree a thread."""
+    x = i64(cuda.grid(1))
+    n_trees = begin.shape[0]
+    if x == 0:
+        state[0, FIRST] = 0
+        state[0, N_YOUNG] = n_trees
+        state[0, N_NODES] = n_trees
+    while x < n_trees:
+        node = nodes[x]
+        node.tree = x
+        node.depth = 0
+        node.begin = begin[x]
+        node.end = end[x]
+        node.key = keys[x]
+        node.low = -np.inf
+        node.high = np.inf
+        node.child = -1
+        for s in range(statistics.shape[1]):
+            statistics[x, s] = sums[x, 0, s]
+        weight = f64(packed_of(statistics, x, entry_begin) & MASK)
+        limits[x, LEAST_WEIGHT] = least_share * weight
+        limits[x, LEAST_GAIN] = least_gain * weight if least_gain > 0.0 else -np.inf
+        trees[x, N_LEAVES] = 1
+        trees[x, N_WAITING] = 0
+        trees[x, YOUNG] = x
+        trees[x, N_OWN_YOUNG] = 1
+        begin_search(
+            x, nodes, statistics, limits, entry_begin, state, 0, large, max_depth, least_rows
+        )
+        x += cuda.gridsize(1)
+
+
+@device_function
+def share_of_block(n):
+    """Return the part of n things that is the block's."""
+    share = (n + cuda.gridDim.x - 1) // cuda.gridDim.x
+    first = min(cuda.blockIdx.x * share, n)
+    return first, min(first + share, n)
+
+
+@kernel
+def count_splits(nodes, state, line, counts):
+    """Count the young nodes with a split, each block its part."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    first, last = share_of_block(state[line, N_YOUNG])
+    own = i64(0)
+    for k in range(first + t, last, BLOCK):
+        if nodes[state[line, FIRST] + k].feature >= 0:
+            own += 1
+    scan[t] = own
+    inclusive_scan(scan, t)
+    if t == 0:
+        counts[cuda.blockIdx.x] = scan[BLOCK - 1]
+
+
+@device_function
+def note_opened(state, line, n_opened, capacity):
+    """Note how many nodes are opened, none if there is no room for their children, and prepare the
+    next round's line; called by one thread."""
+    is_full = state[line, N_NODES] + 2 * n_opened > capacity
+    state[line, IS_FULL] = 1 if is_full else 0
+    state[line, N_OPENED] = 0 if is_full else n_opened
+    state[1 - line, N_LARGE] = state[line, N_LARGE] if is_full else 0
+
+
+@kernel
+def list_splits(nodes, state, line, counts, opened, capacity):
+    """List the young nodes with a split, each block its part behind those of the blocks before."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    b = cuda.blockIdx.x
+    total = i64(0)
+    before = i64(0)
+    for other in range(t, counts.shape[0], BLOCK):
+        total += counts[other]
+        if other < b:
+            before += counts[other]
+    scan[t] = before
+    inclusive_scan(scan, t)
+    to = scan[BLOCK - 1]
+    cuda.syncthreads()
+    scan[t] = total
+    inclusive_scan(scan, t)
+    if b == 0 and t == 0:
+        note_opened(state, line, scan[BLOCK - 1], capacity)
+    first, last = share_of_block(state[line, N_YOUNG])
+    while first < last:
+        cuda.syncthreads()
+        x = state[line, FIRST] + first + t
+        own = i64(0)
+        if first + t < last and nodes[x].feature >= 0:
+            own = i64(1)
+        scan[t] = own
+        inclusive_scan(scan, t)
+        if own > 0:
+            opened[to + scan[t] - 1] = x
+        to += scan[BLOCK - 1]
+        first += BLOCK
+
+
+@device_function
+def take_best(nodes, trees, waiting, tree):
+    """Take the node with the largest gain from those of a tree that wait; the older one wins
+    ties."""
+    n = trees[tree, N_WAITING]
+    best = i64(0)
+    for k in range(1, n):
+        x = waiting[tree, k]
+        held = waiting[tree, best]
+        gain = nodes[x].gain
+        if gain > nodes[held].gain or gain == nodes[held].gain and x < held:
+            best = i64(k)
+    x = waiting[tree, best]
+    waiting[tree, best] = waiting[tree, n - 1]
+    trees[tree, N_WAITING] = n - 1
+    return x
+
+
+@kernel
+def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
+    """Choose the best node of each tree that may have more leaves. One block."""
+    if cuda.blockIdx.x > 0:
+        return
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    n_trees = trees.shape[0]
+    n_opened = i64(0)
+    first = i64(0)
+    while first < n_trees:
+        tree = first + t
+        x = i64(-1)
+        if tree < n_trees:
+            for k in range(trees[tree, N_OWN_YOUNG]):
+                young = trees[tree, YOUNG] + k
+                if nodes[young].feature >= 0:
+                    waiting[tree, trees[tree, N_WAITING]] = young
+                    trees[tree, N_WAITING] += 1
+            trees[tree, N_OWN_YOUNG] = 0
+            if trees[tree, N_WAITING] > 0 and trees[tree, N_LEAVES] < max_leaves:
+                x = take_best(nodes, trees, waiting, tree)
+                trees[tree, N_LEAVES] += 1
+        cuda.syncthreads()
+        scan[t] = 1 if x >= 0 else 0
+        inclusive_scan(scan, t)
+        if x >= 0:
+            opened[n_opened + scan[t] - 1] = x
+        n_opened += scan[BLOCK - 1]
+        first += BLOCK
+    if t == 0:
+        note_opened(state, line, n_opened, nodes.shape[0])
+
+
+@kernel
+def make_children(
+    nodes, statistics, of_left, limits, trees, opened, features, entry_begin, state, line, large,
+    max_depth, least_rows, is_limited,
+):  # fmt: skip
+    """Make the children of an opened node a thread, and begin the next round."""
+    k = i64(cuda.grid(1))
+    n_opened = state[line, N_OPENED]
+    n_nodes = state[line, N_NODES]
+    is_full = state[line, IS_FULL]
+    if k == 0:
+        state[1 - line, FIRST] = state[line, FIRST] if is_full != 0 else n_nodes
+        state[1 - line, N_YOUNG] = state[line, N_YOUNG] if is_full != 0 else 2 * n_opened
+        state[1 - line, N_NODES] = n_nodes + 2 * n_opened
+        state[1 - line, IS_FULL] = is_full
+    while k < n_opened:
+        x = opened[k]
+        child = n_nodes + 2 * k
+        node = nodes[x]
+        node.child = child
+        for s in range(statistics.shape[1]):
+            statistics[child, s] = of_left[x, s]
+            statistics[child + 1, s] = statistics[x, s] - of_left[x, s]
+        n_left = packed_of(of_left, x, entry_begin) >> SHIFT
+        direction = features[node.feature, MONOTONE]
+        middle = between_values(node.value_left, node.value_right)
+        for side in range(2):
+            young = nodes[child + side]
+            young.tree = node.tree
+            young.depth = node.depth + 1
+            young.begin = node.begin if side == 0 else node.begin + n_left
+            young.end = node.begin + n_left if side == 0 else node.end
+            young.key = draw(node.key, u64(side + 1))
+            is_low_side = direction > 0 and side == 0 or direction < 0 and side == 1
+            young.low = middle if direction != 0 and not is_low_side else node.low
+            young.high = middle if is_low_side else node.high
+            young.child = -1
+            begin_search(
+                child + side, nodes, statistics, limits, entry_begin, state, 1 - line, large,
+                max_depth, least_rows,
+            )  # fmt: skip
+        if is_limited != 0:  # it is the only one of its tree
+            trees[node.tree, YOUNG] = child
+            trees[node.tree, N_OWN_YOUNG] = 2
+        k += cuda.gridsize(1)
+
+
+class Limits(NamedTuple):
+    """The limits of growth.
+
+    least_rows : int
+        Of a node that is split.
+    """
+
+    max_depth: int
+    max_leaves: int
+    least_rows: int
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether the number of leaves is limited."""
+        return self.max_leaves < UNLIMITED
+
+
+def limits_of(params: CartParams) -> Limits:
+    """Return the limits of growth."""
+    least = max(params.min_samples_split, 2 * params.min_samples_leaf)
+    least = least if params.max_leaves > 1 else UNLIMITED
+    return Limits(params.max_depth, params.max_leaves, least)
+
+
+def plant_roots(
+    segments: tuple[Array, Array, Array],
+    sums: Array,
+    bins: Bins,
+    nodes: Nodes,
+    growing: Growing,
+    params: CartParams,
+) -> None:
+    """Make the roots; ``segments`` are begins, ends and keys of the trees."""
+    of_nodes = (nodes.table, nodes.statistics, growing.limits, growing.trees, growing.state)
+    limits = limits_of(params)
+    args = (*segments, sums, bins.entry_begin, *of_nodes, growing.large)
+    args += (limits.max_depth, limits.least_rows, params.min_weight_fraction, params.min_gain)
+    launch(plant, blocks_for(-(-sums.shape[0] // BLOCK)), BLOCK, *args)
+
+
+def open_nodes(
+    bins: Bins, nodes: Nodes, growing: Growing, limits: Limits, line: int, most: int
+) -> None:
+    """Choose the nodes to open, ``most`` at most, and make their children."""
+    state = (growing.state, line)
+    if limits.is_limited:
+        args = (nodes.table, growing.trees, growing.waiting, *state, limits.max_leaves)
+        launch(choose_best, blocks_for(1), BLOCK, *args, growing.opened)
+    else:
+        blocks = growing.counts.shape[0]
+        launch(count_splits, blocks, BLOCK, nodes.table, *state, growing.counts)
+        args = (nodes.table, *state, growing.counts, growing.opened, nodes.capacity)
+        launch(list_splits, blocks, BLOCK, *args)
+    args = (nodes.table, nodes.statistics, nodes.of_left, growing.limits, growing.trees)
+    args += (growing.opened, bins.features, bins.entry_begin, *state, growing.large)
+    args += (limits.max_depth, limits.least_rows, int(limits.is_limited))
+    launch(make_children, blocks_for(-(-most // BLOCK)), BLOCK, *args)

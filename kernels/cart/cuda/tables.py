@@ -1,0 +1,157 @@
+"""The tables of growing trees on the device.
+
+Nodes are numbered in the order in which they are made: the roots, then generation after generation
+the children of the nodes that were opened last. The young nodes are those of the last generation.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...growth.params import UNLIMITED
+from ...runtime.arrays import Array
+from ...runtime.cuda.target import empty, is_simulated, records_in, upload, zeros
+from ..grown import NODE
+from ..problem import CartParams, CartTable, CartTarget
+
+MOST_SMALL = 8 if is_simulated() else 64
+"""Rows of a node that a single warp looks at."""
+SOUGHT, FOUND = -2, -3
+"""``feature`` of a small young node whose split is to be found (larger ones are in a list), and
+minus the number of the feature, of a node whose split is noted: score in ``gain``, number of the
+candidate in ``last_left``, and of the order in ``missing_left``."""
+
+FIRST, N_YOUNG, N_NODES, N_LARGE, N_OPENED, IS_FULL, N_COUNTS = range(7)
+"""Columns of ``Growing.state``. ``IS_FULL``: the table of nodes has no room for the next
+generation, and nothing goes on until it has."""
+
+N_LEAVES, N_WAITING, YOUNG, N_OWN_YOUNG, N_TREE_COUNTS = range(5)
+"""Columns of ``Growing.trees``; ``YOUNG`` is the first young node of a tree. Only used where the
+number of leaves is limited."""
+
+LEAST_WEIGHT, LEAST_GAIN = range(2)
+"""Columns of ``Growing.limits``: the least weight of a child, the least gain of a split."""
+
+N_BINS, CATEGORICAL, MONOTONE, BEGIN, N_FEATURE_COLUMNS = range(5)
+"""Columns of ``Bins.features``."""
+
+
+class Bins(NamedTuple):
+    """What the search needs to know of the features.
+
+    features : int64, shape (n_features, 4)
+    lower, upper : float64
+        See ``CartTable``.
+    entry_begin : int64, shape (n_outputs + 1,)
+        Where the statistics of the outputs begin.
+    """
+
+    features: Array
+    lower: Array
+    upper: Array
+    entry_begin: Array
+
+
+def upload_bins(table: CartTable, target: CartTarget) -> Bins:
+    """Copy the bins of a table to the device."""
+    columns = (table.n_bins, table.categorical, table.monotone, table.begin[:-1])
+    features = np.column_stack([column.astype(np.int64) for column in columns])
+    entry_begin = target.output_begin + (0 if target.classes.shape[0] else 1)
+    return Bins(*upload(features, table.lower, table.upper, entry_begin.astype(np.int64)))
+
+
+def words_of(table: CartTable) -> int:
+    """Return the number of words of the largest set of categories."""
+    n_words = -(-table.n_bins // 32) * (table.categorical != 0)
+    return int(np.max(n_words, initial=0))
+
+
+class Nodes(NamedTuple):
+    """The nodes of a batch, with room for more.
+
+    memory : uint8
+        That of ``table``.
+    table : NODE, shape (capacity,)
+    statistics, of_left : int64, shape (capacity, n_statistics)
+        Of the node, and of the left child of its best split.
+    categories : uint32, shape (capacity, words)
+        On the left of the split.
+    """
+
+    memory: Array
+    table: Array
+    statistics: Array
+    of_left: Array
+    categories: Array
+
+    @property
+    def capacity(self) -> int:
+        return int(self.statistics.shape[0])
+
+
+def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> Nodes:
+    """Allocate nodes."""
+    memory = empty(capacity * NODE.itemsize, np.uint8)
+    return Nodes(
+        memory=memory,
+        table=records_in(memory, 0, NODE, capacity),
+        statistics=empty((capacity, n_statistics), np.int64),
+        of_left=empty((capacity, n_statistics), np.int64),
+        categories=empty((capacity, n_words), np.uint32),
+    )
+
+
+def with_room(nodes: Nodes, capacity: int) -> Nodes:
+    """Return a larger copy."""
+    larger = allocate_nodes(capacity, nodes.statistics.shape[1], nodes.categories.shape[1])
+    for name in ("memory", "statistics", "of_left", "categories"):
+        kept = getattr(nodes, name)
+        getattr(larger, name)[: kept.shape[0]] = kept
+    return larger
+
+
+class Growing(NamedTuple):
+    """The other tables of a batch.
+
+    state : int64, shape (2, N_COUNTS)
+        Rounds read one line and prepare the other.
+    trees : int64, shape (n_trees, N_TREE_COUNTS)
+    limits : float64, shape (n_trees, 2)
+    large : int64
+        The young nodes of more than ``MOST_SMALL`` rows whose split is to be found, in any order.
+    found : float64, shape (large nodes * features,)
+        The best score for a feature; NaN if it has no candidate.
+    opened : int64
+        The nodes that are opened, in ascending order.
+    counts : int64
+        Young nodes with a split by block.
+    waiting : int64, shape (n_trees, max_leaves) or (n_trees, 0)
+        Nodes with a split, in any order.
+    """
+
+    state: Array
+    trees: Array
+    limits: Array
+    large: Array
+    found: Array
+    opened: Array
+    counts: Array
+    waiting: Array
+
+
+def allocate_growing(n_trees: int, n_records: int, n_blocks: int, params: CartParams) -> Growing:
+    """Allocate the tables of a batch."""
+    is_limited = params.max_leaves < UNLIMITED
+    n_large = n_records // (MOST_SMALL + 1) + 1
+    return Growing(
+        state=zeros((2, N_COUNTS), np.int64),
+        trees=empty((n_trees, N_TREE_COUNTS), np.int64),
+        limits=empty((n_trees, 2), np.float64),
+        large=empty(n_large, np.int64),
+        found=empty(n_large * params.max_features, np.float64),
+        opened=empty(n_trees if is_limited else n_records // 2 + 1, np.int64),
+        counts=empty(n_blocks, np.int64),
+        waiting=empty((n_trees, params.max_leaves if is_limited else 0), np.int64),
+    )

@@ -1,0 +1,181 @@
+"""The splits of nodes, written from what the search has noted of them: the bins of the feature are
+arranged once more, and cut at the candidate with the number that is noted."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...runtime.cuda.target import blocks_for, cuda, device_function, kernel, launch
+from ...scalars.routing import midpoint
+from .candidates import (
+    MASK,
+    MOST_BINS,
+    NO_PLACE,
+    add_up_slots,
+    children_of,
+    find_bins,
+    left_is_larger,
+    packed_weight,
+    score_of,
+    statistic,
+    value_of,
+)
+from .search import LARGE_BLOCK, SMALL_BLOCK, Search, arrange_order
+from .tables import (
+    BEGIN,
+    CATEGORICAL,
+    FIRST,
+    FOUND,
+    IS_FULL,
+    LEAST_GAIN,
+    MOST_SMALL,
+    N_BINS,
+    N_LARGE,
+    N_YOUNG,
+    Bins,
+    Growing,
+    Nodes,
+)
+
+i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
+
+
+@device_function
+def threshold_of(where, last_left, first_right, random_splits, cut):
+    """Return the threshold between two bins, infinity where all values are on the left."""
+    categorical, begin, lower, upper = where
+    if categorical != 0:
+        return 0.0
+    if first_right < 0:
+        return np.inf
+    low = upper[begin + last_left]
+    high = lower[begin + first_right]
+    if random_splits != 0 and low <= cut and cut < high:
+        return cut
+    return midpoint(low, high)
+
+
+@device_function
+def write_categories(place_of, place, others_left, n_bins, x, categories, n_threads, t):
+    """Write the categories up to a place, and perhaps those without rows, one word a thread."""
+    for w in range(t, categories.shape[1], n_threads):
+        word = u32(0)
+        for c in range(32 * w, min(32 * w + 32, n_bins)):
+            is_left = place_of[c] <= place
+            if place_of[c] == NO_PLACE:
+                is_left = others_left
+            if is_left:
+                word |= u32(1) << u32(c & 31)
+        categories[x, w] = word
+
+
+@device_function
+def write_split(data, places, number, score, where, cut, settings, nodes, of_left, bins, f, t):
+    """Write the split of a node, except for its categories."""
+    line, x, n_places, missing = places
+    ascending, order = bins
+    criterion, random_splits, n_threads = settings
+    left, right = children_of(line, x, number, missing)
+    for s in range(t, of_left.shape[1], n_threads):
+        of_left[x, s] = statistic(data, left, s)
+    if t == 0:
+        place = number >> 1
+        whole = (line, x, n_places - 1, missing, False)
+        weight = f64(packed_weight(data, whole) & MASK)
+        last_left = ascending[order[place]]
+        first_right = ascending[order[place + 1]] if place + 1 < n_places else i32(NO_PLACE)
+        missing_left = number & 1
+        if missing < 0 and left_is_larger(data, left, right):
+            missing_left = 1
+        node = nodes[x]
+        node.feature = f
+        node.last_left = last_left
+        node.missing_left = missing_left
+        node.threshold = threshold_of(where, last_left, first_right, random_splits, cut)
+        node.value_left = value_of(data, left)
+        node.value_right = value_of(data, right)
+        node.gain = score - score_of(data, whole, weight, criterion)
+
+
+@functools.cache
+def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
+    """Return the kernel for nodes of one size: those with at most ``capacity`` bins with rows."""
+
+    @kernel
+    def write_splits(
+        codes, records, classes, values, weight, features, lower, upper, entry_begin,
+        nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
+        sums, up_to, large,
+    ):  # fmt: skip
+        """Write the split that is noted at a node, one a block at a time."""
+        place_of = cuda.shared.array(MOST_BINS, np.int32)
+        ascending = cuda.shared.array(capacity, np.int32)
+        order = cuda.shared.array(capacity, np.int32)
+        keys = cuda.shared.array(capacity, np.float64)
+        scan = cuda.shared.array(block, np.int64)
+        t = cuda.threadIdx.x
+        b = i64(cuda.blockIdx.x)
+        n_workers = i64(sums.shape[0])
+        n = state[line, N_YOUNG] if is_small else state[line, N_LARGE]
+        if state[line, IS_FULL] != 0 or b >= n_workers:
+            n = i64(0)
+        bins = (features, lower, upper, entry_begin)
+        k = b
+        while k < n:
+            x = state[line, FIRST] + k if is_small else large[k]
+            k += n_workers
+            node = nodes[x]
+            begin, end = node.begin, node.end
+            f = FOUND - node.feature
+            if f < 0 or is_small and end - begin > MOST_SMALL:
+                continue
+            number, s = i32(node.last_left), node.missing_left
+            score = node.gain
+            cuda.syncthreads()
+            n_bins = i32(features[f, N_BINS])
+            n_places, missing = find_bins(
+                codes, records, begin, end, f, n_bins, place_of, ascending, scan, t
+            )
+            of_rows = (classes, values, weight)
+            add_up_slots(
+                codes, of_rows, records, begin, end, f, place_of, n_places + 1, sums, b, scan
+            )
+            settings = (criterion, i64(0), i64(0), random_splits)
+            shared = (place_of, ascending, order, keys, scan)
+            places = (n_places, missing)
+            lines = (sums, up_to, b)
+            _, cut = arrange_order(bins, settings, lines, shared, node.key, f, s, places)
+            data = (up_to, sums, statistics, entry_begin)
+            where = (features[f, CATEGORICAL], features[f, BEGIN], lower, upper)
+            own_places = (b, x, n_places, missing)
+            writing = (criterion, random_splits, block)
+            of_bins = (ascending, order)
+            write_split(
+                data, own_places, number, score, where, cut, writing, nodes, of_left, of_bins, f, t
+            )
+            if features[f, CATEGORICAL] != 0:
+                left, right = children_of(b, x, number, missing)
+                others = left_is_larger(data, left, right)
+                write_categories(place_of, number >> 1, others, n_bins, x, categories, block, t)
+            if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
+                node.feature = -1
+            cuda.syncthreads()
+
+    return write_splits
+
+
+WRITING = (SMALL_BLOCK, MOST_SMALL, True), (LARGE_BLOCK, MOST_BINS, False)
+
+
+def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
+    """Write the splits of the young nodes."""
+    criterion, _, _, random_splits = search.settings[:4]
+    args = (*search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories)
+    args += (growing.limits, growing.state, line, criterion, random_splits)
+    blocks = blocks_for(search.small[0].shape[0], 32)
+    launch(writing_kernel(*WRITING[0]), blocks, SMALL_BLOCK, *args, *search.small, growing.large)
+    blocks = blocks_for(search.large[0].shape[0], 16)
+    launch(writing_kernel(*WRITING[1]), blocks, LARGE_BLOCK, *args, *search.large, growing.large)
