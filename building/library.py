@@ -111,8 +111,9 @@ def install(table: dict[str, Any], made: Path, folder: Path) -> None:
     """Move libraries to where they are looked for, their table last."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / native.TABLE).unlink(missing_ok=True)
+    for old in folder.glob("cpu-*.so"):  # replaced, not written to: a process may have it open
+        old.unlink()
     for file, _ in table["libraries"].values():
-        (folder / file).unlink(missing_ok=True)  # a process may have the old one open
         shutil.move(made / file, folder / file)
     text = json.dumps(table, separators=(",", ":"))
     (folder / native.TABLE).write_text(text, encoding="utf-8")
