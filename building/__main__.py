@@ -1,5 +1,5 @@
-"""``python -m building library`` compiles kernels into the checkout; ``wheels`` builds wheels, and
-``--try`` fits models with one of them."""
+"""``python -m building library`` compiles the CPU's kernels into the checkout; ``wheels`` compiles
+those of GPUs too and builds wheels, and ``--try`` fits models with one of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuens.kernels.runtime import native
 
-from . import library, trial, wheels
+from . import cubins, library, trial, wheels
 
 
 def main() -> None:
@@ -26,10 +26,15 @@ def main() -> None:
     parser.add_argument(
         "--try", dest="tried", action="store_true", help="fit models in an environment of its own"
     )
+    parser.add_argument(
+        "--cpu-only", action="store_true", help="leave the kernels of GPUs out of the wheel"
+    )
     chosen = parser.parse_args()
     if not (chosen.if_needed and library.is_current(chosen.levels)):
         library.build(chosen.levels)
     if chosen.what == "wheels":
+        if not chosen.cpu_only:
+            cubins.build()
         wheel = wheels.build(chosen.output)
         if chosen.tried:
             trial.run(wheel)

@@ -22,6 +22,7 @@ from numba.cuda import compile_ptx, dispatcher
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import ahead
 from gpuens.kernels.runtime.cuda.compiling import kinds_of
+from gpuens.kernels.scalars.deferred import load_numba
 
 OLDEST = (7, 5)
 ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
@@ -31,6 +32,7 @@ ENTRY = re.compile(r"\.entry (\w+)")
 
 def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
     """Compile a kernel, and return its PTX with the version of CUDA that it is of."""
+    load_numba()
     device = SimpleNamespace(compute_capability=OLDEST, id=0)
     with mock.patch.object(dispatcher, "get_current_device", lambda: device):
         text, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=OLDEST)
