@@ -25,7 +25,8 @@ NODE = np.dtype(
         ("value_right", _F),
         ("gain", _F),
         ("child", _I),  # the left one, the right one follows; -1: a leaf
-    ]
+    ],
+    align=True,  # else compiled code reads fields byte by byte
 )
 
 

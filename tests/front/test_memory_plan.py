@@ -109,13 +109,13 @@ class TestNumbers:
         assert memory_plan(model, X).parts["table"] == X.nbytes
 
     def test_histograms_of_a_forest_on_a_gpu(self, cupy):
-        """Two copies of a packed weight and a sum a bin; a wide generation comes in parts."""
+        """A weight and a sum of each bin, twice, in every block that searches for splits."""
         tree = {"n_estimators": 1, "bootstrap": False, "max_leaf_nodes": 3, "max_bins": 31}
         model = RandomForestRegressor(**tree, device="cuda")
-        one = 2 * 8 * 32 * 2
-        assert memory_plan(model, (1000, 10)).parts["histograms"] == one * 10 * 3
+        assert memory_plan(model, (1000, 10)).parts["histograms"] == 2 * 8 * 32 * 2 * 2**12
         wide = RandomForestClassifier(n_estimators=50, device="cuda")
-        assert memory_plan(wide, (10**7, 50), n_outputs=7).parts["histograms"] == 2**30
+        of_wide = memory_plan(wide, (10**7, 50), n_outputs=7).parts["histograms"]
+        assert of_wide == 2 * 8 * 256 * 7 * 2**12
         for none in ({"device": "cpu"}, {"max_bins": None}):
             assert memory_plan(model.set_params(**none), (1000, 10)).parts["histograms"] == 0
             model.set_params(device="cuda")

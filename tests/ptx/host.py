@@ -167,7 +167,7 @@ def installed_for(
 def require_catalogued(launches: Sequence[Launch]) -> None:
     """Whatever was launched has been compiled, checked and, by ``warmup``, made ahead: the
     catalogue names it. What is compiled for a custom loss is kept nowhere and in no catalogue."""
-    catalogued = {(id(entry.kernel), entry.arguments) for entry in catalogue.entries()}
+    catalogued = {(id(entry.kernel.made), entry.arguments) for entry in catalogue.entries()}
     for launch in launches:
         is_known = (id(launch.function), launch.types) in catalogued
         assert is_known or launch.function._cache.cache_path is None, (launch.name, launch.types)

@@ -40,7 +40,7 @@ REASONS = {
     ("add", "global read off by one"): SAME_VALUE,
 }
 """Why mutants of a kernel are not found: they change nothing in the launch that is run."""
-UNEXPLAINED = 0.02
+UNEXPLAINED = 0.025
 """The share of others that may be missed: a kernel that is changed has other mutants."""
 
 
