@@ -115,7 +115,7 @@ class TestNumbers:
         assert memory_plan(model, (1000, 10)).parts["histograms"] == 2 * 8 * 32 * 2 * 2**12
         wide = RandomForestClassifier(n_estimators=50, device="cuda")
         of_wide = memory_plan(wide, (10**7, 50), n_outputs=7).parts["histograms"]
-        assert of_wide == 2 * 8 * 256 * 7 * 2**12
+        assert of_wide == 2 * 8 * 256 * (1 + 7) * 2**12
         for none in ({"device": "cpu"}, {"max_bins": None}):
             assert memory_plan(model.set_params(**none), (1000, 10)).parts["histograms"] == 0
             model.set_params(device="cuda")
