@@ -33,7 +33,7 @@ class Case:
     n_rows, n_features : int
         Of the table that is meant.
     measure : callable
-        Returns the work of one ``unit`` and the number of events there was no room for.
+        Returns the work of one ``unit``.
     unit : str
     units : int
         Of the whole fit or prediction.
@@ -42,7 +42,7 @@ class Case:
     title: str
     n_rows: int
     n_features: int
-    measure: Callable[[], tuple[Work, int]]
+    measure: Callable[[], Work]
     unit: str = "round"
     units: int = 100
 
@@ -56,7 +56,7 @@ def higgs_like(n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def boosting(n_rows: int, sizes: tuple[int, int], **settings: Any) -> tuple[Work, int]:
+def boosting(n_rows: int, sizes: tuple[int, int], **settings: Any) -> Work:
     """Return the work of one round of boosting, extrapolated from two fits.
 
     Parameters
@@ -70,24 +70,21 @@ def boosting(n_rows: int, sizes: tuple[int, int], **settings: Any) -> tuple[Work
     """
     share = n_rows // MULTIPROCESSORS
     X, y = higgs_like(share * sizes[0])
-    found, missed = [], 0
+    found = []
     for multiprocessors in sizes:
         times = multiprocessors // sizes[0]
-        work, more = one_round(multiprocessors, np.tile(X, (times, 1)), np.tile(y, times), settings)
-        found.append(work)
-        missed += more
+        table = np.tile(X, (times, 1)), np.tile(y, times)
+        found.append(one_round(multiprocessors, *table, settings))
     ahead = (MULTIPROCESSORS - sizes[0]) / (sizes[1] - sizes[0])
-    return extrapolated(*found, ahead, OVER_NODES), missed
+    return extrapolated(*found, ahead, OVER_NODES)
 
 
-def as_it_is(n_rows: int, **settings: Any) -> tuple[Work, int]:
+def as_it_is(n_rows: int, **settings: Any) -> Work:
     """Return the work of one round of boosting on a table that is small enough."""
     return one_round(MULTIPROCESSORS, *higgs_like(n_rows), settings)
 
 
-def one_round(
-    multiprocessors: int, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]
-) -> tuple[Work, int]:
+def one_round(multiprocessors: int, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> Work:
     """Run three rounds of boosting and count the second, which is as all further ones."""
     model = GradientBoostingClassifier(
         n_estimators=3, max_bins=255, min_samples_leaf=1, early_stopping=False, device="cuda",
@@ -95,7 +92,7 @@ def one_round(
     )  # fmt: skip
     with recorded(multiprocessors, rounds(1, 2, FIRST_OF_A_ROUND)) as recorder:
         model.fit(X, y)
-    return recorder.work, recorder.missed
+    return recorder.work
 
 
 PREDICTED_ROWS, PREDICTED_TREES = 2048, (20, 40)
@@ -104,10 +101,10 @@ OF_THE_TREES = ("pieces", "words", "offset", "value", "output")
 """Arguments that are the forest's."""
 
 
-def prediction(n_rows: int, n_trees: int, depth: int) -> tuple[Work, int]:
+def prediction(n_rows: int, n_trees: int, depth: int) -> Work:
     """Return the work of a prediction, from a smaller table and two smaller forests."""
     X, y = higgs_like(20_000)
-    found, missed = [], 0
+    found = []
     for grown in PREDICTED_TREES:
         model = GradientBoostingClassifier(
             n_estimators=grown, max_depth=depth, max_leaf_nodes=None, min_samples_leaf=1,
@@ -117,13 +114,12 @@ def prediction(n_rows: int, n_trees: int, depth: int) -> tuple[Work, int]:
         with recorded(1, lambda kernel: kernel not in ("fill", "pack_nodes")) as recorder:
             model.predict_proba(X[:PREDICTED_ROWS])
         found.append(recorder.work)
-        missed += recorder.missed
     few, more = PREDICTED_TREES
     work = extrapolated(*found, (n_trees - few) / (more - few))
-    return scaled(work, n_rows / PREDICTED_ROWS, OF_THE_TREES), missed
+    return scaled(work, n_rows / PREDICTED_ROWS, OF_THE_TREES)
 
 
-def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> tuple[Work, int]:
+def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> Work:
     """Return the work of a batch of trees of a forest, proportionally from a smaller table.
 
     A tree's nodes, and with them all its work, are proportional to the rows. A batch on a card has
@@ -133,7 +129,7 @@ def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> tuple
     model = RandomForestClassifier(n_trees, max_depth=depth, random_state=0, device="cuda")
     with recorded(multiprocessors, lambda kernel: kernel != "number_bins") as recorder:
         model.fit(X, y)
-    return scaled(recorder.work, MULTIPROCESSORS / multiprocessors), recorder.missed
+    return scaled(recorder.work, MULTIPROCESSORS / multiprocessors)
 
 
 M = 1_000_000
@@ -155,8 +151,8 @@ CASES = {
         partial(prediction, 10 * M, 500, 8), "call", 1,
     ),
     "465k × 54, 100 trees, depth 30": Case(
-        "Forest, 465k × 54, 7 classes, depth 30, ten trees at a time", 465_000, 54,
-        partial(forest, 465_000, 10, 30, 1), "batch", 10,
+        "Forest, 465k × 54, 7 classes, depth 30, two trees at a time", 465_000, 54,
+        partial(forest, 465_000, 2, 30, 1), "batch", 50,
     ),
 }  # fmt: skip
 """By the name that ``gpu_check`` gives them."""

@@ -1,7 +1,7 @@
 """A model of the time on GPUs, from the compiled kernels, without one.
 
 Fits and predictions run on the PTX machine of the tests (``tests/ptx``), which executes the PTX
-that libNVVM has made of each kernel. It counts the instructions of every launch, and replays the
+that libNVVM has made of each kernel. It counts the instructions of every launch, and replays some
 warps of some blocks: issue slots, sectors of memory, bank conflicts, atomic operations, and the
 time of a block whose instructions wait for each other. Small fits stand for large ones
 (``launches``), and the published rates of each card (``cards``) turn counts into time (``times``):
@@ -44,8 +44,7 @@ def measure(options: Options, name: str) -> Results:
     except ImportError as error:
         raise GapError(f"{name}: {error}. Install the extra: pip install -e '.[test]'") from error
     case = CASES[name]
-    work, missed = case.measure()
-    return summary.of(case, work, missed)
+    return summary.of(case, case.measure())
 
 
 def measure_launcher(options: Options) -> Results:

@@ -15,7 +15,7 @@ from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
 from tests.ptx import driver, host, machine
 from tests.ptx.counts import count
-from tests.ptx.warps import traces_of
+from tests.ptx.warps import WARP, traces_of
 from tests.support import strict_cupy
 from tests.support.cuda_modules import cuda_modules
 
@@ -29,7 +29,10 @@ SHARED_MEMORY = 228 * 1024
 SAMPLED = 2
 """Blocks whose warps are replayed, of each row of a launch's grid: these work on other columns of
 the table."""
-ROOM = 1 << 23
+WARPS_SAMPLED = 4
+"""Warps that are replayed of each of these blocks; all warps of a block share its work evenly, and
+the first does what is not shared."""
+ROOM = 1 << 25
 """Events that they may have together."""
 MEMORY = 80 * 2**30
 """Bytes of the card."""
@@ -50,7 +53,6 @@ class Recorder:
         self.wanted, self.run = wanted, run
         self.work = Work([], Counter())
         self.recording = False
-        self.missed = 0
 
     def __call__(self, config: driver.Configuration, kernel: driver.Kernel, pointers: int) -> None:
         self.recording = self.wanted(kernel.name)
@@ -65,12 +67,12 @@ class Recorder:
         """Run a launch and count it."""
         code = _counting(kernel)
         n_blocks, n_threads = int(np.prod(config.grid)), int(np.prod(config.block))
-        trace = machine.Trace(room=ROOM, blocks=sampled(config.grid))
+        warps = evenly(-(-n_threads // WARP), WARPS_SAMPLED)
+        trace = machine.Trace(room=ROOM, blocks=sampled(config.grid), warps=warps)
         code.counts[:] = 0
         places = [(place.offset, place.size) for place in code.parameters]
         block = driver.parameter_block(places, pointers)
         code.launch(config.grid, config.block, block, shared=config.shared, trace=trace)
-        self.missed += trace.missed
         regions = kernel.regions(driver.words_in(places, block))
         ends = [(each.first, each.first + each.size) for each in regions]
         arrays = np.array(ends, np.int64).reshape(-1, 2)
@@ -98,8 +100,13 @@ def sampled(grid: Sequence[int]) -> list[int]:
     """Return the blocks whose warps are replayed: the first of each row, and one from its
     middle."""
     n_columns, n_rows = grid[0], int(np.prod(grid[1:]))
-    columns = {k * n_columns // SAMPLED for k in range(SAMPLED)}
-    return sorted(row * n_columns + column for row in range(n_rows) for column in columns)
+    columns = evenly(n_columns, SAMPLED)
+    return [row * n_columns + column for row in range(n_rows) for column in columns]
+
+
+def evenly(n: int, most: int) -> list[int]:
+    """Return at most so many of n numbers, from 0 on, at equal distances."""
+    return sorted({k * n // most for k in range(most)})
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from .launches import Launch, Work, total
 from .times import RESOURCES, moved, time_of
 
 
-def of(case: Case, work: Work, missed: int) -> dict[str, Any]:
+def of(case: Case, work: Work) -> dict[str, Any]:
     """Return the result of a case."""
     groups: dict[str, list[Launch]] = defaultdict(list)
     for name, launch in rows_of(work):
@@ -29,15 +29,12 @@ def of(case: Case, work: Work, missed: int) -> dict[str, Any]:
     gaps = (len(work.launches) + n_others) * LAUNCH_GAP * 1e3
     alike = {name: {"ms": gaps, "binds": "", "gb": 0.0} for name in CARDS}
     rows[GAPS] = {"launches": n_others, "cards": alike}
-    result = {
+    return {
         "title": case.title, "unit": case.unit, "units": case.units, "n_rows": case.n_rows,
         "n_features": case.n_features, "n_launches": len(work.launches),
         "others": dict(work.others), "rows": rows,
         "cards": {name: whole(rows, name, len(work.launches), n_others) for name in CARDS},
     }  # fmt: skip
-    if missed:
-        result["gaps"] = [f"{case.title}: no room for {missed:,} events of traced blocks"]
-    return result
 
 
 def group_on(launches: list[Launch], card: Card) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """What one launch costs, in numbers that do not depend on the card.
 
-All blocks of a launch are counted by thread and basic block; of a few blocks every warp is replayed
-(``warps``). An instruction's numbers in those are scaled by how often all threads of the launch ran
-its basic block.
+All blocks of a launch are counted by thread and basic block; of a few blocks some or all warps are
+replayed (``warps``). An instruction's numbers in those are scaled by how often all threads of the
+launch ran its basic block.
 """
 
 from __future__ import annotations

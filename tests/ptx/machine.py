@@ -47,13 +47,14 @@ class Trace:
 
     ``rows`` has a row for each access to shared and global memory: block, phase (counts up at every
     barrier), thread, number of the instruction, address. The entry of basic block k is a row too,
-    with ``-1 - k`` in place of the instruction. ``blocks`` are the blocks that are traced, by
-    default all; ``missed`` counts what there was no room for; ``shared`` is the address at which
-    shared memory begins.
+    with ``-1 - k`` in place of the instruction. ``blocks`` are the blocks that are traced and
+    ``warps`` the warps of each of them, by default all; ``missed`` counts what there was no room
+    for; ``shared`` is the address at which shared memory begins.
     """
 
     room: int = 1 << 20
     blocks: Sequence[int] | None = None
+    warps: Sequence[int] | None = None
     shared: int = 0
     rows: np.ndarray | None = None
     missed: int = 0
@@ -166,9 +167,12 @@ class Kernel:
         traced = np.ones(len(numbers), np.bool_)
         if trace is not None and trace.blocks is not None:
             traced = np.isin(numbers, trace.blocks)
+        warps = np.ones(len(most), np.bool_)
+        if trace is not None and trace.warps is not None:
+            warps = np.isin(np.arange(len(most)), trace.warps)
         ended, where = native.run_blocks(
             self._phase, context, numbers, frames, points, native.ORDERS.index(order), seed,
-            counting, self.counts, most, traced,
+            counting, self.counts, most, traced, warps,
         )  # fmt: skip
         if trace is not None:
             trace.shared = int(context[Word.SHARED])

@@ -84,6 +84,7 @@ def run_blocks(
     warp_counts: Any,
     most: Any,
     traced: Any,
+    warps: Any,
 ) -> tuple[int, int]:
     """Run blocks, and return how that ended and in which block.
 
@@ -108,6 +109,8 @@ def run_blocks(
         Scratch space.
     traced : bool array, as long as ``blocks``
         Which of them are traced.
+    warps : bool array
+        Which warps of a block are traced.
     """
     n = points.size
     at_context = context.ctypes.data
@@ -118,7 +121,6 @@ def run_blocks(
     room = context[W_TRACE_ROOM]
     for k, block in enumerate(blocks):
         set_block(context, block)
-        context[W_TRACE_ROOM] = room if traced[k] else 0
         points[:] = 0
         context[W_EPOCH] += 1
         context[W_BLOCK_EPOCH] = context[W_EPOCH]
@@ -132,6 +134,7 @@ def run_blocks(
                 if turn > 0 and points[t] == DONE:
                     continue
                 set_thread(context, t)
+                context[W_TRACE_ROOM] = room if traced[k] and warps[t // WARP] else 0
                 point = call_phase(phase, at_context, frames[t].ctypes.data, points[t])
                 points[t] = point
                 if counts.size > 0:

@@ -31,12 +31,12 @@ HEAD = """
 """
 
 
-def launched(body, threads=32, blocks=1, traced=(0,), offset=0):
+def launched(body, threads=32, blocks=1, traced=(0,), offset=0, **of_trace):
     """Run a kernel on an array of 64 KB, and return its counts and those of the replayed warps."""
     memory = np.zeros((1 << 16) + 256, np.uint8)
     array = memory[-memory.ctypes.data % 128 + offset :][: 1 << 16]
     kernel = machine.load(f"{HEAD}{body}\n    ret;\n}}", count=True)
-    trace = machine.Trace(blocks=traced)
+    trace = machine.Trace(blocks=traced, **of_trace)
     address = np.uint64(array.ctypes.data).tobytes()
     kernel.launch((blocks, 1, 1), (threads, 1, 1), address, trace=trace)
     traces = traces_of(kernel.program, trace, threads)
@@ -186,6 +186,21 @@ def test_traced_blocks_stand_for_all():
     one, many = counts_of(body), counts_of(body, blocks=12, traced=(0, 4, 8))
     assert many == type(one)(*(12 * value for value in one))
     assert many.unseen == 0
+
+
+def test_traced_warps_stand_for_all():
+    body = at_stride(4, "ld.global.f32")
+    (one, _), (many, replayed) = launched(body), launched(body, threads=128, warps=(0, 2))
+    assert many.counts == type(one.counts)(*(4 * value for value in one.counts))
+    assert replayed.warps.max() == 2
+    assert many.longest == one.longest
+
+
+def test_an_incomplete_trace_is_refused():
+    body = at_stride(4, "ld.global.f32")
+    with pytest.raises(ValueError, match=r"room for 63 events.* 1 more.*room=\.\.\."):
+        launched(body, room=63)
+    launched(body, room=64)
 
 
 def test_work_that_no_traced_block_has():

@@ -128,7 +128,19 @@ def trace_of(thread: np.ndarray, what: np.ndarray, address: np.ndarray, n_thread
 
 
 def traces_of(program: Program, trace: Any, n_threads: int) -> list[Trace]:
-    """Return the traces of single blocks from the events that the machine has kept."""
+    """Return the traces of single blocks from the events that the machine has kept.
+
+    Raises
+    ------
+    ValueError
+        Events are missing: warps cannot be put together from the others.
+    """
+    if trace.missed:
+        raise ValueError(
+            f"The trace has room for {trace.room:,} events, but the kernel {program.short_name} "
+            f"has {trace.missed:,} more in the blocks that are traced. Trace fewer blocks or warps "
+            "(blocks=..., warps=...), or give it more room (room=...)."
+        )
     block, _, thread, event, address = trace.rows.T
     accesses = (each.access for each in program.instructions)
     shared = np.array([access is not None and access.space == "shared" for access in accesses])
@@ -259,6 +271,8 @@ def replay(code: Code, traces: list[Trace], arrays: np.ndarray, latency: Latency
         Addresses of the first byte, and behind the last; of arrays that overlap the first counts.
         They are taken to begin with a sector.
     latency : Latency
+
+    Warps without events, which have not been traced, are left out.
     """
     n = code.kind.size
     counts = np.zeros((5, n), np.int64)
@@ -273,7 +287,10 @@ def replay(code: Code, traces: list[Trace], arrays: np.ndarray, latency: Latency
         tags = np.full((2, CACHE_SECTORS), -1)
         memory = Memory(arrays, shift, tags, counts, to_l2, to_memory)
         for warp in range(n_warps):
-            _replay_warp(code, trace, _paths(code, trace, warp), memory, delays, spans[warp])
+            paths = _paths(code, trace, warp)
+            if not paths.masks[0].any():
+                continue
+            _replay_warp(code, trace, paths, memory, delays, spans[warp])
         cycles[k] = spans.max(axis=0).sum()
     return Replayed(*counts, to_l2, to_memory, cycles, phases)
 
