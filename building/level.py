@@ -32,7 +32,7 @@ RUNTIME = (
     "NRT_MemInfo_alloc_aligned", "NRT_MemInfo_call_dtor", "NRT_MemInfo_new_varsize_dtor",
     "NRT_MemInfo_varsize_realloc",
 )  # fmt: skip
-"""What ``calls.c`` has of Numba's runtime."""
+"""The parts of Numba's runtime that ``calls.c`` has."""
 
 
 class Recorder:

@@ -1,4 +1,4 @@
-"""What data costs on its way into a GPU, and what a small prediction costs the host.
+"""The cost of data on its way into a GPU, and of a small prediction on the host.
 
 ``into_gpu``: a table of the host that is copied by ``cupy.asarray`` and in pieces, its cut points
 found on either device, its bins, and the most memory of the GPU that training takes beside what is
@@ -28,7 +28,7 @@ SMALL = (1, 100, 10_000)
 CALLS = 100
 SMALL_TREES = 100
 MOST_REPEATS = 3
-"""Of what takes the host up to a second."""
+"""Repetitions of what takes the host up to a second, at most."""
 
 
 def seconds_of(action: Callable[[], Any], repeats: int) -> float:

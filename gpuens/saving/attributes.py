@@ -107,7 +107,7 @@ LEARNED: dict[str, Check] = {
     "stopped_": _is(str),
     "weights_": _floats(1),
 }
-"""What each attribute may be, whichever estimator has it. Results that nothing reads, as
+"""Checks of each attribute, whichever estimator has it. Results that nothing reads, as
 out-of-bag scores, may be anything."""
 NEEDED = {
     "AdaBoost": ("_trees", "forest_", "estimator_weights_"),

@@ -13,7 +13,7 @@ BATCH_RECORDS = 2**26
 growth can be watched or stopped."""
 MOST_TREES = 256
 BATCH_SHARE = 0.5
-"""Of the free memory that a batch may take."""
+"""The share of the free memory that a batch may take."""
 UNKNOWN_MEMORY = 2**31
 """Taken to be free where that is unknown."""
 RECORD_BYTES = 3 * 8 + 4
