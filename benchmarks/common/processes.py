@@ -24,8 +24,8 @@ class Interpreter:
     """Starts processes of an interpreter: those of this one use the checkout, those of another one
     what is installed for it."""
 
-    def __init__(self, python: str | Path = sys.executable, folder: Path = ROOT) -> None:
-        self.python = str(python)
+    def __init__(self, python: str | Path | None = None, folder: Path = ROOT) -> None:
+        self.python = str(python or sys.executable)
         self.folder = ROOT if self.python == sys.executable else folder
 
     def run(

@@ -44,9 +44,9 @@ def type_on_device(argument: Any) -> Any:
 def launches_are_catalogued(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is compiled to be checked has the argument types of the real launches."""
 
-    def checked(kernel: Any, blocks: Any, threads: int, *args: Any) -> None:
+    def checked(kernel: Any, blocks: Any, threads: int, *args: Any, shared: int = 0) -> None:
         assert tuple(map(type_on_device, args)) in CATALOGUED[kernel]
-        target.launch(kernel, blocks, threads, *args)
+        target.launch(kernel, blocks, threads, *args, shared=shared)
 
     for module in cuda_modules():
         if module is not target and hasattr(module, "launch"):
