@@ -46,16 +46,8 @@ CASES: dict[str, tuple[type, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def skip_growth():
-    """Skip what runs the control of growth: it reads an order of nodes that the simulator has not
-    written, while its PTX (``tests/gpu``, ``--ptx``) gives the CPU's models."""
-    pytest.skip("the simulator does not run the control of growth; its PTX is tested")
-
-
 @pytest.mark.parametrize("cls, settings", CASES.values(), ids=CASES)
 def test_the_model_is_that_of_the_cpu(cls, settings):
-    if issubclass(cls, (GradientBoostingClassifier, GradientBoostingRegressor)):
-        skip_growth()
     X, y, weight = table()
     if cls is not GradientBoostingRegressor:
         y = (y > 1).astype(int)
@@ -67,7 +59,6 @@ def test_the_model_is_that_of_the_cpu(cls, settings):
 
 def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):
     """A block of the search counts the rows of a small one by itself."""
-    skip_growth()
     rows = []
     count = search.count_bins
 

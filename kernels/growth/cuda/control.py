@@ -79,7 +79,7 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
         own.scale_g = scales[2 * tree]
         own.scale_h = scales[2 * tree + 1]
         plant(frontier, i64(tree))
-        x.plans[tree].size = x.plans[tree].expanded = 0
+        x.plans[tree].length = x.plans[tree].expanded = 0
         x.plans[tree].recheck_begin = x.plans[tree].recheck_end = 0
     for i in range(t, n_slots, BLOCK):
         x.free_slots[i] = n_slots - 1 - i
@@ -472,7 +472,7 @@ def mark_splits(x, settings, t):
         order = x.heap if x.counts[SIDE] == 0 else x.need
         for tree in range(x.trees.shape[0]):
             first = x.trees[tree].first
-            for at in range(t, min(x.plans[tree].size, settings.max_leaves - 1), BLOCK):
+            for at in range(t, min(x.plans[tree].length, settings.max_leaves - 1), BLOCK):
                 x.nodes[order[first + at]].chosen = 1
 
 

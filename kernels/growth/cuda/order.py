@@ -73,7 +73,7 @@ def leave(x, order, tree, lane, width):
         x.recheck[r] = at
     for j in range(lane, n_arrivals(plan), width):
         k = arrival(x, plan, j)
-        x.gaps[k] = first + plan.size if arrives(x, k) else NEVER
+        x.gaps[k] = first + plan.length if arrives(x, k) else NEVER
 
 
 @device_function
@@ -81,7 +81,7 @@ def find_gaps(frontier, x, order, tree, lane, width):
     """Find the gap of each arrival; the threads of a tree share the places to look at."""
     plan = x.plans[tree]
     first = x.trees[tree].first
-    end = first + plan.size
+    end = first + plan.length
     n = n_arrivals(plan)
     shared = i64(1)  # threads an arrival
     while 0 < 2 * shared * n <= width:
@@ -144,7 +144,7 @@ def merge(frontier, x, order, target, tree, lane, width):
     pairs = 2 * plan.pairs_begin, 2 * plan.pairs_end
     behind = 2 * x.state[fr.N_PAIRS]
     rechecked = behind + plan.recheck_begin, behind + plan.recheck_end
-    for at in range(first + lane, first + plan.size, width):
+    for at in range(first + lane, first + plan.length, width):
         node = order[at]
         if node >= 0:
             to = at - n_left_before(x, plan, at)
@@ -181,7 +181,7 @@ def update_order(frontier, x, order, target, tree, lane, width, sums, t):
     _, change = before_in_group(sums, longer, t, width)
     if is_tree and lane == 0:
         plan = x.plans[tree]
-        plan.size += change
+        plan.length += change
         plan.pairs_begin = plan.pairs_end = plan.recheck_begin = plan.recheck_end = 0
 
 
@@ -234,7 +234,7 @@ def open_in_order(x, settings, order, tree, lane, width, others, tally, sums, t)
     first = n_splits = i64(0)
     if tree < x.trees.shape[0]:
         first = x.trees[tree].first
-        n_splits = min(x.plans[tree].size, most_splits)
+        n_splits = min(x.plans[tree].length, most_splits)
     share = (n_splits + width - 1) // width
     begin = first + min(lane * share, n_splits)
     end = min(begin + share, first + n_splits)

@@ -46,7 +46,7 @@ LIMITS = np.dtype(
 
 PLAN = np.dtype(
     [
-        ("size", _I),  # entries of its order, see ``order``
+        ("length", _I),  # of its order, see ``order``; ``size`` is an attribute of NumPy records
         ("expanded", _I),  # number of nodes
         ("pairs_begin", _I),  # its part of the round's pairs
         ("pairs_end", _I),
