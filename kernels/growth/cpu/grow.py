@@ -25,7 +25,8 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from .histogram import add_rows, clear_used, layout
+from .histogram import add_rows, clear_used
+from .layout import layout
 from .partition import (
     PIECE,
     cut_of,

@@ -85,7 +85,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
             o = feature.column * STRIDE
             bins = histogram[o : o + N_SLOTS]
             if feature.stride != 0:
-                expand(bins, feature, work.expanded[thread])
+                expand(bins, feature, total, work.expanded[thread])
                 bins = work.expanded[thread]
             if is_plain:
                 bounds[f] = _best_of_plain(
@@ -210,6 +210,7 @@ def recheck(thread, table, frontier, params, work):
         records = table.records[node.depth & 1]
         limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
         is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+        total = (node.g << i64(32)) + node.h
         histogram = work.spare[thread]
         has_bounds = is_plain and node.slot >= 0
         if node.slot >= 0:
@@ -233,7 +234,7 @@ def recheck(thread, table, frontier, params, work):
                     o = feature.column * STRIDE
                     bins = histogram[o : o + N_SLOTS]
                     if feature.stride != 0:
-                        expand(bins, feature, work.expanded[thread])
+                        expand(bins, feature, total, work.expanded[thread])
                         bins = work.expanded[thread]
                     counts = row_counts if counting else row_counts[:0]
                     best = by_feature[f]

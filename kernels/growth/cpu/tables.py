@@ -9,7 +9,8 @@ import numpy as np
 from ...runtime.cpu.team import CACHE_LINE
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS
 from ..frontier import Frontier
-from .histogram import WORD_ENTRIES, Layout
+from .histogram import WORD_ENTRIES
+from .layout import Layout
 from .partition import PIECE, RUN
 from .quick_split import N_CANDIDATES
 from .split import N_LINES

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.growth import frontier as fr
-from gpuens.kernels.growth.cpu import histogram
+from gpuens.kernels.growth.cpu.layout import FEWEST_ROWS, layout
 from gpuens.kernels.growth.grow import GrownTrees, grow
 from gpuens.kernels.growth.params import UNLIMITED, GrowthParams
 from gpuens.kernels.growth.reference.grow import _Batch
@@ -173,20 +173,49 @@ def test_large_nodes_are_chosen_again(target, oracle, same, pack, monkeypatch, s
     assert len(rechecked) > 3
 
 
+def one_of(choice: np.ndarray, n_columns: int) -> list[np.ndarray]:
+    """Columns of which at most one is 1 in a row, none where the choice is ``n_columns``."""
+    return [choice == k for k in range(n_columns)]
+
+
+def shared_bytes(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """A table, its numbers of bins, and how many features each byte holds."""
+    n_bins = np.array([50] + [2] * 11 + [5, 4], np.int32)
+    codes = np.stack([rng.integers(0, k, n) for k in n_bins]).astype(np.uint8)
+    codes[3, :7] = MISSING
+    return codes, n_bins, [1, 1, 8, 4]
+
+
+def shared_digits(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Two choices as columns of zeros and ones, one of which is the other way round; rare counts
+    that never meet; a feature of its own; one that meets the others in one row only."""
+    codes = np.zeros((16, n), np.uint8)
+    codes[0] = rng.integers(0, 200, n)
+    codes[1:6] = one_of(rng.integers(0, 5, n), 5)
+    codes[3] = 1 - codes[3]
+    choice, counted = rng.integers(0, 9, n), rng.integers(0, 12, n)
+    codes[6:13] = one_of(choice, 7)
+    codes[13] = np.where(counted == 0, rng.integers(0, 30, n), 3)
+    codes[14] = np.where(counted == 1, rng.integers(0, 20, n), 19)
+    not_sampled = np.arange(n) % 2 == 1
+    codes[15, np.flatnonzero((choice == 0) & (counted == 0) & not_sampled)[0]] = 1
+    n_bins = np.array([200] + [2] * 12 + [30, 20, 2], np.int32)
+    return codes, n_bins, [1, 3, 12]
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("table", [shared_bytes, shared_digits])
 def test_features_that_share_a_byte_change_nothing(
-    oracle, same, pack, monkeypatch, request, n_threads
+    oracle, same, pack, monkeypatch, request, n_threads, table
 ):
-    """A one-hot encoded table, large enough for bundles."""
     from gpuens.kernels.runtime.cpu import team
     from gpuens.kernels.runtime.dispatch import Implementation
 
     rng = np.random.default_rng(5)
-    n = histogram.FEWEST_ROWS
-    n_bins = np.array([50] + [2] * 11 + [5, 4], np.int32)
-    codes = np.stack([rng.integers(0, k, n) for k in n_bins]).astype(np.uint8)
-    codes[3, :7] = MISSING
-    rows = pack(np.rint(codes[2] * 50.0 - codes[9] * 70 + rng.normal(0, 60, n)), 30, np.arange(n))
+    n = FEWEST_ROWS
+    codes, n_bins, in_a_byte = table(n, rng)
+    g = codes[2] * 50.0 - codes[9] * 70 + codes[13] * 8.0 + rng.normal(0, 60, n)
+    rows = pack(np.rint(g), 30, np.arange(n))
     cpu = type(oracle)(Implementation.CPU, oracle.xp)
     settings = {"max_leaves": 60, "colsample_bynode": 0.8}
     with team.using_threads(n_threads):
@@ -194,8 +223,7 @@ def test_features_that_share_a_byte_change_nothing(
     expected = grow_on(oracle, codes, rows, n_bins=n_bins, **settings)
     for got, wanted in zip(actual, expected, strict=True):
         same(got, wanted)
-    layout = histogram.layout(cpu.codes(codes), n_bins)
-    assert np.diff(layout.column_begin).tolist() == [1, 1, 8, 4]  # at most 256 codes a byte
+    assert np.diff(layout(cpu.codes(codes), n_bins).column_begin).tolist() == in_a_byte
 
 
 def test_trees_of_a_batch_are_those_grown_alone(oracle, same, pack):
