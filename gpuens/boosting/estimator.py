@@ -29,7 +29,7 @@ from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss, loss_of
-from .categories import fit_binner
+from ..inputs.category_bins import fit_binner
 from .loop import BoostingResult, boost
 from .memory import DataSize, boosting_plan
 from .metrics import metrics_for

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from ..boosting.categories import CategoryBinner
+from ..inputs.category_bins import CategoryBinner
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forests.isolation_trees import IsolationScores

@@ -1,4 +1,4 @@
-"""Bins of categorical features for gradient boosting."""
+"""Bins of categorical features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
-from ..inputs.binning import Binner
+from .binning import Binner
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MISSING, Codes
 from ..kernels.scalars import rng
