@@ -50,10 +50,12 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .many_fits import RandomizedSearchCV as RandomizedSearchCV
     from .many_fits import fit_many as fit_many
     from .memory_plans import memory_plan as memory_plan
+    from .predicting_batches import predict_batches as predict_batches
     from .saving import load as load
     from .saving import save as save
     from .stagewise.estimators import StagewiseClassifier as StagewiseClassifier
     from .stagewise.estimators import StagewiseRegressor as StagewiseRegressor
+    from .tables.binned_table import BinnedTable as BinnedTable
     from .trees.on_host import HostGrowthWarning as HostGrowthWarning
     from .trees.trees import DecisionTreeClassifier as DecisionTreeClassifier
     from .trees.trees import DecisionTreeRegressor as DecisionTreeRegressor
@@ -68,6 +70,7 @@ _HOME = {
     "AdaBoostRegressor": "adaboost.estimators",
     "BaggingClassifier": "bagging.bagging",
     "BaggingRegressor": "bagging.bagging",
+    "BinnedTable": "tables.binned_table",
     "DecisionTreeClassifier": "trees.trees",
     "DecisionTreeRegressor": "trees.trees",
     "ExtraTreeClassifier": "trees.trees",
@@ -105,6 +108,7 @@ _HOME = {
     "load": "saving",
     "memory_plan": "memory_plans",
     "plot_tree": "forest.export",
+    "predict_batches": "predicting_batches",
     "save": "saving",
     "show_config": "config",
     "warmup": "warming_up",

@@ -11,6 +11,7 @@ from .boosting.estimator import BoostingEstimator
 from .boosting.memory import DataSize, boosting_plan
 from .devices.memory_plan import MemoryPlan
 from .devices.placement import Device, gpu_of, resolve_device, to_numpy
+from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
 
@@ -32,7 +33,7 @@ def memory_plan(
     ----------
     estimator : estimator
         Gradient boosting, a decision tree or a forest of ``gpuens``. It is not changed.
-    X : array, data frame, or tuple (n_rows, n_features)
+    X : array, data frame, BinnedTable, or tuple (n_rows, n_features)
         Only its shape, dtype and device are read. A tuple means a float32 table in host memory,
         which need not exist.
     y : array, default=None
@@ -97,6 +98,7 @@ def memory_plan(
         weighted=sample_weight is not None,
         is_there=is_there,
         splits=holds_out and estimator._stops_early(shape[0], False),
+        is_binned=isinstance(X, BinnedTable),
     )
     return boosting_plan(estimator, size, device)
 
@@ -118,6 +120,8 @@ def _is_there(X: Any, device: Device) -> bool:
     """Return whether ``fit`` reads X in place."""
     if gpu_of(X) is not None:
         return device.holds(X)
+    if isinstance(X, BinnedTable):
+        return not device.is_gpu
     plain = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
     return plain and device.xp is np
 

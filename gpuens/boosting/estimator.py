@@ -26,10 +26,11 @@ from ..forest.forest import Forest
 from ..forest.structure import feature_sums
 from ..inputs.binning import Binner
 from ..inputs.categories import read_features
+from ..inputs.category_bins import fit_binner
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss, loss_of
-from ..inputs.category_bins import fit_binner
+from ..tables.binned_table import BinnedTable
 from .loop import BoostingResult, boost
 from .memory import DataSize, boosting_plan
 from .metrics import metrics_for
@@ -79,7 +80,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         eval_set: Any = None,
@@ -93,8 +94,9 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
-            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
+        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
+            its bins, categories and weights along, and y unless it is passed.
         y : array, shape (n_rows,)
             For a regression also (n_rows, n_targets): a tree for each target in every round.
         sample_weight : array of shape (n_rows,), default=None
@@ -115,6 +117,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         """
         check_parameters(self)
         loss = self._read_loss()
+        if isinstance(X, BinnedTable):
+            y, sample_weight = X.beside(y, sample_weight)
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
         arrays = {name: array for rows in further for name, array in rows.arrays().items()}
@@ -150,6 +154,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             self._fitted_loss.n_outputs,
             evaluated=[rows.table.shape[0] for rows in sets[1:]],
             is_there=not is_streamed(sets[0].table, device),
+            is_binned=isinstance(sets[0].table, BinnedTable),
         )
         plan = boosting_plan(self, size, device)
         plan.require()
@@ -203,11 +208,16 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
 
     def _bin(self, rows: RawRows, start: Forest, device: Device) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
-        codes = self._binner.transform(rows.table, device)
+        if isinstance(rows.table, BinnedTable):
+            codes = rows.table.codes_for(self._binner, device, rows.data)
+        else:
+            codes = self._binner.transform(rows.table, device)
         raw = _raw_of_start(start, rows.table, device)
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
+        if isinstance(rows.table, BinnedTable):
+            return rows.table.binner_for(int(self.max_bins), int(self.cat_hash_groups))
         return fit_binner(
             rows.table,
             rows.weight if rows.weight.size else None,
@@ -320,14 +330,18 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
-        table = read_features(
-            rows.X,
-            home_of(rows.X, device),
-            estimator=self,
-            reset=fit and reset,
-            categorical_features=self.categorical_features,
-            name=X,
-        ).values
+        table = rows.X
+        if not isinstance(table, BinnedTable):
+            table = read_features(
+                rows.X,
+                home_of(rows.X, device),
+                estimator=self,
+                reset=fit and reset,
+                categorical_features=self.categorical_features,
+                name=X,
+            ).values
+        elif fit and reset:
+            table.describe(self)
         n = table.shape[0]
         target = self._read_y(rows.y, n, device, fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
@@ -403,6 +417,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
 
 def _raw_of_start(start: Forest, table: Array, device: Device) -> Array:
     """Return the raw predictions before the first round."""
+    if isinstance(table, BinnedTable):
+        return table.raw_predict(start, device)
     if start.n_trees == 0 or not is_streamed(table, device):
         return start.raw_predict(table, device)
     raw = device.xp.empty((start.n_outputs, table.shape[0]), np.float64)

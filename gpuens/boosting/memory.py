@@ -49,6 +49,8 @@ class DataSize:
         GPU in pieces, and the rows held out are set apart on the host.
     splits : bool
         Whether rows are held out for early stopping, which copies the table.
+    is_binned : bool
+        Whether the table has been binned before, in memory or in a mapped file.
     """
 
     shape: tuple[int, int]
@@ -58,6 +60,7 @@ class DataSize:
     evaluated: Sequence[int] = ()
     is_there: bool = False
     splits: bool = False
+    is_binned: bool = False
 
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
@@ -91,7 +94,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "table": 0 if data.is_there else min(table, pieces),
         "target and weights": 8 * n * (1 + data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
-        "bins": n * bins,
+        "bins": 0 if data.is_binned and not device.is_gpu else n * bins,
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": (2 if batch == 1 else 3) * 8 * batch * in_sample,

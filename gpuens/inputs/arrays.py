@@ -245,6 +245,11 @@ def require_readable(X: Any, name: str) -> None:
         is_torch_array(X) and str(X.layout) != "torch.strided"
     ) or issparse(X):  # fmt: skip
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")
+    if type(X).__name__ == "BinnedTable":
+        raise TypeError(
+            f"{name} is a BinnedTable, which fit of gradient boosting takes in place of X and y; "
+            "pass an array or a data frame here."
+        )
     if type(X).__name__ == "LazyFrame":
         raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
-from .binning import Binner
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MISSING, Codes
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
+from .binning import Binner
 
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
 PURPOSE_GROUPS = 0x201
@@ -101,9 +102,14 @@ def fit_binner(
     if weight is not None:
         rows = to_numpy(weight > 0) if is_streamed(X, device) else weight > 0
     bins = [
-        _bins_by_count(_count(X[rows, f], n), max_bins, n_groups, seed) if n else None
+        bins_by_count(_count(X[rows, f], n), max_bins, n_groups, seed) if n else None
         for f, n in enumerate(n_categories.tolist())
     ]
+    return with_categories(binner, bins)
+
+
+def with_categories(binner: Binner, bins: Sequence[np.ndarray | None]) -> CategoryBinner:
+    """Return the bins of all features, of which those with ``bins`` are categorical."""
     none = np.empty(0)
     pairs = zip(binner.thresholds, bins, strict=True)
     return CategoryBinner(tuple(cuts if b is None else none for cuts, b in pairs), tuple(bins))
@@ -115,7 +121,7 @@ def _count(column: Array, n: int) -> np.ndarray:
     return to_numpy(module_of(known).bincount(known, minlength=n))
 
 
-def _bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:
+def bins_by_count(counts: np.ndarray, max_bins: int, n_groups: int, seed: int) -> np.ndarray:
     """Choose the bin of each category: own bins in the order of the categories, then the bins of
     groups for the rarest ones, by a hash of the category."""
     numbers = np.arange(counts.size)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from ..inputs.category_bins import CategoryBinner
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
+from ..inputs.category_bins import CategoryBinner
 from ..losses.base import Loss
 from ..members.samples import SamplingPlan
 from ..trees.trees import SingleTree

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..inputs.category_bins import CategoryBinner
 from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
@@ -20,6 +19,7 @@ from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
+from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import classes as loss_classes
 from ..losses import regression as loss_regression

@@ -16,8 +16,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.inputs.category_bins import CategoryBinner, fit_binner
 from gpuens.devices.placement import CPU
+from gpuens.inputs.category_bins import CategoryBinner, fit_binner
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.saving import load, save
 

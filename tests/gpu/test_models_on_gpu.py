@@ -149,6 +149,19 @@ def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, or
     assert there.forest_.fingerprint() == here.forest_.fingerprint()
 
 
+def test_tables_binned_batch_by_batch(cupy, n_trees):
+    """The codes come to the GPU as they are; a warm start predicts by them."""
+    X, y, weight = table(2, True)
+    model = gpuens.GradientBoostingClassifier(n_estimators=n_trees // 2, warm_start=True)
+    binned = gpuens.BinnedTable.from_batches(
+        lambda: ((X[i : i + 999], y[i : i + 999], weight[i : i + 999]) for i in range(0, 3000, 999))
+    )
+    for n in (n_trees // 2, n_trees):
+        model.set_params(device="cuda", n_estimators=n).fit(binned)
+    whole = gpuens.GradientBoostingClassifier(n_estimators=n_trees, device="cpu")
+    assert model.forest_.fingerprint() == whole.fit(X, y, weight).forest_.fingerprint()
+
+
 def test_a_loss_of_ones_own(cupy, n_trees):
     def value(y, score):
         return exp(score) - mul(y, score)

@@ -1,0 +1,1 @@
+"""Tables that were binned batch by batch, in memory or on disk."""
