@@ -19,6 +19,7 @@ from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
+from ..kernels.runtime.first_use import watch
 from .parameters import threads_of
 
 
@@ -160,6 +161,7 @@ class OnDevice:
     def _working_on(self, device: Device) -> Iterator[None]:
         with using_threads(threads_of(self.n_jobs)), device.active():
             yield
+        watch.sum_up()
 
     def _report_choice(self, device: Device) -> None:
         """Print where ``fit`` runs, and why, if the estimator is verbose."""

@@ -1,13 +1,4 @@
-"""Compilation of functions, and the cache of compiled code on disk.
-
-Numba's cache falls short in two ways. It notices changes of no file but the one that defines a
-kernel, and a kernel is made of functions from many files. And it counts the files of a function's
-compiled kernels and writes the index first: two processes that compile different kernels of one
-function then take the same number, and the index of one of them names the other's kernel, which
-every later process runs. Here the stamp of a cache entry covers all sources, and a file is named
-by its content and written before the index names it. Two processes can still lose an entry of the
-index: its kernel is compiled once more.
-"""
+"""Compilation of functions, and the sources that a compiled kernel depends on."""
 
 from __future__ import annotations
 
@@ -49,7 +40,6 @@ so that a long one should have one caller."""
 
 _OPTIONS = {
     "nogil": True,
-    "cache": True,
     "error_model": "numpy",
     "boundscheck": False,
     "no_cfunc_wrapper": True,
@@ -70,10 +60,10 @@ class Kernel(Function):
         return self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
+        from .disk import keep_on_disk  # here, so that no kernel is stamped with that file
+
         compiled = super()._make(numba)
-        cache_file = getattr(compiled._cache, "_cache_file", None)
-        if cache_file is not None:
-            stamp_with_sources(cache_file, compiled.py_func)
+        keep_on_disk(compiled)
         return compiled
 
 
@@ -92,29 +82,6 @@ def callable_from_python(function: Function) -> Kernel:
     return kernel(function.py_func)
 
 
-def stamp_with_sources(cache_file: Any, function: Callable[..., Any]) -> None:
-    """Let an ``IndexDataCacheFile`` of Numba or numba-cuda notice changes of every source that a
-    kernel is made of, and serve several processes at a time."""
-    path = Path(function.__code__.co_filename)
-    cache_file._source_stamp = (cache_file._source_stamp, _stamp_of_sources(path))
-    name_data_by_key(cache_file)
-
-
-def name_data_by_key(cache_file: Any) -> None:
-    """Let a cache file, whose ``_source_stamp`` is final, name its data by key and stamp."""
-    cache_file.save = functools.partial(_save, cache_file)
-
-
-def _save(cache_file: Any, key: Any, data: Any) -> None:
-    content = repr((key, cache_file._source_stamp)).encode()
-    number = int.from_bytes(hashlib.sha256(content).digest()[:8], "big")
-    name = cache_file._data_name(number)
-    cache_file._save_data(name, data)
-    overloads = cache_file._load_index()
-    overloads[key] = name
-    cache_file._save_index(overloads)
-
-
 _IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTILINE)
 
 
@@ -125,8 +92,14 @@ def sources_of(function: Function) -> set[Path]:
 
 
 @functools.cache
-def _stamp_of_sources(path: Path) -> str:
-    """Return a hash of the sources that a file's kernels are made of."""
+def stamp_of_sources(path: Path) -> str:
+    """Return a hash of the sources that a file's kernels are made of.
+
+    Raises
+    ------
+    OSError
+        A source cannot be read.
+    """
     digest = hashlib.sha256()
     for source in sorted(_imported({path}, path)):
         digest.update(source.read_bytes())

@@ -25,9 +25,20 @@ def declaration(function: Callable[[], None]) -> Callable[[], None]:
 
 
 def load_numba() -> ModuleType:
-    """Import Numba and register all overloads so far."""
+    """Import Numba and register all overloads so far.
+
+    Raises
+    ------
+    RuntimeError
+        Numba compiles nothing in this process.
+    """
     import numba
 
+    if numba.config.DISABLE_JIT:
+        raise RuntimeError(
+            "NUMBA_DISABLE_JIT=1 is set, and the kernels of gpuens run only compiled. Unset it "
+            "for this process; functions of your own are not compiled without @njit either."
+        )
     with _declaring:
         while _declarations:
             _declarations.pop(0)()

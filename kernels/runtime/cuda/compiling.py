@@ -3,19 +3,18 @@
 Numba keeps kernels by argument types, compute capability and the versions of CUDA, numba-cuda and
 Numba, in ``__pycache__`` beside this file or in ``NUMBA_CACHE_DIR``. Of functions in a kernel's
 closure it takes the pickled bytes, which are others in every process: here they are described by
-name and source (see ``runtime.compilation`` for the rest of the cache).
+name and source (see ``runtime.disk`` for the rest of the cache).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from types import CellType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from ..compilation import stamp_with_sources
+from ..disk import keep_on_disk
 
 PACKAGE = __package__.removesuffix(".runtime.cuda")
 
@@ -42,13 +41,9 @@ def kept_on_disk(compiled: Any) -> Any:
         closure = tuple(describe(cell.cell_contents) for cell in cells)
     except LookupError:
         return compiled
-    with suppress(RuntimeError):  # Numba finds no place for the cache
-        compiled.enable_caching()
-        cache = compiled._cache
-        stamp_with_sources(cache._cache_file, function)
-        if closure:
-            named = SimpleNamespace(__code__=function.__code__, __closure__=(CellType(closure),))
-            cache._py_func = named  # the index takes no more than these of a function
+    if keep_on_disk(compiled) and closure:
+        named = SimpleNamespace(__code__=function.__code__, __closure__=(CellType(closure),))
+        compiled._cache._py_func = named  # the index takes no more than these of a function
     return compiled
 
 

@@ -25,7 +25,7 @@ def compiled_for(kernel: Any, loss: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _compiled_for_custom(kernel: Any, cls: type) -> Any:
-    return Function(kernel.py_func, {**kernel.options, "cache": False})
+    return Function(kernel.py_func, kernel.options)
 
 
 @inner

@@ -1,15 +1,18 @@
-"""Compiled kernels on disk: when they are compiled again, and several processes that write them."""
+"""Compiled kernels on disk: when they are compiled again, several processes, damaged files."""
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import sys
 
 import numpy as np
 import pytest
-from numba.core import caching
+from numba.core import caching, config
 
-from gpuens.kernels.runtime.compilation import _stamp_of_sources, _text, name_data_by_key
+from gpuens.kernels.runtime import disk, first_use
+from gpuens.kernels.runtime.compilation import _text, stamp_of_sources
 
 
 def classes():
@@ -27,9 +30,7 @@ def process(request, tmp_path):
     """Makes the cache of a function in another process; ``stamp`` is that of its sources."""
 
     def made(stamp="stamp"):
-        cache_file = request.param(str(tmp_path), "function", stamp)
-        name_data_by_key(cache_file)
-        return cache_file
+        return disk.made_safe(request.param(str(tmp_path), "function", "file"), stamp)
 
     return made
 
@@ -76,6 +77,44 @@ def test_other_sources_have_other_files(process, tmp_path, monkeypatch):
     assert seen == [None] and process("new").load("narrow") is None
 
 
+DAMAGE = {
+    "empty": lambda content: b"",
+    "halved": lambda content: content[: len(content) // 2],
+    "garbage": lambda content: bytes(255 - byte for byte in content),
+    "one byte": lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_damaged_file_counts_as_missing_and_is_written_again(process, tmp_path, ending, damage):
+    process().save("narrow", "the narrow kernel")
+    (file,) = tmp_path.glob(f"*.{ending}")
+    file.write_bytes(DAMAGE[damage](file.read_bytes()))
+    assert process().load("narrow") is None
+    process().save("narrow", "the narrow kernel")
+    assert process().load("narrow") == "the narrow kernel"
+
+
+@pytest.fixture
+def unwarned(monkeypatch):
+    """As in a process in which no warning was given yet."""
+    monkeypatch.setattr(disk, "_warned", set())
+
+
+def test_a_full_disk_is_one_warning(process, monkeypatch, unwarned):
+    full = process()
+
+    def no_space(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(full, "_save_data", no_space)
+    with pytest.warns(RuntimeWarning, match=r"No space left.*NUMBA_CACHE_DIR"):
+        full.save("narrow", "the narrow kernel")
+    full.save("wide", "the wide kernel")
+    assert process().load("narrow") is None
+
+
 MODULES = {
     "a_kernel.py": """
 from gpuens.kernels.runtime.compilation import kernel
@@ -112,7 +151,7 @@ def filled(package):
     """Import the package as a new process would; the kernel's result, and its cache misses."""
     for name in [name for name in sys.modules if name.partition(".")[0] == package.name]:
         del sys.modules[name]
-    for cached in (_stamp_of_sources, _text):
+    for cached in (stamp_of_sources, _text):
         cached.cache_clear()
     importlib.invalidate_caches()
     kernel = importlib.import_module(f"{package.name}.a_kernel").fill
@@ -128,3 +167,43 @@ def test_an_edit_of_an_inner_file_compiles_the_kernel_again(package):
     inner_file.write_text(inner_file.read_text().replace("2 * x", "3 * x"))
     assert filled(package) == (63.0, 1)
     assert filled(package) == (63.0, 0)
+
+
+def test_without_a_folder_kernels_are_compiled_in_every_process(package, monkeypatch, unwarned):
+    """A read-only installation, and a home that cannot be written to."""
+    monkeypatch.setattr(config, "CACHE_LOCATOR_CLASSES", "UserProvidedCacheLocator")
+    monkeypatch.setattr(config, "CACHE_DIR", "/dev/null/nowhere")
+    with pytest.warns(RuntimeWarning, match=r"no folder to keep .* NUMBA_CACHE_DIR"):
+        assert filled(package)[0] == 42.0
+    assert filled(package)[0] == 42.0
+
+
+def test_without_a_compiler_there_is_one_sentence(package, monkeypatch):
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    with pytest.raises(RuntimeError, match="Unset it"):
+        filled(package)
+
+
+class Terminal(io.StringIO):
+    """A file that a person reads."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stderr", [Terminal, io.StringIO])
+def test_a_person_is_told_once_that_kernels_are_compiled(process, monkeypatch, tmp_path, stderr):
+    monkeypatch.setattr(disk, "watch", watch := first_use.Watch())
+    monkeypatch.setattr("sys.stderr", shown := stderr())
+    watch.sum_up()
+    for key in ("narrow", "wide"):
+        assert process().load(key) is None
+        process().save(key, f"the {key} kernel")
+        assert process().load(key) is not None
+    for _ in range(2):
+        watch.sum_up()
+    lines = shown.getvalue().splitlines()
+    if stderr is Terminal:
+        assert len(lines) == 2 and str(tmp_path) in lines[0] and "compiled 2 kernels" in lines[1]
+    else:
+        assert lines == []
