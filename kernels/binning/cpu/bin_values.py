@@ -41,7 +41,8 @@ def _fine(x, thresholds, n, high, codes):
 
 
 @inner
-def _mark_missing(x, n, codes):
+def mark_missing(x, n, codes):
+    """Write the code of missing values where a value is NaN."""
     for i in range(n):
         codes[i] = u8(MISSING) if x[i] != x[i] else codes[i]
 
@@ -53,7 +54,7 @@ def code_column(x, thresholds, high, codes):
     n = codes.size
     _coarse(x, thresholds, n, high)
     _fine(x, thresholds, n, high, codes)
-    _mark_missing(x, n, codes)
+    mark_missing(x, n, codes)
 
 
 @kernel

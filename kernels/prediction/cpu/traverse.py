@@ -73,8 +73,8 @@ def _leaf_worker(thread, n_threads, barrier, trees, values, leaves):
 
 
 def traverse(trees: Trees, X: Array, raw: Array) -> None:
-    n_rows, n_features = X.shape
-    packed = blocks.pack(trees, n_features, X.dtype, raw.dtype) if n_rows > FEW_ROWS else None
+    n_rows = X.shape[0]
+    packed = blocks.pack(trees, X.dtype, raw.dtype) if n_rows > FEW_ROWS else None
     if packed is not None:
         blocks.evaluate(packed, table_of(X), raw)
     elif _pays_to_lay_out(trees, n_rows):

@@ -72,15 +72,26 @@ def test_many_blocks(assert_parity, random_tree, monkeypatch, missing):
     assert_parity(trees, X, rng.normal(size=(1, 1000)))
 
 
-def test_columns_that_no_split_looks_at(assert_parity, random_tree):
+@pytest.mark.parametrize("n_leaves", [20, 300])
+def test_columns_that_no_split_looks_at(assert_parity, random_tree, n_leaves):
     rng = np.random.default_rng(2)
-    trees = random_forest(random_tree, rng, [300], 2)
+    trees = random_forest(random_tree, rng, [n_leaves], 2)
     wide = trees._replace(
         feature=np.where(trees.feature < 0, -1, 41 * trees.feature + 3).astype(np.int32),
         n_categories=np.zeros(90, np.int32),
     )
     X = awkward_values(rng, wide, 500, 90, np.float32)
     assert_parity(wide, X, np.zeros((1, 500)))
+
+
+@pytest.mark.parametrize(("width", "n_outputs"), [(1, 3), (2, 3)])
+def test_trees_that_take_turns_in_outputs(assert_parity, random_tree, width, n_outputs):
+    """Trees of one output are added together, where that keeps the order of each sum."""
+    rng = np.random.default_rng(7)
+    trees = random_forest(random_tree, rng, 5 * [2, 30, 1, 200], 4, n_outputs, width)
+    trees.value[:] *= 10.0 ** rng.integers(-20, 20, trees.value.shape)
+    X = awkward_values(rng, trees, 300, 4, np.float32)
+    assert_parity(trees, X, np.zeros((n_outputs, 300)))
 
 
 def test_rows_that_come_in_small_batches(same, random_tree):
