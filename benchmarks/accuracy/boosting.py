@@ -26,7 +26,10 @@ from ..common.peers import OURS, GapError, say_skipped
 from ..common.program import Options
 from ..common.tables import Table, load_table
 
-TABLES = ("spambase", "adult", "higgs_lightgbm", "covtype_first20k", "california_housing", "bike")
+TABLES = (
+    "spambase", "adult", "higgs_lightgbm", "covtype_first20k", "covtype_shares",
+    "california_housing", "bike",
+)  # fmt: skip
 """Categories are used as numbers."""
 EVERYONE = (OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
 

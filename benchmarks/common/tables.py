@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,11 @@ from .peers import OURS, GapError, Task
 DATA = ROOT.parent / "shared" / "data"
 REGRESSION = ("california_housing", "bike", "datacar")
 """The tables with numbers as targets; those of the others are classes."""
+SHARES = {
+    "covtype_shares": ("covtype_first20k", (0.3646, 0.4876, 0.0615, 0.0047, 0.0163, 0.0299, 0.0354))
+}
+"""Tables whose rows are drawn from another file such that the classes have these shares: those of
+all Covertype, where the file has as many rows of one class as of another."""
 Losses = dict[str, list[float]]
 """By model, one for each split."""
 
@@ -26,6 +31,15 @@ def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.n
     ``y`` is float64 in regression and classes from 0 elsewhere. With ``max_rows`` the rows are
     drawn at random, the same every time.
     """
+    if name in SHARES:
+        file_name, shares = SHARES[name]
+        try:
+            arrays = load(folder, file_name)
+        except GapError as gap:
+            raise GapError(f"{name}.npz is made from another file: {gap}") from None
+        if np.unique(arrays["y"]).size != len(shares):
+            raise GapError(f"{name} needs the {len(shares)} classes of {file_name}.npz")
+        return _rows_of(arrays, _by_shares(arrays["y"], shares)[:max_rows])
     path = folder / f"{name}.npz"
     if not path.is_file():
         raise GapError(f"{name}.npz is not in {folder}")
@@ -36,10 +50,22 @@ def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.n
     else:
         arrays["y"] = np.unique(arrays["y"], return_inverse=True)[1]
     if max_rows is not None:
-        n = len(arrays["y"])
-        rows = np.random.default_rng(0).permutation(n)[:max_rows]
-        arrays = {key: a[rows] if a.shape[:1] == (n,) else a for key, a in arrays.items()}
+        rows = np.random.default_rng(0).permutation(len(arrays["y"]))[:max_rows]
+        arrays = _rows_of(arrays, rows)
     return arrays
+
+
+def _rows_of(arrays: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    n = len(arrays["y"])
+    return {key: a[rows] if a.shape[:1] == (n,) else a for key, a in arrays.items()}
+
+
+def _by_shares(y: np.ndarray, shares: Sequence[float]) -> np.ndarray:
+    """Draw as many rows as there are, with classes of these shares, in random order."""
+    rng = np.random.default_rng(0)
+    n = int((np.bincount(y) / shares).min())
+    rows = [rng.permutation(np.flatnonzero(y == k))[: round(n * s)] for k, s in enumerate(shares)]
+    return rng.permutation(np.concatenate(rows))
 
 
 @dataclass(frozen=True)
