@@ -4,6 +4,9 @@ Numba and libNVVM write the PTX of each kernel of the catalogue once, for the ol
 that is supported, and nvJitLink makes the machine code of each architecture from it. No GPU is
 needed. Drivers take the machine code of the same generation of CUDA or of an older one: the files
 are best built with the oldest toolkit that knows all architectures.
+
+Names in the code are short, and those that nothing refers to are left out: names that list the
+types of all arguments take more room than the instructions.
 """
 
 from __future__ import annotations
@@ -25,9 +28,14 @@ from gpuens.kernels.runtime.cuda.compiling import kinds_of
 from gpuens.kernels.scalars.deferred import load_numba
 
 OLDEST = (7, 5)
-ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+FILES = ((75, 80, 86), (90, 100, 120))
+"""The architectures of each file with machine code. A device of compute capability 8.9 runs the
+code of 8.6: nvJitLink generates the same bytes for the two. Devices of 10.3 and 12.1 run that of
+10.0 and 12.0."""
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
 ENTRY = re.compile(r"\.entry (\w+)")
+UNUSED = re.compile(r"^\.common \.global \.align 8 \.u64 _ZN08NumbaEnv\w+;\n", re.MULTILINE)
+"""Variables for exceptions in Python, which kernels do not raise."""
 
 
 def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
@@ -38,8 +46,15 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
         text, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=OLDEST)
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
-    code = "\n".join(lines).encode() + b"\n"
-    return ahead.Code(symbol, ahead.stamp_of(entry.kernel), code), tuple(map(int, release))
+    name = f"gpuens_{entry.name}"
+    code = shortened("\n".join(lines) + "\n", symbol, name).encode()
+    return ahead.Code(name, ahead.stamp_of(entry.kernel), code), tuple(map(int, release))
+
+
+def shortened(text: str, symbol: str, name: str) -> str:
+    """Return PTX with another name of its kernel and of the kernel's parameters, without unused
+    variables."""
+    return re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
 
 
 def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
@@ -60,7 +75,7 @@ def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
 
 def build(
     folder: Path = ahead.FOLDER,
-    architectures: Sequence[int] = ARCHITECTURES,
+    groups: Sequence[Sequence[int]] = FILES,
     names: Sequence[str] | None = None,
 ) -> None:
     """Write all files into a folder: those of the kernels of the catalogue with these names."""
@@ -75,15 +90,16 @@ def build(
                 sys.exit(f"The kernel {entry.name} has functions from outside of gpuens.")
             kernels[key], release = ptx_of(entry)
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("cuda-*.xz"):
+        old.unlink()
     files = [folder / f"cuda-ptx_{OLDEST[0]}{OLDEST[1]}.xz"]
-    ahead.write(files[0], release, kernels)
-    major, minor = nvjitlink.version()
-    for architecture in architectures:
-        files.append(folder / f"cuda-sm_{architecture}.xz")
-        cubins = {key: cubin_of(kernel, architecture) for key, kernel in kernels.items()}
-        ahead.write(files[-1], (major, minor), cubins)
+    ahead.write(files[0], release, {10 * OLDEST[0] + OLDEST[1]: kernels})
+    for group in groups:
+        files.append(folder / f"cuda-sm_{'-'.join(map(str, group))}.xz")
+        cubins = {n: {key: cubin_of(kernel, n) for key, kernel in kernels.items()} for n in group}
+        ahead.write(files[-1], nvjitlink.version(), cubins)
     size = sum(path.stat().st_size for path in files) / 1e6
-    print(f"{len(kernels)} kernels for {len(architectures)} architectures: {size:.2f} MB in "
+    print(f"{len(kernels)} kernels for {sum(map(len, groups))} architectures: {size:.2f} MB in "
           f"{folder}, {time.time() - started:.0f} s")  # fmt: skip
 
 

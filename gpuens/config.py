@@ -13,7 +13,7 @@ from .devices.gpu_problems import driver_version
 from .devices.placement import gpu_problem, simulated
 from .devices.policy import thresholds
 from .devices.threads import available_threads
-from .kernels.runtime import native
+from .kernels.runtime import native, origins
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "scikit-learn", "array-api-compat", "narwhals")
 CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -30,7 +30,8 @@ def show_config() -> dict[str, Any]:
         data in host memory to a GPU, by kind of work. ``kernels`` holds where those of the CPU come
         from: ``source``, a native library or the reason why Numba compiles all of them, and of this
         process the kernels that ran from the library (``native``) and those that it did not have,
-        with the number of calls (``missed``).
+        with the number of calls (``missed``). ``cuda`` holds the names of those of GPUs, by where
+        they came from: ``cubin`` and ``PTX``, which the wheel brings, or ``compiled``.
 
     Examples
     --------
@@ -56,6 +57,9 @@ def show_config() -> dict[str, Any]:
             print(f"{key:<18}{value['source']}")
             for name, calls in value["missed"].items():
                 print(f"{'compiled kernel':<18}{name} ({calls} calls)")
+            if any(value["cuda"].values()):
+                counts = (f"{len(names)} {origin}" for origin, names in value["cuda"].items())
+                print(f"{'CUDA kernels':<18}{', '.join(counts)}")
         elif value is not None:
             print(f"{key.replace('_', ' '):<18}{value}")
     return config
@@ -85,14 +89,14 @@ def _collect() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    library = native.source()
+    library, on_gpu = native.source(), {"cuda": origins.of_cuda()}
     if not isinstance(library, native.Library):
-        return {"source": f"compiled by Numba: {library}", "native": [], "missed": {}}
+        return {"source": f"compiled by Numba: {library}", "native": [], "missed": {}, **on_gpu}
     missed: Counter[str] = Counter()
     for (name, _), calls in library.missed.items():
         missed[name] += calls
     source = f"native library for {library.level}"
-    return {"source": source, "native": sorted(library.used), "missed": dict(missed)}
+    return {"source": source, "native": sorted(library.used), "missed": dict(missed), **on_gpu}
 
 
 def kernel_cache() -> Path:

@@ -5,7 +5,9 @@ Loading itself needs a driver; everything up to it runs here.
 
 from __future__ import annotations
 
+import ctypes
 import lzma
+import struct
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -19,9 +21,10 @@ if config.ENABLE_CUDASIM:
 pytest.importorskip("numba_cuda")
 pytest.importorskip("cuda.bindings.nvjitlink")
 
+import gpuens
 from building import cubins
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime import compilation
+from gpuens.kernels.runtime import compilation, origins
 from gpuens.kernels.runtime.cuda import ahead, launching
 from gpuens.kernels.runtime.cuda.compiling import kinds_of, types_of
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
@@ -30,15 +33,15 @@ from tests.ptx import machine
 
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
 ENTRY = ENTRIES["add_leaf_values"]
-NAMES = ["add_leaf_values", "grow_clear_histograms"]
+NAMES = ["add_leaf_values", "newton_steps"]
 KINDS = kinds_of(ENTRY.arguments)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Two kernels for two architectures, and their PTX."""
+    """Two kernels for three architectures, and their PTX."""
     folder = tmp_path_factory.mktemp("prebuilt")
-    cubins.build(folder, (80, 120), NAMES)
+    cubins.build(folder, ((75, 80), (120,)), NAMES)
     return folder
 
 
@@ -52,6 +55,7 @@ def folder(built, tmp_path, monkeypatch):
     monkeypatch.setattr(ahead, "driver_version", lambda: (99, 0))
     monkeypatch.setattr(ahead, "loaded", lambda kernel, is_ptx: (kernel.code, is_ptx))
     monkeypatch.setattr(ahead, "_refused", set())
+    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
     ahead.archive_for.cache_clear()
     yield tmp_path
     ahead.archive_for.cache_clear()
@@ -73,10 +77,41 @@ def test_a_kernel_is_found(folder):
     """The cubin of its generation."""
     code, is_ptx = ahead.find(ENTRY.kernel, 0, KINDS)
     assert not is_ptx
-    assert code == ahead.read(folder / "cuda-sm_80.xz").kernels[
-        ahead.key_of(ENTRY.kernel, KINDS)
-    ].code  # fmt: skip
-    assert code.startswith(b"\x7fELF")
+    assert list(map(len, origins.of_cuda().values())) == [1, 0, 0]
+    kernels = ahead.read(folder / "cuda-sm_75-80.xz", 80).kernels
+    assert code == kernels[ahead.key_of(ENTRY.kernel, KINDS)].code
+    assert code.startswith(b"\x7fELF") and b"\0.text.gpuens_add_leaf_values\0" in code
+
+
+def test_code_is_what_was_linked(built):
+    """Each architecture's, whatever lies beside it in the file."""
+    texts = ahead.read(built / "cuda-ptx_75.xz", 75).kernels
+    assert sorted(text.symbol for text in texts.values()) == [f"gpuens_{name}" for name in NAMES]
+    key = ahead.key_of(ENTRY.kernel, KINDS)
+    text = texts[key]
+    for name, architecture in (("75-80", 75), ("75-80", 80), ("120", 120)):
+        found = ahead.read(built / f"cuda-sm_{name}.xz", architecture).kernels[key]
+        assert found == cubins.cubin_of(text, architecture)
+
+
+def instructions(cubin: bytes) -> bytes:
+    """Return the code of a kernel: the sections of the ELF file whose names begin with .text."""
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    n, of_names = struct.unpack_from("<HH", cubin, 60)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, table + 64 * i) for i in range(n)]
+    names = sections[of_names][4]
+    return b"".join(
+        cubin[begin : begin + size]
+        for name, _, _, _, begin, size in sections
+        if cubin[names + name :].startswith(b".text.")
+    )
+
+
+def test_ada_runs_the_code_of_ampere():
+    """There is no code for compute capability 8.9, because it would be the same."""
+    text, _ = cubins.ptx_of(ENTRIES["newton_steps"])
+    older, ampere, ada = (instructions(cubins.cubin_of(text, n).code) for n in (75, 86, 89))
+    assert len(ampere) > 100 and ampere == ada != older
 
 
 def test_other_types_functions_and_losses_are_not(folder):
@@ -90,22 +125,29 @@ def test_other_types_functions_and_losses_are_not(folder):
 @pytest.mark.parametrize(
     ("capability", "driver", "expected"),
     [
-        ((8, 0), (13, 5), "cuda-sm_80.xz"),
-        ((8, 9), (13, 0), "cuda-sm_80.xz"),
-        ((12, 1), (13, 0), "cuda-sm_120.xz"),
-        ((9, 0), (13, 5), "cuda-ptx_75.xz"),
+        ((8, 0), (13, 5), ("cuda-sm_75-80-86.xz", 80)),
+        ((8, 6), (13, 5), ("cuda-sm_75-80-86.xz", 86)),
+        ((8, 9), (13, 0), ("cuda-sm_75-80-86.xz", 86)),
+        ((12, 1), (13, 0), ("cuda-sm_120.xz", 120)),
+        ((9, 0), (13, 5), ("cuda-ptx_75.xz", 75)),
         ((9, 0), (13, 4), None),
-        ((7, 5), (14, 0), "cuda-ptx_75.xz"),
+        ((7, 5), (14, 0), ("cuda-sm_75-80-86.xz", 75)),
         ((7, 0), (14, 0), None),
         ((8, 0), (12, 9), None),
-        ((15, 0), (14, 0), "cuda-ptx_75.xz"),
+        ((15, 0), (14, 0), ("cuda-ptx_75.xz", 75)),
     ],
 )
 def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, driver, expected):
-    for name in ("cuda-sm_80.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
-        ahead.write(tmp_path / name, (13, 5), {})
+    for name in ("cuda-sm_75-80-86.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
+        _, architectures = ahead.contents_of(tmp_path / name)
+        codes = {n: {"key": ahead.Code("symbol", "stamp", bytes([n]))} for n in architectures}
+        ahead.write(tmp_path / name, (13, 5), codes)
+    (tmp_path / "cuda-of-someone-else.xz").write_bytes(b"")
     found = ahead.archive_for(capability, driver, tmp_path)
-    assert (None if found is None else found.path.name) == expected
+    if expected is None:
+        assert found is None
+    else:
+        assert (found.path.name, found.kernels["key"].code[0]) == expected
 
 
 def test_edited_sources_are_compiled(folder, monkeypatch):
@@ -126,17 +168,17 @@ DAMAGE = {
     "something else": lambda content: b"PK\x03\x04 not one of these",
     "no table": lambda content: lzma.compress(b"text"),
     "another format": lambda content: lzma.compress(
-        lzma.decompress(content).replace(b'"format": 1', b'"format": 2', 1)
+        lzma.decompress(content).replace(b'"format": 2', b'"format": 1', 1)
     ),
-    "another table": lambda content: lzma.compress(b'{"format": 1, "toolkit": 3}\n'),
+    "another table": lambda content: lzma.compress(b'{"format": 2, "toolkit": 3}\n'),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_named_once_and_passed_over(folder, damage):
-    path = folder / "cuda-sm_80.xz"
+    path = folder / "cuda-sm_75-80.xz"
     path.write_bytes(DAMAGE[damage](path.read_bytes()))
-    with pytest.warns(RuntimeWarning, match=r"cuda-sm_80.xz is damaged .* Install gpuens again"):
+    with pytest.warns(RuntimeWarning, match=r"cuda-sm_75-80.xz is damaged .* Install gpuens again"):
         _, is_ptx = ahead.find(ENTRY.kernel, 0, KINDS)
     assert is_ptx
     assert ahead.find(ENTRY.kernel, 0, KINDS)[1]  # and no warning
@@ -161,6 +203,7 @@ def test_without_files_nothing_is_asked(monkeypatch, tmp_path):
 def test_the_launcher_looks_for_it_before_it_compiles(monkeypatch):
     asked = []
     found = {"ahead": SimpleNamespace(handle=1), "now": SimpleNamespace(handle=2)}
+    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
     monkeypatch.setattr(launching, "_kernels", {})
     monkeypatch.setattr(launching, "bindings", lambda: SimpleNamespace(CUfunction=int))
     monkeypatch.setattr(ahead, "find", lambda *kernel: asked.append(kernel) or found["ahead"])
@@ -170,6 +213,7 @@ def test_the_launcher_looks_for_it_before_it_compiles(monkeypatch):
     found["ahead"] = None
     assert launching.kernel_for(ENTRY.kernel, 4, KINDS).handle == 2
     assert asked == [(ENTRY.kernel, 3, KINDS), (ENTRY.kernel, 4, KINDS)]
+    assert list(map(len, origins.of_cuda().values())) == [0, 0, 1]
 
 
 def test_looking_for_kernels_imports_no_compiler():
@@ -186,24 +230,56 @@ def test_looking_for_kernels_imports_no_compiler():
 
 def test_cuda_core_takes_the_code(built):
     """Objects are made without a driver."""
-    for name, is_ptx in (("cuda-sm_80.xz", False), ("cuda-ptx_75.xz", True)):
-        for kernel in ahead.read(built / name).kernels.values():
+    files = (("cuda-sm_75-80.xz", 80, False), ("cuda-ptx_75.xz", 75, True))
+    for name, architecture, is_ptx in files:
+        for kernel in ahead.read(built / name, architecture).kernels.values():
             found = ahead.object_of(kernel, is_ptx)
             assert found.code_type == ("ptx" if is_ptx else "cubin")
             assert found.name == kernel.symbol
 
 
-def test_the_code_computes_what_the_kernel_does(built):
-    """The PTX of the file, from which the cubins are linked, on the machine."""
-    kernel = ahead.read(built / "cuda-ptx_75.xz").kernels[ahead.key_of(ENTRY.kernel, KINDS)]
+class OnDevice(np.ndarray):
+    """A host array that claims to be on a device, as CuPy's arrays look."""
+
+    data = property(lambda array: SimpleNamespace(ptr=array.ctypes.data))
+
+
+class Bindings:
+    """The driver's functions; kernels run on the machine, all of their parameters are words."""
+
+    CUfunction = CUstream = staticmethod(lambda handle: handle)
+
+    def __init__(self) -> None:
+        self.kernels: list[machine.Kernel] = []
+
+    def loaded(self, kernel: ahead.Code, is_ptx: bool) -> SimpleNamespace:
+        self.kernels.append(machine.load(kernel.code.decode(), kernel.symbol))
+        return SimpleNamespace(handle=len(self.kernels) - 1)
+
+    def cuLaunchKernel(self, handle: int, *launch: int) -> tuple[int]:  # noqa: N802
+        *sizes, _, _, pointers, _ = launch
+        words = (ctypes.c_uint64 * (3 * 7 + 1)).from_address(pointers)
+        block = b"".join(ctypes.string_at(address, 8) for address in words)
+        self.kernels[handle].launch(tuple(sizes[:3]), tuple(sizes[3:]), block)
+        return (0,)
+
+
+def test_a_launch_runs_the_code_of_a_file(folder, monkeypatch, capsys):
+    """The PTX, from which the cubins are linked, with the words that the launcher writes; the
+    report says where it came from."""
+    bindings = Bindings()
+    monkeypatch.setattr(ahead, "loaded", bindings.loaded)
+    monkeypatch.setattr(ahead, "capability_of", lambda device: (15, 0))
+    monkeypatch.setattr(launching, "bindings", lambda: bindings)
+    monkeypatch.setattr(launching, "enter", lambda device: None)
+    monkeypatch.setattr(launching, "stream_at", lambda pointer: pointer)
+    monkeypatch.setattr(launching, "_kernels", {})
+    monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
     raw, leaf, value = np.arange(50.0), np.arange(50, dtype=np.int32) % 3, np.array([1.0, 2, 4])
-    words = [
-        word
-        for array in (raw, leaf, value)
-        for word in (0, 0, array.size, array.itemsize, array.ctypes.data, array.size,
-                     array.itemsize)
-    ]  # fmt: skip
-    block = np.array(words, np.int64).tobytes() + np.float64(0.5).tobytes()
     expected = raw + 0.5 * value[leaf]
-    machine.load(kernel.code.decode(), kernel.symbol).launch((1, 1, 1), (64, 1, 1), block)
+    arrays = (array.view(OnDevice) for array in (raw, leaf, value))
+    launching.start(ENTRY.kernel, 1, 64, 0, 0, (*arrays, 0.5))
     np.testing.assert_array_equal(raw, expected)
+    name = "gpuens.kernels.statistics.cuda.add_leaf_values.add_values"
+    assert gpuens.show_config()["kernels"]["cuda"] == {"cubin": [], "PTX": [name], "compiled": []}
+    assert "CUDA kernels      0 cubin, 1 PTX, 0 compiled\n" in capsys.readouterr().out

@@ -16,7 +16,7 @@ import pytest
 
 import gpuens
 from building import library as building
-from gpuens.kernels.runtime import native
+from gpuens.kernels.runtime import native, origins
 from gpuens.kernels.runtime.compilation import Kernel, kernel
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
@@ -358,12 +358,14 @@ def test_the_environment_turns_it_off(built, monkeypatch):
 
 def test_the_report(library, monkeypatch, capsys):
     monkeypatch.setattr(native, "_opened", library)
+    monkeypatch.setattr(origins, "_names", {name: set() for name in origins.of_cuda()})
     library.bind(half)(1.5)
     library.bind(half)(1)
     report = gpuens.show_config()["kernels"]
     name = native.name_of(half)
     assert report == {
         "source": "native library for x86-64-v2", "native": [name], "missed": {name: 1},
+        "cuda": {"cubin": [], "PTX": [], "compiled": []},
     }  # fmt: skip
     printed = capsys.readouterr().out
     assert "kernels           native library for x86-64-v2\n" in printed

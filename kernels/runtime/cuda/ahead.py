@@ -1,12 +1,15 @@
 """Kernels that were compiled ahead: files that the launcher looks into before Numba compiles.
 
-``python -m building.cubins`` writes them into the folder ``kernels/prebuilt``: one with the machine
-code for each architecture (cubins), and one with PTX, which the driver compiles for architectures
-that came later. A kernel is found by its function, the constants in its closure and the types of
-its arguments, and it is used only if the sources that it was made of are those of today. Whatever
-is not found is compiled.
+``python -m building.cubins`` writes them into the folder ``kernels/prebuilt``: some with machine
+code for several architectures (cubins), and one with PTX, which the driver compiles for
+architectures that came later. A kernel is found by its function, the constants in its closure and
+the types of its arguments, and it is used only if the sources that it was made of are those of
+today. Whatever is not found is compiled.
 
-A file is compressed by LZMA, which checks the content: a line of JSON, and all code behind it.
+A file is named after what it holds, as in ``cuda-sm_75-80-86.xz``. It is compressed by LZMA, which
+checks the content: a line of JSON, and all code behind it, a kernel's codes for all architectures
+side by side. They resemble each other: together they take two thirds of their places in files of
+their own.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import functools
 import hashlib
 import json
 import lzma
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,11 +26,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import compilation
+from .. import compilation, origins
 from .compiling import describe
 
 FOLDER = Path(__file__).parents[2] / "prebuilt"
-FORMAT = 1
+FORMAT = 2
+NAME = re.compile(r"cuda-(sm|ptx)_([0-9-]+)\.xz")
+INSTRUCTION = 16
+"""Bytes of an instruction in a cubin: code begins at multiples of them."""
+FILTERS = {
+    "sm": [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 4, "pb": 4}],
+    "ptx": [{"id": lzma.FILTER_LZMA2, "preset": 9}],
+}
+"""How code is compressed; a byte of an instruction is expected by its place in the instruction."""
 Version = tuple[int, int]
 
 
@@ -49,17 +61,20 @@ class Code(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """The content of a file.
+    """What a file holds for an architecture.
 
     Parameters
     ----------
     path : Path
+    is_ptx : bool
+        Whether it is PTX, not machine code.
     toolkit : tuple of two integers
         The version of CUDA that the code is from.
     kernels : mapping of str to Code
     """
 
     path: Path
+    is_ptx: bool
     toolkit: Version
     kernels: Mapping[str, Code]
 
@@ -90,52 +105,77 @@ def stamp_of(function: Any) -> str:
     return compilation._stamp_of_sources(Path(function.py_func.__code__.co_filename))
 
 
-def write(path: Path, toolkit: Version, kernels: Mapping[str, Code]) -> None:
-    """Write a file."""
-    table, begin = {}, 0
-    for key, kernel in kernels.items():
-        table[key] = [kernel.symbol, kernel.stamp, begin, begin + len(kernel.code)]
-        begin += len(kernel.code)
+def contents_of(path: Path) -> tuple[str, tuple[int, ...]]:
+    """Return ``sm`` or ``ptx``, and the architectures that a file of this name has code for; none
+    if it is not one of these files."""
+    found = NAME.fullmatch(path.name)
+    return (found[1], tuple(map(int, found[2].split("-")))) if found else ("", ())
+
+
+def write(path: Path, toolkit: Version, kernels: Mapping[int, Mapping[str, Code]]) -> None:
+    """Write a file: the kernels of each architecture, which are the same ones."""
+    kind, architectures = contents_of(path)
+    table, parts, begin = {}, [], 0
+    for key, first in kernels[architectures[0]].items():
+        places = []
+        for architecture in architectures:
+            code = kernels[architecture][key].code
+            places.append([begin, begin + len(code)])
+            parts.append(_padded(code))
+            begin += len(parts[-1])
+        table[key] = [first.symbol, first.stamp, places]
     head = json.dumps({"format": FORMAT, "toolkit": toolkit, "kernels": table}).encode()
-    code = b"".join(kernel.code for kernel in kernels.values())
-    path.write_bytes(lzma.compress(head + b"\n" + code, preset=9))
+    content = _padded(head + b"\n", b" ") + b"".join(parts)
+    path.write_bytes(lzma.compress(content, filters=FILTERS[kind]))
 
 
-def read(path: Path) -> Archive:
-    """Read a file.
+def _padded(code: bytes, pad: bytes = b"\0") -> bytes:
+    return code + pad * (-len(code) % INSTRUCTION)
+
+
+def read(path: Path, architecture: int) -> Archive:
+    """Read what a file holds for an architecture.
 
     Raises
     ------
     DamagedError
     """
+    kind, architectures = contents_of(path)
+    which = architectures.index(architecture)
     try:
-        head, _, code = lzma.decompress(path.read_bytes()).partition(b"\n")
-        content = json.loads(head)
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']}, not {FORMAT}")
-        major, minor = content["toolkit"]
-        kernels = {
-            key: Code(symbol, stamp, code[begin:end])
-            for key, (symbol, stamp, begin, end) in content["kernels"].items()
-        }
-    except (OSError, EOFError, lzma.LZMAError, ValueError, KeyError, TypeError) as error:
+        content = lzma.decompress(path.read_bytes())
+        code = content.index(b"\n") + 1
+        code += -code % INSTRUCTION
+        head = json.loads(content[:code])
+        if head["format"] != FORMAT:
+            raise ValueError(f"its format is {head['format']}, not {FORMAT}")
+        major, minor = head["toolkit"]
+        kernels = {}
+        for key, (symbol, stamp, places) in head["kernels"].items():
+            begin, end = places[which]
+            kernels[key] = Code(symbol, stamp, content[code + begin : code + end])
+    except (OSError, EOFError, lzma.LZMAError, LookupError, ValueError, TypeError) as error:
         raise DamagedError(f"{type(error).__name__}: {error}") from error
-    return Archive(path, (major, minor), kernels)
+    return Archive(path, kind == "ptx", (major, minor), kernels)
 
 
-def candidates(capability: Version, folder: Path) -> list[Path]:
-    """Return the files that a device of a compute capability may run, the best first: cubins of
-    its own generation, which later ones of it run too, then PTX."""
-    major, minor = capability
-    cubins = [folder / f"cuda-sm_{major}{m}.xz" for m in range(minor, -1, -1)]
-    texts = [folder / f"cuda-ptx_{n}.xz" for n in range(10 * major + minor, 0, -1)]
-    return [path for path in (*cubins, *texts) if path.is_file()]
+def candidates(capability: Version, folder: Path) -> list[tuple[Path, int]]:
+    """Return the files that have code for a device of a compute capability, the best first, and the
+    best architecture in each: cubins of its own generation, which later ones of it run too, then
+    PTX."""
+    own, oldest = 10 * capability[0] + capability[1], {"sm": 10 * capability[0], "ptx": 0}
+    found = []
+    for path in folder.glob("cuda-*.xz"):
+        kind, architectures = contents_of(path)
+        if usable := [n for n in architectures if oldest[kind] <= n <= own]:
+            found.append((kind == "sm", max(usable), path))
+    return [(path, architecture) for _, architecture, path in sorted(found, reverse=True)]
 
 
 def is_taken(archive: Archive, driver: Version) -> bool:
     """Return whether a driver of a version of CUDA takes the code: cubins of the same generation
     of CUDA or an older one, PTX of no newer version."""
-    if archive.path.name.startswith("cuda-ptx"):
+    if archive.is_ptx:
         return archive.toolkit <= driver
     return archive.toolkit[0] <= driver[0]
 
@@ -143,9 +183,9 @@ def is_taken(archive: Archive, driver: Version) -> bool:
 @functools.cache
 def archive_for(capability: Version, driver: Version, folder: Path) -> Archive | None:
     """Return the best file for a device, None without one. A damaged one is named in a warning."""
-    for path in candidates(capability, folder):
+    for path, architecture in candidates(capability, folder):
         try:
-            archive = read(path)
+            archive = read(path, architecture)
         except DamagedError as error:
             _warn(path, f"is damaged ({error})")
             continue
@@ -163,11 +203,13 @@ def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
     if kernel is None or kernel.stamp != stamp_of(function) or archive.path in _refused:
         return None
     try:
-        return loaded(kernel, archive.path.name.startswith("cuda-ptx"))
+        found = loaded(kernel, archive.is_ptx)
     except Exception as error:  # of cuda-core and cuda-bindings, with types of their own
         _refused.add(archive.path)
         _warn(archive.path, f"is refused by the driver ({type(error).__name__}: {error})")
         return None
+    origins.note(origins.PTX if archive.is_ptx else origins.CUBIN, function)
+    return found
 
 
 _refused: set[Path] = set()

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import origins
 from . import ahead
 from .compiling import compiled
 
@@ -270,7 +271,10 @@ def kernel_for(function: Any, device: int, kinds: tuple[Any, ...]) -> Loaded:
     with _loading:
         if key not in _kernels:
             found = ahead.find(function, device, kinds)
-            _kernels[key] = Loaded(compiled(function, kinds) if found is None else found)
+            if found is None:
+                found = compiled(function, kinds)
+                origins.note(origins.COMPILED, function)
+            _kernels[key] = Loaded(found)
         return _kernels[key]
 
 
