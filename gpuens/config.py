@@ -30,7 +30,7 @@ def show_config() -> dict[str, Any]:
         data in host memory to a GPU, by kind of work. ``kernels`` holds where those of the CPU come
         from: ``source``, a native library or the reason why Numba compiles all of them, and of this
         process the kernels that ran from the library (``native``) and those that it did not have,
-        with the number of calls (``missed``). ``cuda`` holds the names of those of GPUs, by where
+        with the number of calls (``missed``). ``gpu`` holds the names of those of GPUs, by where
         they came from: ``cubin`` and ``PTX``, which the wheel brings, or ``compiled``.
 
     Examples
@@ -57,8 +57,8 @@ def show_config() -> dict[str, Any]:
             print(f"{key:<18}{value['source']}")
             for name, calls in value["missed"].items():
                 print(f"{'compiled kernel':<18}{name} ({calls} calls)")
-            if any(value["cuda"].values()):
-                counts = (f"{len(names)} {origin}" for origin, names in value["cuda"].items())
+            if any(value["gpu"].values()):
+                counts = (f"{len(names)} {origin}" for origin, names in value["gpu"].items())
                 print(f"{'CUDA kernels':<18}{', '.join(counts)}")
         elif value is not None:
             print(f"{key.replace('_', ' '):<18}{value}")
@@ -89,7 +89,7 @@ def _collect() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, Any]:
-    library, on_gpu = native.source(), {"cuda": origins.of_cuda()}
+    library, on_gpu = native.source(), {"gpu": origins.of_cuda()}
     if not isinstance(library, native.Library):
         return {"source": f"compiled by Numba: {library}", "native": [], "missed": {}, **on_gpu}
     missed: Counter[str] = Counter()

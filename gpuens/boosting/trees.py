@@ -12,10 +12,9 @@ from ..devices.placement import Device
 from ..forest.forest import NOTHING, Forest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
+from ..kernels.leaves import inner_nodes
 from ..kernels.leaves.newton_steps import leaf_sums
-from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import NodeValues
-from ..kernels.scalars.gain import between_values, within
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..numerics.minimise import minimise
@@ -58,35 +57,10 @@ def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndar
     """
     nodes = slice(trees.offset[t], trees.offset[t + 1])
     bounded = value.copy()
-    _bound_values(trees.feature[nodes], trees.left[nodes], trees.right[nodes], monotone, bounded)
+    inner_nodes.bound_values(
+        trees.feature[nodes], trees.left[nodes], trees.right[nodes], monotone, bounded
+    )
     return bounded
-
-
-@kernel
-def _bound_values(feature, left, right, monotone, value):
-    """In place."""
-    # Children have higher numbers than their parents: one pass visits the tree from the root down.
-    # A split on a constrained feature divides the interval of its node at the middle of its
-    # children's values, so that no leaf on one side can pass a leaf on the other:
-    #
-    #     low <------- left -------> middle <------- right -------> high     (rising feature)
-    low = np.full(value.size, -np.inf)
-    high = np.full(value.size, np.inf)
-    for node in range(value.size):
-        value[node] = within(value[node], low[node], high[node])
-        if left[node] < 0:
-            continue
-        a, b = left[node], right[node]
-        low[a] = low[b] = low[node]
-        high[a] = high[b] = high[node]
-        middle = between_values(
-            within(value[a], low[node], high[node]), within(value[b], low[node], high[node])
-        )
-        direction = monotone[feature[node]]
-        if direction > 0:
-            high[a] = low[b] = middle
-        elif direction < 0:
-            low[a] = high[b] = middle
 
 
 def find_steps(

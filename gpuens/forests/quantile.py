@@ -18,13 +18,12 @@ from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..kernels.leaves.quantiles import (
-    SHARE_BITS,
     SHARE_MASK,
     LeafTargets,
     least_shares,
     quantile_of_leaves,
 )
-from ..kernels.runtime.compilation import kernel
+from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.cpu.team import get_threads
 from ..trees.cart import TrainingData
 from .forests import RandomForestRegressor
@@ -33,7 +32,6 @@ from .out_of_bag import ForestReport
 
 BLOCK_ENTRIES = 2**24
 """Entries of a block that is looked up at once, one for each row and tree."""
-WHOLE = 2.0**SHARE_BITS
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class TargetsInLeaves:
 
         def fill(t: int) -> None:
             nodes = slice(forest.offset[t], forest.offset[t + 1])
-            _fill(
+            fill_targets(
                 forest.left[nodes], forest.n_samples[nodes], records[t], order, rank, weight,
                 segment[nodes], entries[begin[t] : begin[t + 1]],
             )  # fmt: skip
@@ -149,41 +147,6 @@ class TargetsInLeaves:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.__post_init__()
-
-
-@kernel
-def _fill(left, n_samples, records, order, rank, weight, segment, entries):
-    """Fill in the segments of a tree's nodes and their entries without sorting: rows come in the
-    order of their targets, and each is appended to the list of its leaf."""
-    n_nodes = left.size
-    leaf_of = np.full(rank.size, -1, np.int32)
-    copies = np.zeros(rank.size, np.float64)
-    total = np.zeros(n_nodes)
-    segment[0, 0], segment[0, 1] = 0, n_samples[0]
-    for node in range(n_nodes):
-        first, last = segment[node, 0], segment[node, 1]
-        child = left[node]
-        if child >= 0:
-            middle = first + n_samples[child]
-            segment[child, 0], segment[child, 1] = first, middle
-            segment[child + 1, 0], segment[child + 1, 1] = middle, last
-            continue
-        for i in range(first, last):
-            row = records[i] & np.uint64(0xFFFFFFFF)
-            leaf_of[row] = node
-            copies[row] = weight[row] * float(records[i] >> np.uint64(32))
-            total[node] += copies[row]
-    so_far = np.zeros(n_nodes)
-    place = segment[:, 0].copy()
-    for i in range(order.size):
-        row = order[i]
-        node = leaf_of[row]
-        if node < 0:
-            continue
-        so_far[node] += copies[row]
-        share = np.int64(np.ceil(so_far[node] * WHOLE / total[node]))
-        entries[place[node]] = np.int64(rank[row]) << np.int64(32) | share
-        place[node] += 1
 
 
 def rows_of_trees(forest: Forest, records: Any) -> list[np.ndarray]:

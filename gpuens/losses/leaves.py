@@ -11,10 +11,10 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.params import GrowthParams
+from ..kernels.leaves.inner_nodes import average_children
 from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.compilation import kernel
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.gain import newton_value
 from ..kernels.scalars.losses import Given, Huber
@@ -108,7 +108,7 @@ def residual_quantiles(rows: LeafRows, quantile: float, cover: np.ndarray) -> np
     """
     residual = rows.target - rows.raw
     value = leaf_quantiles(rows.leaf, residual, rows.whole_weight, quantile, rows.n_nodes)
-    _average_children(rows.left, rows.right, cover, value)
+    average_children(rows.left, rows.right, cover, value)
     return value
 
 
@@ -134,7 +134,7 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     if rises.any():
         sum_g, sum_h = node_sums(rows, rows.g, rows.h, rows.totals)
         value[rises] = _newton_value(sum_g[rises], sum_h[rises], 0.0)
-    _average_children(rows.left, rows.right, cover, value)
+    average_children(rows.left, rows.right, cover, value)
     return value
 
 
@@ -147,13 +147,3 @@ def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarra
     one = rows.device.xp.ones_like(rows.raw)
     totals = gradients(Given(), after - before, one, nothing, rows.weight, change, ones)
     return node_sums(rows, change, ones, totals)[0]
-
-
-@kernel
-def _average_children(left, right, cover, value):
-    """Fill in the inner nodes; children have higher numbers than their parents."""
-    for node in range(left.size - 1, -1, -1):
-        if left[node] >= 0:
-            a, b = left[node], right[node]
-            share = cover[a] / (cover[a] + cover[b]) if cover[a] + cover[b] > 0.0 else 0.5
-            value[node] = share * value[a] + (1.0 - share) * value[b]

@@ -281,5 +281,5 @@ def test_a_launch_runs_the_code_of_a_file(folder, monkeypatch, capsys):
     launching.start(ENTRY.kernel, 1, 64, 0, 0, (*arrays, 0.5))
     np.testing.assert_array_equal(raw, expected)
     name = "gpuens.kernels.statistics.cuda.add_leaf_values.add_values"
-    assert gpuens.show_config()["kernels"]["cuda"] == {"cubin": [], "PTX": [name], "compiled": []}
+    assert gpuens.show_config()["kernels"]["gpu"] == {"cubin": [], "PTX": [name], "compiled": []}
     assert "CUDA kernels      0 cubin, 1 PTX, 0 compiled\n" in capsys.readouterr().out

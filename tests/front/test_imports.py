@@ -159,6 +159,13 @@ def test_only_the_door_imports_numba_cuda(path):
         assert [parts for parts in imports(path) if parts[:2] == ("numba", "cuda")] == []
 
 
+@pytest.mark.parametrize("path", modules("gpuens"))
+def test_kernels_are_defined_in_their_rooms(path):
+    """So that the stamp of compiled kernels covers those rooms only."""
+    compilation = ("kernels", "runtime", "compilation")
+    assert [parts for parts in imports(path) if parts[:3] == compilation] == []
+
+
 def device_branches(tree: ast.Module) -> list[int]:
     """Lines of conditions that mention a device or a device's library."""
     conditions = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.comprehension)

@@ -365,7 +365,7 @@ def test_the_report(library, monkeypatch, capsys):
     name = native.name_of(half)
     assert report == {
         "source": "native library for x86-64-v2", "native": [name], "missed": {name: 1},
-        "cuda": {"cubin": [], "PTX": [], "compiled": []},
+        "gpu": {"cubin": [], "PTX": [], "compiled": []},
     }  # fmt: skip
     printed = capsys.readouterr().out
     assert "kernels           native library for x86-64-v2\n" in printed
