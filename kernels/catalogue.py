@@ -21,9 +21,10 @@ from .cart.grown import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
-from .growth.cuda.control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .growth.cuda.choosing import choose_nodes
+from .growth.cuda.control import draw_allowed, number_leaves, open_nodes
 from .growth.cuda.histogram import add_tiles
-from .growth.cuda.partition import forget_leaves, move_apart, scatter, scatter_closed
+from .growth.cuda.partition import move_apart, scatter, scatter_closed
 from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
 from .growth.cuda.tables import LIMITS, PARAMS, PLAN
 from .leaves.cuda.newton_steps import sum_in_global, sum_in_shared, take_steps
@@ -38,11 +39,12 @@ from .runtime.cuda.blocks import TILE
 from .runtime.cuda.compiling import kinds_of
 from .scalars.losses import LINKS, LOSSES
 from .statistics.cuda.add_leaf_values import add_values
-from .statistics.cuda.gradients import gradients_kernel, join_measures, row_values_kernel
+from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.quantise import make_records
 from .statistics.cuda.samples import count_hits
 
-u8, i32, u32, i64, u64 = types.uint8, types.int32, types.uint32, types.int64, types.uint64
+u8, u16, i32, u32 = types.uint8, types.uint16, types.int32, types.uint32
+i64, u64 = types.int64, types.uint64
 f32, f64 = types.float32, types.float64
 
 
@@ -78,11 +80,13 @@ STATISTICS = (array(f32), array(f32))
 BUFFERS = (array(u64), array(u64))
 TILES = (records(TILE), array(i64))
 ROWS = array(f64)
+LEAVES = {"narrow": array(u16), "wide": array(i32)}
 
 
 def entries() -> Iterator[Entry]:
     """Yield all specialisations that the launchers use on contiguous arrays, and some others."""
-    yield Entry("add_leaf_values", add_values, (ROWS, array(i32), array(f64), f64), 32)
+    for kind, leaf in LEAVES.items():
+        yield Entry(f"add_leaf_values_{kind}", add_values, (ROWS, leaf, array(f64), f64), 32)
     for dtype in (f32, f64):
         for layout in "CFA":
             X = array(dtype, 2, layout)
@@ -98,24 +102,19 @@ def entries() -> Iterator[Entry]:
     yield from trees_of_forests()
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     for loss in LOSSES:
-        adding = (array(i32), array(f64), f64)
-        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, array(f64, 2))
+        adding = (array(u16), array(f64), f64)
+        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64, array(f64, 2))
+        arguments = (*arguments, array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
-    yield Entry("gradients_join", join_measures, (array(f64, 2), i64, i64, array(f64)), 64)
     arguments = (array(u8), i64, *BUFFERS, *TILES, i64, array(i32, 4))
     yield Entry("histogram", add_tiles, arguments, 64)
-    yield Entry("leaf_quantiles_total", sum_weights, (array(i32), array(i64), array(i64)), 32)
+    yield from of_leaves()
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
-    arguments = (array(i32), array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
-    yield Entry("leaf_quantiles_count", count_digits, arguments, 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
-    summing = (array(i32), *STATISTICS, array(f64), array(i64, 2))
-    yield Entry("leaf_sums_shared", sum_in_shared, summing, 88)
-    yield Entry("leaf_sums_global", sum_in_global, summing, 48)
     steps = (array(i64, 2), array(f64), f64, f64, f64, array(f64))
     yield Entry("newton_steps", take_steps, steps, 48)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
@@ -130,9 +129,6 @@ def entries() -> Iterator[Entry]:
     yield Entry("quantise", make_records, arguments, 48)
     arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
     yield Entry("scatter_leaves", scatter, arguments, 32)
-    arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(i32, 2))
-    yield Entry("scatter_forget", forget_leaves, (array(i32, 2),), 48)
-    yield Entry("scatter_closed", scatter_closed, arguments, 48)
     nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
     results = (array(f64), array(i32), array(i64), array(u32, 2))
     rules = (array(types.int8), array(f64), array(f64))
@@ -142,8 +138,24 @@ def entries() -> Iterator[Entry]:
     arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
     yield Entry("split_nodes", best_of_nodes, arguments, 104)
     yield from growth()
-    arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
-    yield Entry("traverse_codes", walk_codes, (*arguments, array(u32, 2), array(i32)), 32)
+
+
+def of_leaves() -> Iterator[Entry]:
+    """Yield the kernels that read or write the leaves of rows."""
+    for kind, leaf in LEAVES.items():
+        arguments = (leaf, array(i64), array(i64))
+        yield Entry(f"leaf_quantiles_total_{kind}", sum_weights, arguments, 32)
+        arguments = (leaf, array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
+        yield Entry(f"leaf_quantiles_count_{kind}", count_digits, arguments, 48)
+        summing = (leaf, *STATISTICS, array(f64))
+        arguments = (*summing, f64, f64, f64, array(i64, 2), array(f64))
+        yield Entry(f"leaf_sums_shared_{kind}", sum_in_shared, arguments, 88)
+        arguments = (*summing, array(i64, 2))
+        yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
+        arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(leaf.dtype, 2))
+        yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)
+        arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
+        yield Entry(f"traverse_codes_{kind}", walk_codes, (*arguments, array(u32, 2), leaf), 32)
 
 
 def growth() -> Iterator[Entry]:

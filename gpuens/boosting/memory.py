@@ -84,6 +84,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     batch = batch_size(n_outputs, n, n_features, device)
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
+    leaf_bytes = fr.leaf_type(params, in_sample).itemsize if device.is_gpu else 4
     n_nodes = batch * fr.node_capacity(params, in_sample)
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
@@ -98,7 +99,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": (2 if batch == 1 else 3) * 8 * batch * in_sample,
-        "leaves of the rows": 4 * n_numbered * n,
+        "leaves of the rows": leaf_bytes * n_numbered * n,
         "histograms": _histograms(n_features, n_nodes, batch, params),
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),

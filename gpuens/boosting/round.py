@@ -302,16 +302,18 @@ class Grower:
         """Return the trees of a batch with the values of their nodes, before shrinkage."""
         outputs, totals, trees = started.batch
 
-        def tree(i: int) -> OutputTree:
+        def values_of(i: int) -> NodeValues:
             k = outputs[i]
             values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i], rate), k)
             monotone = self.settings.rules.monotone
             if monotone.any():
                 bounded = bound_values(trees, i, monotone, values.value)
                 values = NodeValues(bounded, values.hessian)
-            return OutputTree(trees, i, k, values)
+            return values
 
-        return each(tree, range(len(outputs)), self.g[0])
+        values = each(values_of, range(len(outputs)), self.g[0])
+        leaf = trees.leaf  # a GPU may grow the trees until now, and goes on with their values
+        return [OutputTree(trees, i, k, values[i], leaf[i]) for i, k in enumerate(outputs)]
 
     def _leaf_rows(
         self, trees: GrownTrees, i: int, k: int, totals: Totals, learning_rate: float
@@ -345,7 +347,7 @@ class Grower:
 
         def add(at: int) -> None:
             tree, factor = done.trees[at], done.factors[at]
-            leaf = tree.trees.leaf[tree.i]
+            leaf = tree.leaf
             if sample.rows.size:  # growth has only seen the leaves of the sample
                 _find_leaves(tree, rows.codes, leaf)
             if self.joins_updates and not is_watched:
@@ -364,7 +366,7 @@ _subkey = vectorise(subkey)
 
 
 def _find_leaves(tree: OutputTree, codes: Codes, leaf: Array) -> None:
-    """Fill in the negative entries of ``leaf``."""
+    """Fill in the leaves of rows that are in none."""
     trees, nodes = tree.trees, tree.nodes
     traverse_codes(
         codes,

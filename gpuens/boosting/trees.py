@@ -14,9 +14,11 @@ from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.leaves import inner_nodes
 from ..kernels.leaves.newton_steps import leaf_sums
+from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
+from ..losses.leaves import of_leaves
 from ..numerics.minimise import minimise
 
 if TYPE_CHECKING:
@@ -28,12 +30,14 @@ LONGEST_STEP = 16.0
 
 @dataclass(frozen=True)
 class OutputTree:
-    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage."""
+    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage, and
+    ``leaf`` is the leaf of every row."""
 
     trees: GrownTrees
     i: int
     output: int
     values: NodeValues
+    leaf: Array
 
     @property
     def nodes(self) -> slice:
@@ -91,8 +95,7 @@ def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: 
     moved = raw.copy()
     added = {}
     for tree in grown:
-        leaf = tree.trees.leaf[tree.i]
-        added[tree.output] = device.asarray(tree.values.value)[xp.maximum(leaf, 0)]
+        added[tree.output] = of_leaves(tree.values.value, tree.leaf, device)
 
     def slope(step: float) -> tuple[float, float]:
         for k, direction in added.items():
@@ -100,7 +103,7 @@ def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: 
         shared = loss.shared(rows.y, moved, device)
         slopes, curvatures = [], []
         for tree in grown:
-            k, leaf, value = tree.output, tree.trees.leaf[tree.i], tree.values.value
+            k, leaf, value = tree.output, tree.leaf, tree.values.value
             target = loss.targets(rows.y, k, device)
             totals = loss.gradients(k, target, moved[k], shared, rows.weight, g, h)
             if not all(total < np.inf for total in totals):

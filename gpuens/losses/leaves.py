@@ -76,8 +76,7 @@ class LeafRows:
 
     @property
     def leaf(self) -> Array:
-        """The leaf of every row, int32 of shape (n_rows,) on the device; negative outside of the
-        tree's sample."""
+        """The leaf of every row, of shape (n_rows,) on the device (see ``GrownTrees``)."""
         return self.trees.leaf[self.i]
 
     @property
@@ -91,6 +90,12 @@ class LeafRows:
     @property
     def _nodes(self) -> slice:
         return slice(int(self.trees.offset[self.i]), int(self.trees.offset[self.i + 1]))
+
+
+def of_leaves(value: np.ndarray, leaf: Array, device: Device) -> Array:
+    """Return the value of each row's leaf, and the first one of rows that are in none."""
+    is_inside = (leaf >= 0) & (leaf < value.size)
+    return device.asarray(value)[device.xp.where(is_inside, leaf, leaf.dtype.type(0))]
 
 
 def node_sums(rows: LeafRows, g: Array, h: Array, totals: Totals) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +126,7 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
     ``mean(clip(residual, -delta, delta))``, which lowers it.
     """
     value = residual_quantiles(rows, 0.5, cover)
-    moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]
+    moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
     g, h = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)
     nothing = rows.raw[:0]
     totals = gradients(Huber(delta), rows.target, moved, nothing, rows.weight, g, h)
@@ -140,7 +145,7 @@ def huber_steps(rows: LeafRows, delta: float, cover: np.ndarray) -> np.ndarray:
 
 def _huber_changes(rows: LeafRows, delta: float, value: np.ndarray) -> np.ndarray:
     """Return by how much the values of leaves would change the loss of their rows."""
-    moved = rows.raw + rows.device.asarray(value)[rows.device.xp.maximum(rows.leaf, 0)]
+    moved = rows.raw + of_leaves(value, rows.leaf, rows.device)
     nothing = rows.raw[:0]
     before, after = (row_values(Huber(delta), rows.target, f, nothing) for f in (rows.raw, moved))
     change, ones = rows.device.xp.empty_like(rows.g), rows.device.xp.empty_like(rows.h)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED, Scales
+from ..runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NO_LEAF, NUMERIC, ORDERED, Scales
 from .params import NO_RULES, FeatureRules, GrowthParams
 
 NO_GAIN = -np.inf
@@ -148,6 +148,12 @@ def node_capacity(params: GrowthParams, n_rows: int) -> int:
 def most_nodes(params: GrowthParams, n_rows: int) -> int:
     """Return the most nodes that one finished tree has."""
     return 2 * min(params.max_leaves, _most_leaves(params, n_rows)) - 1
+
+
+def leaf_type(params: GrowthParams, n_rows: int) -> np.dtype:
+    """Return the type of the leaves of rows on a GPU: two bytes where they hold the number of every
+    node."""
+    return np.dtype(np.uint16 if most_nodes(params, n_rows) <= NO_LEAF else np.int32)
 
 
 def _most_leaves(params: GrowthParams, n_rows: int) -> int:

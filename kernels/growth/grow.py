@@ -35,8 +35,9 @@ class GrownTrees(NamedTuple):
     left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS)
         The codes that go left at a split by categories; 0 elsewhere. Empty where no feature has
         categories.
-    leaf : int32, shape (n_trees, n_rows), on the device of the data
-        The leaf of every row, -1 for rows outside the tree's sample.
+    leaf : int32 or uint16, shape (n_trees, n_rows), on the device of the data
+        The leaf of every row, -1 for rows outside the tree's sample. On CUDA the numbers are
+        uint16, with ``NO_LEAF`` in place of -1, where those of all nodes fit.
     """
 
     offset: np.ndarray

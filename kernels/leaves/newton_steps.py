@@ -19,8 +19,8 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
 
     Parameters
     ----------
-    leaf : int32, shape (n,)
-        The node of each row; rows with a negative entry take no part.
+    leaf : int32 or on CUDA uint16, shape (n,)
+        The node of each row; rows with another entry (-1, ``NO_LEAF``) take no part.
     g, h : float32, shape (n,)
     scales : Scales
         From ``quantise.fixed_point_scales``; each row adds ``int64(nearest(value * scale))``.

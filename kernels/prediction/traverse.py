@@ -86,7 +86,7 @@ def traverse_codes(
     leaf: Array,
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
-    """Fill the negative entries of ``leaf`` with the leaf that each row reaches.
+    """Fill the entries of ``leaf`` that are no nodes with the leaf that each row reaches.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def traverse_codes(
     feature, bin_, left, right : int32, shape (n_nodes,), NumPy
         One tree; ``feature`` is -1 at a leaf. Node 0 is the root.
     missing_left : uint8, shape (n_nodes,), NumPy
-    leaf : int32, shape (n_rows,)
-        Entries that are not negative are kept.
+    leaf : int32 or on CUDA uint16, shape (n_rows,)
+        -1 or ``NO_LEAF``; other entries are kept.
     left_codes : uint32, shape (n_nodes, CODE_WORDS) or (0, CODE_WORDS), NumPy
         The codes that go left at splits by categories, whose bin is -1.
     """

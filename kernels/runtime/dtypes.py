@@ -24,7 +24,7 @@ Histograms
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,10 @@ RAW = np.float64
 
 SUM_CHUNK = 1024
 """Rows of one chunk in the order-fixed sum of ``gradients`` (a power of two)."""
+
+
+NO_LEAF = 65_535
+"""In place of -1 where the numbers of leaves are uint16, as on a GPU: the row is in no leaf."""
 
 
 class Codes(NamedTuple):
@@ -117,13 +121,13 @@ class NodeValues(NamedTuple):
 class Update(NamedTuple):
     """An update of raw predictions by a tree: ``raw[i] += factor * values.value[leaf[i]]``.
 
-    leaf : int32, shape (n,)
-        The node of each row, never negative.
+    leaf : int32 or on CUDA uint16, shape (n,)
+        The node of each row, which is in one.
     values : NodeValues
     factor : float
     """
 
-    leaf: np.ndarray
+    leaf: Any
     values: NodeValues
     factor: float
 

@@ -13,7 +13,7 @@ def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) 
     Parameters
     ----------
     raw : float64, shape (n,), contiguous
-    leaf : int32, shape (n,)
+    leaf : int32 or on CUDA uint16, shape (n,)
         All entries in [0, n_nodes).
     values : NodeValues
     factor : float

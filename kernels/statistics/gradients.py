@@ -36,7 +36,8 @@ def gradients(
     g, h : float32, shape (n,)
         Written.
     update : Update or None
-        Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel.
+        Applied to ``raw`` first (see ``add_leaf_values``); on CUDA by the same kernel, where leaves
+        are uint16.
 
     Returns
     -------

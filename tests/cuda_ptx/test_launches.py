@@ -10,21 +10,25 @@ import pytest
 
 from gpuens import GradientBoostingClassifier
 from gpuens.datasets import make_higgs_like
+from gpuens.kernels.growth import frontier
 from gpuens.kernels.growth.cuda import grow as growth
 from gpuens.kernels.growth.cuda import tables as growth_tables
+from gpuens.kernels.leaves.cuda import newton_steps
 from gpuens.kernels.runtime.cuda import target
 from gpuens.kernels.runtime.cuda.fetch import Fetched
 from tests.support.cuda_modules import cuda_modules
 
 ROUND = 5
 """Launches of a round where no features are drawn."""
-AROUND = 3
+AFTER = 2
 """Launches after the rounds."""
 
 AROUND_THE_GROWTH = (
-    "gradients_of_chunks", "join_measures", "make_records", "sum_in_shared", "take_steps",
+    "gradients_of_chunks",
+    "make_records",
+    "sum_in_shared",
     "add_values",
-)  # fmt: skip
+)
 
 pytestmark = pytest.mark.usefixtures("host")
 
@@ -119,7 +123,7 @@ def test_the_growth_of_a_batch_is_one_piece_of_work(counted, monkeypatch):
     launches, waits, writes = [], [], []
     monkeypatch.setattr(growth.Workspace, "start", alone)
     fit(GradientBoostingClassifier, X, y, max_leaf_nodes=None)
-    assert launches == [AROUND] * 4
+    assert launches == [AFTER] * 4
     assert waits == [0] * 4
     assert writes == [1] * 4
 
@@ -151,14 +155,15 @@ def test_a_round_of_boosting_waits_once(counted, n_classes, watched):
 
 @pytest.mark.parametrize("watched", [False, True])
 def test_launches_around_the_growth(host, watched):
-    """Gradients with the update by the tree before, their totals, integers with the sums of the
-    root, sums of the leaves, their values; the update alone where somebody looks at its result."""
+    """Gradients with the update by the tree before, and their totals; integers with the sums of
+    the root; sums of the leaves and their values; the update alone where somebody looks at its
+    result."""
     X, y = make_higgs_like(200, 4)
     rounds = []
     for n_rounds in (2, 5):
         host.launches.clear()
         fit(GradientBoostingClassifier, X, y, n_estimators=n_rounds, early_stopping=watched,
-            validation_fraction=None, n_iter_no_change=9)  # fmt: skip
+            validation_fraction=None, n_iter_no_change=9, min_samples_leaf=1)  # fmt: skip
         rounds.append(Counter(launch.name for launch in host.launches))
     around = {name: (rounds[1][name] - rounds[0][name]) / 3 for name in AROUND_THE_GROWTH}
     assert around == {**dict.fromkeys(AROUND_THE_GROWTH, 1), "add_values": int(watched)}
@@ -169,6 +174,21 @@ def test_one_workspace_serves_all_rounds(grown):
     fit(GradientBoostingClassifier, X, y)
     assert len(grown) == 4
     assert len(set(map(id, grown))) == 1
+
+
+def test_trees_of_many_nodes(host, monkeypatch):
+    """Their leaves have four bytes, and update the raw predictions in a launch of its own; sums
+    in global memory lead to the steps in another one."""
+    monkeypatch.setattr(frontier, "NO_LEAF", 2)
+    monkeypatch.setattr(newton_steps, "SHARED_NODES", 2)
+    X, y = make_higgs_like(200, 4)
+    settings = {"n_estimators": 2, "max_leaf_nodes": None, "min_samples_leaf": 1, "subsample": 0.5}
+    grown = [fit(GradientBoostingClassifier, X, y, device=device, **settings)
+             for device in ("cpu", "cuda")]  # fmt: skip
+    assert grown[0].forest_.fingerprint() == grown[1].forest_.fingerprint()
+    launched = Counter(launch.name for launch in host.launches)
+    assert launched["add_values"] == launched["gradients_of_chunks"] - 1 == 1
+    assert launched["take_steps"] == launched["sum_in_global"] == 2
 
 
 def test_more_rounds_than_expected(grown, monkeypatch):

@@ -60,7 +60,7 @@ class TestNumbers:
         model = GradientBoostingClassifier(device="cuda", max_leaf_nodes=3)
         for n_rows, batch in ((1_000_000, 5), (8_000_000, 2)):
             parts = memory_plan(model, (n_rows, 28), n_outputs=5).parts
-            assert parts["leaves of the rows"] == n_rows * (5 + batch) * 4
+            assert parts["leaves of the rows"] == n_rows * (5 + batch) * 2
             assert parts["gradients"] == n_rows * batch * 8
 
     @pytest.mark.parametrize("n_features", [10, 5000])

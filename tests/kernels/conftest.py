@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from numba import config
 
 from gpuens.kernels.runtime.dispatch import Implementation, using
-from gpuens.kernels.runtime.dtypes import ROW_ALIGNMENT, Codes, Scales, TreeRecords
+from gpuens.kernels.runtime.dtypes import NO_LEAF, ROW_ALIGNMENT, Codes, Scales, TreeRecords
 from tests.support.ptx_option import gpus_asked_for
 
 settings.register_profile(
@@ -59,6 +59,18 @@ class Target:
         """The NumPy copy of an array, which must be of the target's library."""
         assert isinstance(array, type(self.xp.zeros(1)))
         return array.get() if hasattr(array, "get") else np.array(np.from_dlpack(array))
+
+    def leaves(self, leaf: np.ndarray) -> list[Any]:
+        """Copies of the leaves of rows, negative where there is none, in all types it takes."""
+        copies = [self.array(leaf.astype(np.int32))]
+        if self.implementation is Implementation.CUDA:
+            copies.append(self.array(np.where(leaf < 0, NO_LEAF, leaf).astype(np.uint16)))
+        return copies
+
+    def host_leaves(self, leaf: Any) -> np.ndarray:
+        """The leaves of rows of any type, as int32."""
+        found = self.host(leaf).astype(np.int32)
+        return np.where(found == NO_LEAF, np.int32(-1), found)
 
     def view(self, array: Any, layout: Callable[[Any], Any]) -> Any:
         """A view with other strides."""

@@ -49,7 +49,7 @@ def slots_of(opcode: str) -> Slots:
     """Return the issue slots of a PTX instruction by pipe, in the order of ``PIPES``."""
     name, *parts = opcode.split(".")
     kind = parts[-1] if parts else ""
-    if name in ("ld", "st", "atom", "red"):
+    if name in ("ld", "st", "atom", "red", "membar", "fence"):
         return NOTHING if "param" in parts else on(MEMORY)
     if name in ("bra", "bar", "barrier", "ret", "exit"):
         return on(CONTROL)

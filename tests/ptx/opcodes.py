@@ -409,3 +409,9 @@ def compare_and_swap(e: Emitter, d: str, a: str, b: str, c: str, kind: str) -> N
     new = e(f"select i1 {equal}, {of} {e.get(c, kind)}, {of} {old}")
     e.line_of(f"store {of} {new}, ptr {pointer}, align 1")
     e.set(d, kind, old)
+
+
+@opcode(r"membar\.(?:gl|cta|sys)")
+@opcode(r"fence\.(?:acq_rel|sc)\.(?:gpu|cta|sys)")
+def fence(e: Emitter) -> None:
+    """Blocks run one after another, and what a thread writes is there at once."""

@@ -369,6 +369,15 @@ def test_atomics(opcode):
             assert one == other, row
 
 
+FENCES = ("membar.gl", "fence.acq_rel.gpu")
+
+
+@pytest.mark.parametrize("opcode", FENCES)
+def test_fences_change_nothing(opcode):
+    rows = [(value,) for value in values_of("u32")]
+    assert run(f"{opcode}; mov.b32 %d, %0;", ("b32",), "b32", rows) == [row[0] for row in rows]
+
+
 def test_parts_of_a_register():
     rows = [(value,) for value in values_of("b64")]
     turned = "{ .reg .b32 %low, %t; mov.b64 {%low, %t}, %0; mov.b64 %d, {%t, %low}; }"
@@ -483,7 +492,7 @@ def test_what_is_not_known_is_named_with_its_line(instruction):
 
 def test_every_handler_is_tested():
     names = [case.instruction.split()[0] for case in CASES.values()]
-    names += [*LOADS, *STORES, *ATOMICS, "ld.param.u64", "cvta.to.global.u64"]
+    names += [*LOADS, *STORES, *ATOMICS, *FENCES, "ld.param.u64", "cvta.to.global.u64"]
     untested = [
         pattern.pattern
         for pattern, _ in opcodes.HANDLERS

@@ -36,7 +36,7 @@ from ...runtime.cuda.target import (
     multiprocessors,
     upload,
 )
-from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NUMERIC, Codes, TreeRecords
+from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF, NUMERIC, Codes, TreeRecords
 from ...statistics.cuda.totals import on_device
 from .. import frontier as fr
 from ..frontier import Frontier
@@ -44,7 +44,8 @@ from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from . import candidates, partition
 from .block import BLOCK
-from .control import choose_nodes, draw_allowed, number_leaves, open_nodes
+from .choosing import choose_nodes
+from .control import draw_allowed, number_leaves, open_nodes
 from .histogram import LEAST_TILE, add_histograms, most_blocks
 from .partition import move_tiles, scatter_tiles
 from .split import search_kernel
@@ -79,6 +80,11 @@ class GrowingTrees:
     """The ``GrownTrees`` of a batch that may still be growing; to be read before the next batch.
 
     ``leaf`` waits for the growth; the arrays of the nodes are then put in order by the host.
+
+    Attributes
+    ----------
+    early_leaf : int32 or uint16, shape (n_trees, n_rows)
+        What ``leaf`` will be, for ``launch_behind``.
     """
 
     def __init__(
@@ -91,13 +97,30 @@ class GrowingTrees:
     ) -> None:
         self._frontier = frontier
         self._params = params
-        self._wait = workspace.start(codes, trees, frontier, params)
+        self._behind: list[Callable[[], None]] = []
+        self.early_leaf, self._wait = workspace.start(codes, trees, frontier, params)
+
+    def launch_behind(self, start: Callable[[], None]) -> None:
+        """Call ``start``, which launches kernels that read ``early_leaf``.
+
+        The rounds that were launched before may rarely be too few, which the wait finds out. Then
+        any numbers are in ``early_leaf`` until the others are done, and ``start`` is called again.
+        """
+        start()
+        if "leaf" not in self.__dict__:
+            self._behind.append(start)
 
     @cached_property
     def leaf(self) -> Array:
-        leaf = self._wait()
-        del self._wait  # and the records with it
-        return leaf
+        if not self._wait():
+            for start in self._behind:
+                start()
+        del self._wait, self._behind  # and the records with them
+        return self.early_leaf
+
+    def settle(self) -> None:
+        """Wait for the growth."""
+        _ = self.leaf
 
     @cached_property
     def _grown(self) -> GrownTrees:
@@ -144,7 +167,7 @@ def likely_rounds(params: GrowthParams) -> int:
     leaf is opened first."""
     if params.max_leaves == UNLIMITED:
         return max(1, params.max_depth if params.max_depth < 64 else 16)
-    return max(1, min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 5))
+    return max(1, min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 7))
 
 
 def least_counted(n_records: int) -> int:
@@ -209,41 +232,47 @@ class Workspace:
         trees: Sequence[TreeRecords],
         frontier: Frontier,
         params: GrowthParams,
-    ) -> Callable[[], Any]:
+    ) -> tuple[Array, Callable[[], bool]]:
         """Launch the growth of a batch.
 
         Returns
         -------
-        callable
-            Waits for it, fills the host's ``frontier`` and returns the leaf of every row.
+        leaf : int32 or uint16, shape (n_trees, n_rows)
+            The leaf of every row, once the trees have grown.
+        wait : callable
+            Waits for the growth and fills the host's ``frontier``. Returns whether the rounds that
+            were launched have been enough; the others are then launched behind them.
         """
         words = [tree.words for tree in trees]
         joined([tree.sums for tree in trees], self.sums)
         joined([on_device(tree.scales) for tree in trees], self.scales)
         self.arena.write(frontier, params)
-        n_records = sum(own.shape[0] for own in words)
+        most, n_records = (f(own.shape[0] for own in words) for f in (max, sum))
         one = len(words) == 1
         records = words[0] if one else joined(words, empty(n_records, np.uint64))
-        leaf = empty(self.leaf_shape, np.int32)
+        leaf = empty(self.leaf_shape, fr.leaf_type(params, most))
+        if n_records < leaf.size:  # of samples
+            leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
             self._round(codes, (records, self.spare), int(k == 0))
         self._leaves((records, self.spare), leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
-        def wait() -> Array:
+        def wait() -> bool:
             if self.n_grown != number:
                 raise RuntimeError("The trees of a batch were asked for after the next began.")
-            arrived = fetched
+            arrived, enough = fetched, True
             while not self.arena.read(frontier, arrived):
+                enough = False
                 for _ in range(MORE_ROUNDS):
                     self._round(codes, (records, self.spare), 0)
                 self._leaves((records, self.spare), leaf)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
-            return leaf
+            return enough
 
-        return wait
+        return leaf, wait
 
     def _round(self, codes: Codes, buffers: tuple[Array, Array], is_first: int) -> None:
         """Launch one round: histograms and splits of new nodes, choice and partition of the next

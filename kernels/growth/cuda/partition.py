@@ -175,17 +175,6 @@ def scatter(records, begin, tree, leaf, out):
 
 
 @kernel
-def forget_leaves(out):
-    """Set the leaf of every row to -1."""
-    n_rows = out.shape[1]
-    i = cuda.grid(1)
-    while i < n_rows:
-        for tree in range(out.shape[0]):
-            out[tree, i] = -1
-        i += cuda.gridsize(1)
-
-
-@kernel
 def scatter_closed(records, spare, nodes, of, tiles, n_tiles, out):
     """One tile a block at a time; its rows belong to a node ``of[tile.of]`` that was not opened."""
     tile = cuda.blockIdx.x
@@ -222,8 +211,7 @@ def scatter_leaves(
 def scatter_tiles(
     records: Array, spare: Array, nodes: Array, of: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:
-    """Do the same from the tiles of grown trees, tables on the device; rows without a tile get
-    -1."""
-    launch(forget_leaves, blocks_for_rows(out.shape[1], BLOCK), BLOCK, out)
+    """Do the same from the tiles of grown trees, tables on the device; the leaves of other rows
+    stay as they are."""
     blocks = blocks_for_rows(records.shape[0], BLOCK)
     launch(scatter_closed, blocks, BLOCK, records, spare, nodes, of, tiles, n_tiles, out)

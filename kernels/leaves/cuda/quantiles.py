@@ -47,8 +47,9 @@ def sum_weights(leaf, weight, total):
     n = u32(leaf.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
-        if leaf[i] >= 0:
-            cuda.atomic.add(total, leaf[i], weight[i] if weight.shape[0] > 0 else i64(1))
+        node = u32(leaf[i])
+        if node < u32(total.shape[0]):
+            cuda.atomic.add(total, node, weight[i] if weight.shape[0] > 0 else i64(1))
         i = u32(i + cuda.gridsize(1))
 
 
@@ -70,8 +71,8 @@ def count_digits(leaf, bits, weight, found, place, counts):
     n = u32(leaf.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
-        node = leaf[i]
-        if node >= 0:
+        node = u32(leaf[i])
+        if node < u32(found.shape[0]):
             key = ascending(bits[i]) >> place
             for side in range(2):
                 if key >> S8 == (found[node, side] >> place) >> S8:

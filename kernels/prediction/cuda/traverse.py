@@ -198,7 +198,7 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf)
     n = u32(leaf.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
-        if leaf[i] < 0:
+        if u32(leaf[i]) >= u32(feature.shape[0]):
             node = u32(0)
             while feature[node] >= 0:
                 code = rows[i, u32(feature[node])]

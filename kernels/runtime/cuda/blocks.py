@@ -56,6 +56,28 @@ def best_to_front(scores, numbers, t):
         half //= 2
 
 
+@device_function
+def arrives_last(counter, at, is_last, t):
+    """Return whether this block is the last one of the launch to call this.
+
+    What the blocks have added to arrays by atomic operations before is then complete for the
+    atomic operations of the last one. Every thread must call this.
+
+    Parameters
+    ----------
+    counter : array
+        Its entry ``at`` is zero when the launch begins.
+    is_last : int32, shape (1,), shared
+    """
+    cuda.syncthreads()
+    if t == 0:
+        cuda.threadfence()
+        is_last[0] = np.int32(cuda.atomic.add(counter, at, 1) == cuda.gridDim.x - 1)
+        cuda.threadfence()
+    cuda.syncthreads()
+    return is_last[0] != 0
+
+
 TILE = np.dtype(
     [
         ("of", np.int64),

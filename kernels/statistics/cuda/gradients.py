@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.cuda.blocks import arrives_last
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
     blocks_for_rows,
     cuda,
+    device_function,
     empty,
     kernel,
     launch,
@@ -23,6 +25,7 @@ from ...runtime.dtypes import RAW, SUM_CHUNK, Update
 from ...scalars.losses import formulas_of
 from ...scalars.primitives import mul
 from ...scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
+from .add_leaf_values import add_leaf_values
 from .totals import (
     FIXED_POINT,
     MAX_G,
@@ -37,6 +40,84 @@ from .totals import (
 
 u32, f32, f64 = np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
+MOST_LEVELS = 32
+LEAF = np.dtype(np.uint16)
+"""Of updates that are joined. Trees with so many nodes that others are needed take long enough."""
+ARRIVED = SUM_H + 1
+"""The line of ``measures`` that counts blocks; those before are their largest values and sums."""
+
+
+@device_function
+def halve(sums_g, sums_h, tops_g, tops_h, t):
+    """Add the upper half of ``SUM_CHUNK`` sums to the lower one until one is left, and find the
+    largest of the threads' values. The results are in the first entries."""
+    half = u32(SUM_CHUNK // 2)
+    while half > u32(0):
+        cuda.syncthreads()
+        k = t
+        while k < half:
+            sums_g[k] += sums_g[u32(k + half)]
+            sums_h[k] += sums_h[u32(k + half)]
+            k = u32(k + u32(BLOCK))
+        if half < u32(BLOCK) and t < half:
+            tops_g[t] = max(tops_g[t], tops_g[u32(t + half)])
+            tops_h[t] = max(tops_h[t], tops_h[u32(t + half)])
+        half = u32(half >> u32(1))
+    cuda.syncthreads()
+
+
+@device_function
+def add_up(sums, turn, value):
+    """Add the value of a turn to the tree of sums of all turns, numbered from 0: first
+    a pair of neighbouring turns, then a pair of pairs, and so on. Return the sum of the largest
+    tree that ends here; that of the last turn is the sum of all."""
+    level = u32(0)
+    while (turn >> level) & u32(1):
+        value += sums[level]
+        level = u32(level + u32(1))
+    sums[level] = value
+    return value
+
+
+@device_function
+def next_place(place, half):
+    """Return what follows ``place`` where numbers count upwards from their highest bit, ``half``:
+    0 4 2 6 1 5 3 7. Places that differ in this bit, which are added first, are neighbours."""
+    while place & half:
+        place ^= half
+        half = u32(half >> u32(1))
+    return u32(place | half)
+
+
+@device_function
+def join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t):
+    """Join the sums of the blocks, and find the scales."""
+    n_blocks = u32(measures.shape[1])
+    top_g = top_h = f64(0)
+    k = t
+    while k < u32(SUM_CHUNK):
+        sum_g = sum_h = f64(0)
+        if k < n_blocks:
+            sum_g = cuda.atomic.add(measures, (SUM_G, k), 0.0)
+            sum_h = cuda.atomic.add(measures, (SUM_H, k), 0.0)
+            top_g = max(top_g, cuda.atomic.add(measures, (MAX_G, k), 0.0))
+            top_h = max(top_h, cuda.atomic.add(measures, (MAX_H, k), 0.0))
+        sums_g[k] = sum_g
+        sums_h[k] = sum_h
+        k = u32(k + u32(BLOCK))
+    tops_g[t] = f32(top_g)
+    tops_h[t] = f32(top_h)
+    halve(sums_g, sums_h, tops_g, tops_h, t)
+    if t == u32(0):
+        max_g, max_h = f64(tops_g[0]), f64(tops_h[0])
+        totals[MAX_G] = max_g
+        totals[SUM_G] = sums_g[0]
+        totals[MAX_H] = max_h
+        totals[SUM_H] = sums_h[0]
+        totals[QUANTISING] = quantising_scale(max_g, sums_g[0], n)
+        totals[QUANTISING + 1] = quantising_scale(max_h, sums_h[0], n)
+        totals[FIXED_POINT] = fixed_point_scale(max_g, n_bits)
+        totals[FIXED_POINT + 1] = fixed_point_scale(max_h, n_bits)
 
 
 @functools.cache
@@ -44,100 +125,90 @@ def gradients_kernel(loss: type) -> Any:
     """The kernel that is specialised on a class of ``scalars.losses``."""
     gradient = formulas_of(loss).gradient
 
+    @device_function
+    def write_row(i, y, raw, parameter, shift, weight, leaf, values, factor, g, h):
+        """Write the gradient and the hessian of a row, and return their sizes."""
+        f = raw[i]
+        if leaf.shape[0] > 0:
+            f += mul(factor, values[u32(leaf[i])])
+            raw[i] = f
+        if shift.shape[0] > 0:
+            f -= shift[i]
+        g_i, h_i = gradient(y[i], f, parameter)
+        if weight.shape[0] > 0:
+            g_i = mul(weight[i], g_i)
+            h_i = mul(weight[i], h_i)
+        g[i] = f32(g_i)
+        h[i] = f32(h_i)
+        return abs(f32(g_i)), f32(h_i)
+
     @kernel
-    def gradients_of_chunks(y, raw, parameter, shift, weight, leaf, values, factor, g, h, measures):
-        """One chunk of ``SUM_CHUNK`` rows a block; column k of ``measures`` is chunk k's.
+    def gradients_of_chunks(
+        y, raw, parameter, shift, weight, leaf, values, factor, g, h, n_turns, n_bits, measures,
+        totals,
+    ):  # fmt: skip
+        """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
-        whose order does not matter, are gathered a thread before they take part.
+        whose order does not matter, are gathered a thread before they take part. The last block
+        to end joins those of all blocks, the columns of ``measures``.
         """
         sums_g = cuda.shared.array(SUM_CHUNK, np.float64)
         sums_h = cuda.shared.array(SUM_CHUNK, np.float64)
         tops_g = cuda.shared.array(BLOCK, np.float32)
         tops_h = cuda.shared.array(BLOCK, np.float32)
+        turns_g = cuda.shared.array(MOST_LEVELS, np.float64)
+        turns_h = cuda.shared.array(MOST_LEVELS, np.float64)
+        is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
         n = u32(raw.shape[0])
-        chunk = u32(cuda.blockIdx.x)
-        while chunk * u32(SUM_CHUNK) < n:
-            top_g = f32(0)
-            top_h = f32(0)
-            k = t
-            while k < u32(SUM_CHUNK):
-                i = u32(chunk * u32(SUM_CHUNK) + k)
-                size_g = f32(0)
-                size_h = f32(0)
-                if i < n:
-                    f = raw[i]
-                    if leaf.shape[0] > 0:
-                        f += mul(factor, values[u32(leaf[i])])
-                        raw[i] = f
-                    if shift.shape[0] > 0:
-                        f -= shift[i]
-                    g_i, h_i = gradient(y[i], f, parameter)
-                    if weight.shape[0] > 0:
-                        g_i = mul(weight[i], g_i)
-                        h_i = mul(weight[i], h_i)
-                    g[i] = f32(g_i)
-                    h[i] = f32(h_i)
-                    size_g = abs(f32(g_i))
-                    size_h = f32(h_i)
-                top_g = max(top_g, size_g)
-                top_h = max(top_h, size_h)
-                sums_g[k] = f64(size_g)  # one store: libNVVM can misplace one over a zero
-                sums_h[k] = f64(size_h)
-                k = u32(k + u32(BLOCK))
-            tops_g[t] = top_g
-            tops_h[t] = top_h
-            half = u32(SUM_CHUNK // 2)
-            while half > u32(0):
-                cuda.syncthreads()
+        n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
+        place = u32(0)
+        top_g = f32(0)
+        top_h = f32(0)
+        largest_g = largest_h = sum_g = sum_h = f64(0)
+        for turn in range(n_turns):
+            chunk = u32(u32(cuda.blockIdx.x) + u32(place * u32(cuda.gridDim.x)))
+            of_chunk_g = f64(0)
+            of_chunk_h = f64(0)
+            if chunk < n_chunks:
                 k = t
-                while k < half:
-                    sums_g[k] += sums_g[u32(k + half)]
-                    sums_h[k] += sums_h[u32(k + half)]
+                while k < u32(SUM_CHUNK):
+                    i = u32(chunk * u32(SUM_CHUNK) + k)
+                    size_g = f32(0)
+                    size_h = f32(0)
+                    if i < n:
+                        size_g, size_h = write_row(
+                            i, y, raw, parameter, shift, weight, leaf, values, factor, g, h
+                        )
+                    top_g = max(top_g, size_g)
+                    top_h = max(top_h, size_h)
+                    sums_g[k] = f64(size_g)  # one store: libNVVM can misplace one over a zero
+                    sums_h[k] = f64(size_h)
                     k = u32(k + u32(BLOCK))
-                if half < u32(BLOCK) and t < half:
-                    tops_g[t] = max(tops_g[t], tops_g[u32(t + half)])
-                    tops_h[t] = max(tops_h[t], tops_h[u32(t + half)])
-                half = u32(half >> u32(1))
+                tops_g[t] = top_g
+                tops_h[t] = top_h
+                halve(sums_g, sums_h, tops_g, tops_h, t)
+                of_chunk_g = sums_g[0]
+                of_chunk_h = sums_h[0]
+                largest_g = f64(tops_g[0])
+                largest_h = f64(tops_h[0])
             if t == u32(0):
-                measures[MAX_G, chunk] = f64(tops_g[0])
-                measures[SUM_G, chunk] = sums_g[0]
-                measures[MAX_H, chunk] = f64(tops_h[0])
-                measures[SUM_H, chunk] = sums_h[0]
+                sum_g = add_up(turns_g, u32(turn), of_chunk_g)
+                sum_h = add_up(turns_h, u32(turn), of_chunk_h)
             cuda.syncthreads()
-            chunk = u32(chunk + cuda.gridDim.x)
+            place = next_place(place, u32(n_turns >> 1))
+        if t == u32(0):
+            block = u32(cuda.blockIdx.x)
+            cuda.atomic.add(measures, (MAX_G, block), largest_g)
+            cuda.atomic.add(measures, (SUM_G, block), sum_g)
+            cuda.atomic.add(measures, (MAX_H, block), largest_h)
+            cuda.atomic.add(measures, (SUM_H, block), sum_h)
+        if arrives_last(measures, (ARRIVED, 0), is_last, t):
+            join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t)
 
     return gradients_of_chunks
-
-
-JOINING_BLOCK = block_size(1024)
-"""One block joins all chunks, so it is as large as a block can be."""
-
-
-@kernel
-def join_measures(measures, n, n_bits, totals):
-    """Join the chunks into column 0, upper half onto lower half, and find the scales; by the
-    first block alone."""
-    half = measures.shape[1] // 2 if cuda.blockIdx.x == 0 else 0
-    while half > 0:
-        k = cuda.threadIdx.x
-        while k < half:
-            measures[MAX_G, k] = max(measures[MAX_G, k], measures[MAX_G, k + half])
-            measures[SUM_G, k] += measures[SUM_G, k + half]
-            measures[MAX_H, k] = max(measures[MAX_H, k], measures[MAX_H, k + half])
-            measures[SUM_H, k] += measures[SUM_H, k + half]
-            k += JOINING_BLOCK
-        cuda.syncthreads()
-        half //= 2
-    if cuda.grid(1) == 0:
-        for k in range(4):
-            totals[k] = measures[k, 0]
-        totals[QUANTISING] = quantising_scale(measures[MAX_G, 0], measures[SUM_G, 0], n)
-        totals[QUANTISING + 1] = quantising_scale(measures[MAX_H, 0], measures[SUM_H, 0], n)
-        totals[FIXED_POINT] = fixed_point_scale(measures[MAX_G, 0], n_bits)
-        totals[FIXED_POINT + 1] = fixed_point_scale(measures[MAX_H, 0], n_bits)
 
 
 def gradients(
@@ -152,21 +223,20 @@ def gradients(
 ) -> Any:
     n = int(raw.shape[0])
     chunks = -(-n // SUM_CHUNK)
-    measures = zeros((4, 1 << (chunks - 1).bit_length()), np.float64)
+    n_places = 1 << (chunks - 1).bit_length()
+    blocks = min(n_places, SUM_CHUNK, 1 << (blocks_for(chunks).bit_length() - 1))
+    measures, totals = zeros((ARRIVED + 1, blocks), np.float64), empty(N_VALUES, np.float64)
+    if update is not None and update.leaf.dtype != LEAF:
+        add_leaf_values(raw, *update)
+        update = None
     if update is None:
-        adding = empty(0, np.int32), empty(0, np.float64), 0.0
+        adding = empty(0, LEAF), empty(0, np.float64), 0.0
     else:
         adding = update.leaf, values_on_device(update.values), float(update.factor)
-    args = (y, raw, float(loss.parameter), shift, weight, *adding, g, h, measures)
-    launch(gradients_kernel(type(loss)), blocks_for(chunks), BLOCK, *args)
-    totals = empty(N_VALUES, np.float64)
-    args = (measures, n, fixed_point_bits(n), totals)
-    launch(join_measures, blocks_for(1), JOINING_BLOCK, *args)
+    args = (y, raw, float(loss.parameter), shift, weight, *adding, g, h, n_places // blocks)
+    args += (fixed_point_bits(n), measures, totals)
+    launch(gradients_kernel(type(loss)), blocks, BLOCK, *args)
     return DeviceTotals(totals, n)
-
-
-u32 = np.uint32
-BLOCK = block_size(256)
 
 
 @functools.cache

@@ -51,7 +51,10 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
         np.arange(1, n_trees + 1, dtype=np.uint64),
         GrowthParams(**{**DEFAULTS, **settings}),
     )
-    return [*(getattr(trees, name) for name in GrownTrees._fields[:-1]), target.host(trees.leaf)]
+    return [
+        *(getattr(trees, name) for name in GrownTrees._fields[:-1]),
+        target.host_leaves(trees.leaf),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_growth_parity(target, oracle, same, pack, settings):
             np.ones(1, np.uint64), GrowthParams(**params), rules,
         )  # fmt: skip
         fields = (getattr(grown, name) for name in GrownTrees._fields[:-1])
-        trees.append([*fields, t.host(grown.leaf)])
+        trees.append([*fields, t.host_leaves(grown.leaf)])
     for got, wanted in zip(*trees, strict=True):
         same(got, wanted)
     feature, bin_ = trees[1][1:3]

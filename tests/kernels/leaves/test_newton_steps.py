@@ -42,8 +42,10 @@ def rows(n, n_nodes, seed=0):
 def test_parity_of_sums(target, oracle, same, n, n_nodes):
     leaf, g, h = rows(target.rows(n), n_nodes)
     scales = fixed_point_scales(measured(g, h), len(g))
-    args = leaf, g, h, scales, n_nodes
-    same(run(target, *args), run(oracle, *args))
+    expected = run(oracle, leaf, g, h, scales, n_nodes)
+    for own in target.leaves(leaf):
+        args = own, target.array(g), target.array(h), scales, n_nodes
+        same(target.run(leaf_sums, *args), expected)
 
 
 @pytest.mark.parametrize("magnitude", [1e-45, 1e-38, 3.4e38])

@@ -23,8 +23,12 @@ QUANTILES = (0.5, 0.1, 0.9, 1 / 3, 1e-9, 1 - 1e-9)
 
 
 def run_in_leaves(target, leaf, values, weight, quantile, n_nodes):
-    arrays = (target.array(a) for a in (leaf, values, weight))
-    return target.run(leaf_quantiles, *arrays, quantile, n_nodes)
+    arrays = [target.array(a) for a in (values, weight)]
+    found = [
+        target.run(leaf_quantiles, own, *arrays, quantile, n_nodes) for own in target.leaves(leaf)
+    ]
+    np.testing.assert_array_equal(found[0], found[-1])
+    return found[0]
 
 
 def table(n, n_nodes, seed=0):

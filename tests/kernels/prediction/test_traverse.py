@@ -246,11 +246,14 @@ def test_codes_and_raw_values_reach_the_same_leaf(oracle, random_tree, n_leaves,
 
 
 def run_codes(target, columns, tree, leaf):
-    filled = target.array(leaf)
     order = ("feature", "bin_", "missing_left", "left", "right")
-    arrays = (tree[name] for name in order)
-    assert target.run(traverse_codes, target.codes(columns), *arrays, filled) is None
-    return target.host(filled)
+    arrays = [tree[name] for name in order]
+    found = []
+    for filled in target.leaves(leaf):
+        assert target.run(traverse_codes, target.codes(columns), *arrays, filled) is None
+        found.append(target.host_leaves(filled))
+    np.testing.assert_array_equal(found[0], found[-1])
+    return found[0]
 
 
 def table(rng, n_features, n):

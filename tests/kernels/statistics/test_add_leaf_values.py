@@ -10,10 +10,14 @@ from gpuens.kernels.statistics.add_leaf_values import add_leaf_values
 
 
 def run(target, raw, leaf, values, factor=0.1):
-    updated = target.array(raw)
     of_nodes = NodeValues(values, values)
-    assert target.run(add_leaf_values, updated, target.array(leaf), of_nodes, factor) is None
-    return target.host(updated)
+    found = []
+    for own in target.leaves(leaf):
+        updated = target.array(raw)
+        assert target.run(add_leaf_values, updated, own, of_nodes, factor) is None
+        found.append(target.host(updated))
+    np.testing.assert_array_equal(found[0], found[-1])
+    return found[0]
 
 
 @pytest.mark.parametrize("n_nodes", [1, 2, 255, 10_000])

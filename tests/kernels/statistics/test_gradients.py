@@ -109,16 +109,23 @@ def test_a_tree_is_added_first(target, oracle, same, n):
     rng = np.random.default_rng(n)
     leaf = rng.integers(0, 9, n).astype(np.int32)
     value = rng.normal(size=9)
-    args = [target.array(a) for a in (y, raw, NONE, weight)]
-    g, h = (target.array(np.full(n, np.nan, np.float32)) for _ in range(2))
-    update = Update(target.array(leaf), NodeValues(value, value), 0.1)
-    totals = target.run(gradients, loss, *args, g, h, update)
     moved = raw + 0.1 * value[leaf]
-    same(target.host(args[1]), moved)
     expected = run(oracle, loss, y, moved, NONE, weight)
-    same(target.host(g), expected[0])
-    same(target.host(h), expected[1])
-    assert tuple(totals) == expected[2]
+    for own in target.leaves(leaf):
+        args = [target.array(a) for a in (y, raw, NONE, weight)]
+        g, h = (target.array(np.full(n, np.nan, np.float32)) for _ in range(2))
+        update = Update(own, NodeValues(value, value), 0.1)
+        totals = target.run(gradients, loss, *args, g, h, update)
+        same(target.host(args[1]), moved)
+        same(target.host(g), expected[0])
+        same(target.host(h), expected[1])
+        assert tuple(totals) == expected[2]
+
+
+def test_many_chunks_a_block(target, oracle):
+    """The blocks of a GPU join the sums of their chunks as one tree of sums does."""
+    args = inputs(SquaredError(), target.rows(37 * SUM_CHUNK + 5, simulated=3 * SUM_CHUNK))
+    assert run(target, SquaredError(), *args)[2] == run(oracle, SquaredError(), *args)[2]
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # to float32
