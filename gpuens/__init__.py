@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .combining.voting import VotingClassifier as VotingClassifier
     from .combining.voting import VotingRegressor as VotingRegressor
     from .config import show_config as show_config
+    from .estimators.nothing_learned import NothingLearnedWarning as NothingLearnedWarning
     from .exchange.errors import ImportedModelError as ImportedModelError
     from .exchange.estimators import ImportedClassifier as ImportedClassifier
     from .exchange.estimators import ImportedRegressor as ImportedRegressor
@@ -85,6 +86,7 @@ _HOME = {
     "ImportedModelError": "exchange.errors",
     "ImportedRegressor": "exchange.estimators",
     "IsolationForest": "forests.isolation",
+    "NothingLearnedWarning": "estimators.nothing_learned",
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",
     "RandomForestRegressor": "forests.forests",

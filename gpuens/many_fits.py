@@ -19,7 +19,7 @@ from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 
 from .devices.placement import gpu_of, on_host, same_place
 from .devices.threads import map_in_threads
@@ -94,7 +94,7 @@ def fit_many(
 
 def _fits_go_side_by_side(n_threads: int, X: Any) -> bool:
     """Whether a table is too small for one model to keep all threads busy."""
-    n_cells = np.prod(X.shape if hasattr(X, "shape") else np.shape(X))
+    n_cells = np.prod(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
     return n_threads > 1 and int(n_cells) <= CELLS_WORTH_THREADS
 
 
@@ -226,6 +226,14 @@ class _SideBySide:
     estimator: Any
     n_jobs: Any
     scoring: Any
+
+    def __sklearn_tags__(self) -> Any:
+        """Add what scikit-learn's searches leave out of the tags of their estimator."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        of_estimator = get_tags(self.estimator)
+        tags.input_tags.allow_nan = of_estimator.input_tags.allow_nan
+        tags.target_tags = of_estimator.target_tags
+        return tags
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Search as scikit-learn does, but fit on threads instead of processes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
 from abc import abstractmethod
 from contextlib import nullcontext
@@ -31,6 +32,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
+from .learned import warn_if_nothing_was_learned
 from .loop import BoostingResult, boost
 from .memory import DataSize, boosting_plan
 from .metrics import metrics_for
@@ -48,6 +50,9 @@ from .trees import ForestBuilder
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
 """Largest target and weight, well below the largest float32."""
+
+TINY_WEIGHT = 1e-10
+"""Weights that are all below this are scaled: their hessians add up to less than any bound."""
 
 
 class RawRows(NamedTuple):
@@ -193,7 +198,9 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             device.runs_ahead,
         )
         grower = Grower(rows, self._binner, loss, self._round_settings(loss, n_rounds), device)
-        return boost(grower, builder, plan, self._snapshot)
+        result = boost(grower, builder, plan, self._snapshot)
+        warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
+        return result
 
     def _begin(
         self, rows: RawRows, before: BoostingResult | None, device: Device
@@ -346,7 +353,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         target = self._read_y(rows.y, n, device, fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
         weights = self._class_weighted(target, weights, device, fit)
-        weights = device.xp.empty(0) if weights is None else weights
+        weights = device.xp.empty(0) if weights is None else _in_range(weights)
         _require_float32(target, y)
         _require_float32(weights, weight)
         return RawRows(rows.data, table, target, weights)
@@ -445,6 +452,16 @@ def _base_of(
             f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
         )
     return before.forest.base
+
+
+def _in_range(weights: Array) -> Array:
+    """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
+    largest = float(weights.max())
+    if largest > TINY_WEIGHT:
+        return weights
+    exponent = -math.frexp(largest)[1]
+    # In two steps: the factor of a subnormal number is too large for float64.
+    return weights * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
 
 
 def _require_float32(values: Array, name: str) -> None:

@@ -261,6 +261,18 @@ class Grower:
             total += term(g, h)
         return total
 
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest size of a gradient and the sum of the hessians, over all outputs."""
+        largest, total = 0.0, 0.0
+        shared = self.loss.shared(self.rows.y, self.rows.raw, self.device)
+        for k in range(self.loss.n_outputs):
+            target = self.loss.targets(self.rows.y, k, self.device)
+            g, h = self.g[0], self.h[0]
+            self.loss.gradients(k, target, self.rows.raw[k], shared, self.rows.weight, g, h)
+            largest = max(largest, float(abs(g).max()))
+            total += float(h.sum(dtype=np.float64))
+        return largest, total
+
     def _start_batch(self, started: StartedRound, first: int) -> None:
         """Start to grow the trees of a batch of outputs, from ``first`` on."""
         rows, device, seed = self.rows, self.device, self.settings.seed

@@ -26,7 +26,13 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..kernels.runtime.arrays import Array
-from .frames import EXACT_IN_FLOAT32, frame_to_numpy, is_frame, require_unique_columns
+from .frames import (
+    EXACT_IN_FLOAT32,
+    frame_to_numpy,
+    is_frame,
+    require_exact,
+    require_unique_columns,
+)
 from .gpu_frames import gpu_frame_to_table
 
 __all__ = ["Device", "Table", "read_table", "resolve_device", "to_input_library"]
@@ -54,13 +60,19 @@ class Table(NamedTuple):
 
 
 def read_table(
-    X: Any, device: Device, *, estimator: Any, reset: bool = True, name: str = "X"
+    X: Any,
+    device: Device,
+    *,
+    estimator: Any,
+    reset: bool = True,
+    name: str = "X",
+    may_round: bool = False,
 ) -> Table:
     """Read features.
 
     Floats of 32 and 64 bits are taken as they are. Booleans and integers become float32 if
-    it holds them exactly, else float64 (beyond 2**53 rounded to the nearest); objects
-    must be numbers.
+    it holds them exactly, else float64, which must hold them exactly; objects must be
+    numbers.
 
     Parameters
     ----------
@@ -73,6 +85,8 @@ def read_table(
         True in ``fit``, False afterwards.
     name : str
         Name of X in error messages.
+    may_round : bool
+        Whether integers that float64 does not hold are rounded, and not refused.
 
     Returns
     -------
@@ -97,9 +111,9 @@ def read_table(
         check_frame(X, estimator, reset, name)
         values: Array = frame_to_numpy(X, name)
     elif device.holds(X):
-        values = _read_on_device(X, device, estimator, name)
+        values = _read_on_device(X, device, estimator, name, may_round)
     else:
-        values = read_on_host(X, estimator, name)
+        values = read_on_host(X, estimator, name, may_round)
     if not is_frame(X):
         validate_data(estimator, values, reset=reset, skip_check_array=True)
     return table_of(values, device, estimator)
@@ -201,7 +215,7 @@ def _is_plain(X: Any, device: Device, estimator: Any) -> bool:
     )
 
 
-def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
+def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> np.ndarray:
     """Return the numbers of an array or a list (also of a tensor on a GPU), as NumPy."""
     require_readable(X, name)
     X = on_host(X)
@@ -225,16 +239,16 @@ def read_on_host(X: Any, estimator: Any, name: str) -> np.ndarray:
             "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
             "or drop them."
         ) from error
-    return _narrowed(values)
+    return _narrowed(values, name, may_round)
 
 
-def _read_on_device(X: Any, device: Device, estimator: Any, name: str) -> Array:
+def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round: bool) -> Array:
     require_readable(X, name)
     values = device.asarray(X)
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {values.dtype}.")
     require_shape(values.shape, estimator, values)
-    return _narrowed(values)
+    return _narrowed(values, name, may_round)
 
 
 def require_readable(X: Any, name: str) -> None:
@@ -274,12 +288,14 @@ def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) ->
             )
 
 
-def _narrowed(values: Array) -> Any:
+def _narrowed(values: Array, name: str, may_round: bool) -> Any:
     """Real numbers as float32 if it holds them exactly, else as float64."""
     if values.dtype in _FLOATS:
         return values
     kind, size = values.dtype.kind, values.dtype.itemsize
     exact = kind == "b" or size <= 2
     if kind in "iu" and not exact:
+        if not may_round:
+            require_exact(values, name)
         exact = -EXACT_IN_FLOAT32 <= int(values.min()) and int(values.max()) <= EXACT_IN_FLOAT32
     return values.astype(np.float32 if exact or (kind == "f" and size == 4) else np.float64)

@@ -34,6 +34,7 @@ from .frames import (
     frame_to_numpy,
     is_frame,
     kind_of,
+    require_exact,
 )
 
 MAX_CATEGORIES = 2**16
@@ -329,6 +330,11 @@ class _NumberSource(Source):
         return NumberColumn(self.device.asarray(self.values[:, feature], order="C"))
 
     def table(self, codes: Codes) -> Array:
+        if self.is_integer:
+            for feature in set(range(self.n_features)).difference(codes):
+                column = self.device.asarray(self.X[:, feature])
+                if column.dtype.kind in "iu":
+                    require_exact(column, self.label(feature))
         values, may_write = self.values, not self.may_be_users
         for feature, code in codes.items():
             column, numbers = values[:, feature], code()
@@ -352,7 +358,7 @@ def source_of(X: Any, device: Device, estimator: Any, reset: bool, name: str) ->
     require_readable(X, name)
     objects = None if device.holds(X) else _as_objects(X)
     if objects is None:
-        table = read_table(X, device, estimator=estimator, reset=reset, name=name)
+        table = read_table(X, device, estimator=estimator, reset=reset, name=name, may_round=True)
         return _NumberSource(X, table.values, device, name)
     require_shape(objects.shape, estimator, objects)
     validate_data(estimator, objects, reset=reset, skip_check_array=True)

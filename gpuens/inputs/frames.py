@@ -85,7 +85,7 @@ def frame_to_numpy(
     dtype = np.result_type(np.float32, *{_float_for(column) for column in columns.values()})
     values = np.empty(table.shape, dtype, order="F")
     for position, column in columns.items():
-        _copy_column(column, values[:, position])
+        _copy_column(column, values[:, position], f"{name}'s column {column.name!r}")
     for position, code in codes.items():
         values[:, position] = code()
     return values
@@ -185,11 +185,37 @@ def _float_for(column: nw.Series[Any]) -> type:
     return np.float64
 
 
-def _copy_column(column: nw.Series[Any], out: np.ndarray) -> None:
+def require_exact(integers: Array, name: str) -> None:
+    """Raise a ValueError for integers that float64 does not hold.
+
+    Parameters
+    ----------
+    integers : integers, any shape
+        On any device.
+    name : str
+        Of the table, for the message.
+    """
+    if not -_EXACT <= int(integers.min()) or not int(integers.max()) <= _EXACT:
+        with np.errstate(invalid="ignore"):
+            rounded = integers.astype(np.float64)
+            exact = rounded.astype(integers.dtype) == integers
+        exact &= rounded < float(np.iinfo(integers.dtype).max)  # casts of what is above vary
+        if not bool(exact.all()):
+            raise ValueError(
+                f"{name} holds integers that float64 does not hold, such as "
+                f"{int(integers[~exact][0])}: beyond 2**53 different values would become equal. "
+                "Subtract a constant, name the column in categorical_features, or pass floats to "
+                "accept the rounding."
+            )
+
+
+def _copy_column(column: nw.Series[Any], out: np.ndarray, what: str) -> None:
     if _all_missing(column):
         out[:] = np.nan
         return
     numbers = _number_column(column)
+    if column.dtype.is_integer():
+        require_exact(numbers.values, what)
     out[:] = numbers.values
     if numbers.missing is not None:
         out[to_numpy(numbers.missing)] = np.nan

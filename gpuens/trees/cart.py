@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.base import ForestEstimator
+from ..estimators.nothing_learned import warn_of_tiny_targets
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
@@ -357,6 +358,8 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
                         "Sum of y is not strictly positive which is necessary for Poisson "
                         "regression. Use another criterion."
                     )
+        if self.criterion in ("squared_error", "friedman_mse"):
+            warn_of_tiny_targets(targets)
         return targets
 
     def _problem(

@@ -14,23 +14,16 @@ from gpuens import (
     DecisionTreeClassifier,
     ThreeLearnerBoostingClassifier,
 )
+from tests.support.row_weights import DRAWS_ROWS
 
-DRAWS = dict.fromkeys(
-    (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    ),
-    "Each learner gets a sample with as many draws as there are rows: after repeating rows there "
-    "are other numbers of draws and rows.",
-)
 SETTINGS = [
     (AdaBoostClassifier(n_estimators=5), {}),
     (AdaBoostClassifier(n_estimators=5, max_bins=None), {}),
     (AdaBoostClassifier(DecisionTreeClassifier(max_leaf_nodes=4), n_estimators=3), {}),
     (AdaBoostClassifier(n_estimators=5, max_bins=None, learning_rate=0.5, warm_start=True), {}),
     (AdaBoostClassifier(LogisticRegression(), n_estimators=5), {}),
-    (AdaBoostRegressor(n_estimators=5), DRAWS),
-    (AdaBoostRegressor(Ridge(), n_estimators=5, loss="square"), DRAWS),
+    (AdaBoostRegressor(n_estimators=5), DRAWS_ROWS),
+    (AdaBoostRegressor(Ridge(), n_estimators=5, loss="square"), DRAWS_ROWS),
     (ThreeLearnerBoostingClassifier(), {}),
     (ThreeLearnerBoostingClassifier(LogisticRegression(), max_samples=0.5), {}),
 ]

@@ -40,6 +40,7 @@ from gpuens.devices.placement import CPU, Device
 from gpuens.devices.policy import boosting_work
 from gpuens.members.fitting import device_for
 from tests.support import strict_cupy
+from tests.support.row_weights import DRAWS_ROWS
 from tests.support.user_estimators import (
     FailsToFit,
     NearestMean,
@@ -344,13 +345,6 @@ class TestBadInput:
             model.decision_function(X)
 
 
-EQUIVALENCE = {
-    f"check_sample_weight_equivalence_on_{kind}_data": (
-        "Weights are chances of being drawn, as in scikit-learn: the samples agree in "
-        "distribution, and repeated rows have other numbers."
-    )
-    for kind in ("dense", "sparse")
-}
 VOTES = dict.fromkeys(
     ("check_classifiers_train", "check_decision_proba_consistency"),
     "Shares of votes need not be in the order of the mean decision function.",
@@ -370,7 +364,7 @@ CASES: list[tuple[Any, dict[str, str]]] = [
 @parametrize_with_checks(
     [estimator for estimator, _ in CASES],
     expected_failed_checks=lambda estimator: (
-        EQUIVALENCE | next(reasons for e, reasons in CASES if e is estimator)
+        DRAWS_ROWS | next(reasons for e, reasons in CASES if e is estimator)
     ),
 )
 def test_check(estimator, check):

@@ -33,6 +33,7 @@ from gpuens import RandomForestClassifier, RandomForestRegressor, VotingClassifi
 from gpuens.combining.weights import accuracy_weights, greedy_weights, optimal_weights
 from gpuens.estimators.validation import holdout_rows
 from tests.support import strict_cupy
+from tests.support.row_weights import DRAWS_ROWS
 from tests.support.user_estimators import NearestMean, WeightedMean
 
 X, C = load_wine(return_X_y=True)
@@ -502,11 +503,6 @@ class Watching(NearestMean):
         return np.eye(len(self.classes_))[codes]
 
 
-EQUIVALENCE = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data",
-     "check_sample_weight_equivalence_on_sparse_data"),
-    "Rows are held out by their number: after repeating some, others are held out.",
-)  # fmt: skip
 TREE = DecisionTreeClassifier(random_state=0)
 TREES = [("shallow", clone(TREE).set_params(max_depth=2)), ("tree", TREE)]
 MINE = [("tree", gpuens.DecisionTreeRegressor(max_depth=3)), ("ridge", Ridge())]
@@ -514,9 +510,9 @@ CASES: list[tuple[Any, dict[str, str]]] = [
     (VotingClassifier([("tree", TREE), ("linear", LogisticRegression())]), {}),
     (VotingClassifier([("a", gpuens.DecisionTreeClassifier()), ("b", TREE)]), {}),
     (VotingClassifier(TREES, voting="soft", weights=[1, 2]), {}),
-    (VotingClassifier(TREES, voting="soft", weights="optimal"), EQUIVALENCE),
+    (VotingClassifier(TREES, voting="soft", weights="optimal"), DRAWS_ROWS),
     (VotingRegressor(MINE), {}),
-    (VotingRegressor(MINE, weights="greedy"), EQUIVALENCE),
+    (VotingRegressor(MINE, weights="greedy"), DRAWS_ROWS),
 ]
 
 

@@ -21,16 +21,10 @@ from gpuens.forest.structure import node_depths
 from gpuens.forests import isolation_trees
 from gpuens.forests.isolation_trees import average_path_length, parts_of_few_cuts
 from gpuens.kernels.scalars.isolation import LENGTH_UNIT
+from tests.support.row_weights import DRAWS_ROWS
 
 NAN = float("nan")
 
-DRAWS_ROWS = {
-    f"check_sample_weight_equivalence_on_{kind}_data": (
-        "Weights are chances of being drawn, as in scikit-learn's IsolationForest: a row of "
-        "weight 2 is not drawn as two rows are."
-    )
-    for kind in ("dense", "sparse")
-}
 SETTINGS: list[dict[str, Any]] = [
     {"n_estimators": 5},
     {"n_estimators": 5, "bootstrap": True, "max_features": 0.7, "contamination": 0.1},

@@ -20,19 +20,12 @@ from gpuens import QuantileForestRegressor, RandomForestRegressor
 from gpuens.forests import quantile as quantile_forest
 from gpuens.forests.out_of_bag import ForestReport
 from gpuens.trees import growth as tree_growth
+from tests.support.row_weights import DRAWS_ROWS
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 NAN = float("nan")
 X, Y = load_diabetes(return_X_y=True)
 
-EQUIVALENCE = "check_sample_weight_equivalence_on_{}_data"
-DRAWS_ROWS = {
-    EQUIVALENCE.format(kind): (
-        "Rows are drawn by their number: repeating a row gives the table other numbers, and "
-        "draws the repetitions one by one, where a row of weight 2 is drawn whole."
-    )
-    for kind in ("dense", "sparse")
-}
 SETTINGS: list[tuple[dict[str, Any], dict[str, str]]] = [
     ({"n_estimators": 5}, DRAWS_ROWS),
     ({"n_estimators": 5, "default_quantiles": "mean"}, DRAWS_ROWS),

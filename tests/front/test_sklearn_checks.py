@@ -17,39 +17,12 @@ from gpuens import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    GridSearchCV,
     RandomForestClassifier,
     RandomForestRegressor,
+    RandomizedSearchCV,
 )
-
-EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
-SPARSE = "check_sample_weight_equivalence_on_sparse_data"
-COUNTS_ROWS = {
-    EQUIVALENCE: (
-        "min_samples_leaf counts rows, as in HistGradientBoosting, and not their weights. With "
-        "min_samples_leaf=1 the check passes."
-    ),
-}
-DRAWS_ROWS = {
-    EQUIVALENCE: (
-        "Rows are drawn by their number: repeating a row gives the table other numbers, and "
-        "draws the repetitions one by one, where a row of weight 2 is drawn whole."
-    ),
-}
-TIES = {
-    EQUIVALENCE: (
-        "Among equally good splits of 15 rows, of which classes have many, the stochastic "
-        "rounding decides. It is drawn by row number, and the check gives rows other numbers."
-    ),
-}
-
-WEIGHTED = (EQUIVALENCE, SPARSE)
-BAGS = dict.fromkeys(
-    WEIGHTED, "A bag draws rows by their number: after repeating some it draws others."
-)
-BINS = dict.fromkeys(WEIGHTED, "Bins hold about the same number of rows, whatever their weights.")
-BALANCED = dict.fromkeys(
-    WEIGHTED, "Balanced class weights count rows, whatever their weights, as in scikit-learn."
-)
+from tests.support.row_weights import COUNTS_ROWS, DRAWS_ROWS, TIES
 
 NEGATIVE = {
     "check_regressor_multioutput": (
@@ -85,15 +58,22 @@ FORESTS = (*BAGGED, ExtraTreesClassifier, ExtraTreesRegressor)
 SETTINGS += [
     (SINGLE, {}, {}),
     (SINGLE[:2], {"max_leaf_nodes": 9, "max_features": 0.9, "min_samples_split": 3}, {}),
-    (SINGLE[:2], {"max_bins": 5}, BINS),
-    (SINGLE[:1], {"criterion": "misclassification", "class_weight": "balanced"}, BALANCED),
+    (SINGLE[:2], {"max_bins": 5}, COUNTS_ROWS),
+    (SINGLE[:1], {"criterion": "misclassification", "class_weight": "balanced"}, COUNTS_ROWS),
     (SINGLE[1:2], {"criterion": "absolute_error", "ccp_alpha": 0.01}, {}),
     (FORESTS, {"n_estimators": 5, "bootstrap": False}, {}),
-    (BAGGED, {"n_estimators": 5, "max_bins": None}, BAGS),
-    (FORESTS, {"n_estimators": 40, "bootstrap": True, "oob_score": True}, BAGS),
-    (BAGGED[:1], {"n_estimators": 5, "class_weight": "balanced_subsample"}, BAGS),
+    (BAGGED, {"n_estimators": 5, "max_bins": None}, DRAWS_ROWS),
+    (FORESTS, {"n_estimators": 40, "bootstrap": True, "oob_score": True}, DRAWS_ROWS),
+    (BAGGED[:1], {"n_estimators": 5, "class_weight": "balanced_subsample"}, DRAWS_ROWS),
+]
+FAST: dict[str, Any] = {"cv": 2, "error_score": "raise"}
+STUMP = {"max_depth": [1]}
+SEARCHES = [
+    (GridSearchCV(DecisionTreeClassifier(), STUMP, **FAST), DRAWS_ROWS),
+    (RandomizedSearchCV(DecisionTreeRegressor(), STUMP, n_iter=1, **FAST), DRAWS_ROWS),
 ]
 CASES = [(cls(**settings), reasons) for classes, settings, reasons in SETTINGS for cls in classes]
+CASES += SEARCHES
 
 
 @parametrize_with_checks(

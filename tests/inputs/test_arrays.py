@@ -79,9 +79,14 @@ class TestArrays:
         X = np.array(column, np.int64)[:, None]
         assert values(X).astype(np.int64).tolist() == X.tolist()
 
-    def test_larger_integers_are_rounded_in_order(self):
-        X = np.array([[2**53], [2**53 + 1], [2**53 + 4]], np.int64)
-        assert values(X).ravel().tolist() == [2.0**53, 2.0**53, 2.0**53 + 4]
+    @pytest.mark.parametrize("dtype", ["i8", "u8"])
+    def test_larger_integers_must_be_exact(self, dtype):
+        X = np.array([[2**53], [2**53 + 4], [2**62]], dtype)
+        assert values(X).ravel().tolist() == [2.0**53, 2.0**53 + 4, 2.0**62]
+        for beyond in (2**53 + 1, np.iinfo(dtype).max):
+            X[1] = beyond
+            with pytest.raises(ValueError, match=f"X holds .* {beyond}: .* Subtract"):
+                values(X)
 
     @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2"])
     def test_foreign_byte_order(self, dtype):
@@ -144,8 +149,14 @@ class TestFrames:
 
     @pytest.mark.parametrize("kind", ["pandas nullable", "pandas pyarrow", "polars", "pyarrow"])
     def test_integers_beyond_2_to_the_53(self, kind):
-        table = read(FRAMES[kind]({"a": [2**53 + 1, None, 2**60]}))
-        np.testing.assert_array_equal(table.values, [[2.0**53], [NAN], [2.0**60]])
+        def frame(values):
+            values = pd.array(values, "Int64") if kind == "pandas nullable" else values
+            return FRAMES[kind]({"a": values})
+
+        table = read(frame([2**53 + 2, None, 2**60]))
+        np.testing.assert_array_equal(table.values, [[2.0**53 + 2], [NAN], [2.0**60]])
+        with pytest.raises(ValueError, match=f"X's column 'a' holds .* {2**53 + 1}: .* Subtract"):
+            read(frame([2**53 + 1, None, 2**60]))
 
     @frames
     @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.float32, np.bool_, np.int64])

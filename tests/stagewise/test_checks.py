@@ -9,14 +9,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import DecisionTreeRegressor, StagewiseClassifier, StagewiseRegressor
+from tests.support.row_weights import DRAWS_ROWS
 
-EQUIVALENCE = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
-DRAWS = dict.fromkeys(
-    EQUIVALENCE, "Rows are drawn by their number: after repeating some others are drawn."
-)
 NEGATIVE = {
     "check_regressor_multioutput": (
         "Its targets are negative, although the estimator's tags say that they must not be."
@@ -33,13 +27,13 @@ SETTINGS = [
     (StagewiseRegressor(Ridge(), **FEW, loss="absolute_error"), {}),
     (StagewiseRegressor(EXACT, **FEW, loss="poisson"), NEGATIVE),
     (StagewiseRegressor(KINDS, **FEW, selection="cyclic"), {}),
-    (StagewiseRegressor(KINDS, **FEW, subsample=0.7), DRAWS),
-    (StagewiseRegressor(EXACT, **FEW, early_stopping=True), DRAWS),
+    (StagewiseRegressor(KINDS, **FEW, subsample=0.7), DRAWS_ROWS),
+    (StagewiseRegressor(EXACT, **FEW, early_stopping=True), DRAWS_ROWS),
     (StagewiseClassifier(n_estimators=5), {}),
     (StagewiseClassifier(EXACT, **FEW), {}),
     (StagewiseClassifier(Ridge(), **FEW, loss="exponential"), {}),
     (StagewiseClassifier(KINDS, n_estimators=3, loss="focal"), {}),
-    (StagewiseClassifier(EXACT, **FEW, early_stopping=True), DRAWS),
+    (StagewiseClassifier(EXACT, **FEW, early_stopping=True), DRAWS_ROWS),
 ]
 
 
