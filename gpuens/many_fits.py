@@ -253,6 +253,11 @@ class _SideBySide:
         -------
         self
         """
+        if y is None and get_tags(self.estimator).target_tags.required:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y "
+                "is None."
+            )
         n_threads = threads_of(self.n_jobs)
         side_by_side = _fits_go_side_by_side(n_threads, X)
         on_host_too = {name: on_host(value) for name, value in params.items()}
