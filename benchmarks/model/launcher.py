@@ -7,6 +7,7 @@ attributes and of its current stream is what a card adds (``gpu_unknowns`` measu
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
@@ -29,11 +30,15 @@ CHANGED = {"the same": 0, "two others": 2, "all others": None}
 ROWS = 8
 
 
+dtype_of = functools.cache(as_dtype)
+"""Arrays of a type have one object for it, as the tables of growth do."""
+
+
 class Array:
     """An array of a device, as the launcher sees it."""
 
     def __init__(self, kind: types.Array) -> None:
-        self.dtype = as_dtype(kind.dtype)
+        self.dtype = dtype_of(kind.dtype)
         self.shape = (ROWS,) * kind.ndim
         steps = [ROWS**k * self.dtype.itemsize for k in range(kind.ndim)]
         self.strides = tuple(steps if kind.layout == "F" else reversed(steps))

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from collections.abc import Iterable, Sequence
-from itertools import compress, count
+from itertools import compress
 from operator import ne
 from struct import Struct
 from types import ModuleType
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -41,7 +41,8 @@ NUMBERS = {
 WORD = 8
 OF_ARRAY = tuple(Struct(f"<4qQ{2 * n_axes}q") for n_axes in range(5))
 """The words of an array by its number of axes."""
-ADDRESS, POINTER = 4 * WORD, Struct("<Q")
+ADDRESS = 4 * WORD
+"""Where the address of an array is among its words."""
 STATIC_SHARED = 48 * 1024
 """Bytes of shared memory that every kernel may have."""
 
@@ -112,6 +113,10 @@ class Parameters:
         begin = self._words.ctypes.data
         self._pointers = np.arange(begin, begin + self._words.nbytes, WORD, np.uint64)
         self.pointers = self._pointers.ctypes.data
+        self._addresses = memoryview(self._words.view(np.uint64))
+        self._places = [(offset + ADDRESS) // WORD for offset in self._offsets]
+        self._all = range(len(args))
+        self._types: list[type | None] = [None] * len(args)
         self.kinds = kinds
         self.ids: list[Any] = [None] * len(args)
         self._forget = [functools.partial(self.ids.__setitem__, i) for i in range(len(args))]
@@ -128,8 +133,15 @@ class Parameters:
             if len(ids) != len(self.ids):
                 self.bind(args)
                 return
-            for i in list(compress(count(), map(ne, ids, self.ids))):
-                if not self._put(i, args[i]):
+            for i in list(compress(self._all, map(ne, ids, self.ids))):
+                argument = args[i]
+                if type(argument) is self._types[i] and self._lies[i] == (
+                    argument.dtype, argument.shape, argument.strides
+                ):  # fmt: skip
+                    self._addresses[self._places[i]] = argument.data.ptr
+                    self._held[i] = ref(argument, self._forget[i])
+                    self.ids[i] = ids[i]
+                elif not self._put(i, argument):
                     self.bind(args)
                     return
         for i, shape in self._shapes.items():
@@ -147,18 +159,15 @@ class Parameters:
             number[1].pack_into(self._words, offset, argument)
             self._held[i] = argument
         else:
-            lies = argument.dtype, argument.shape, argument.strides
-            if lies == self._lies[i]:
-                POINTER.pack_into(self._words, offset + ADDRESS, argument.data.ptr)
-            else:
-                if kind_of(argument) != self.kinds[i]:
-                    return False
-                dtype, shape, strides = self._lies[i] = lies
-                head = 0, 0, argument.size, dtype.itemsize, argument.data.ptr
-                OF_ARRAY[len(shape)].pack_into(self._words, offset, *head, *shape, *strides)
-                if len(shape) > 1:
-                    self._shapes[i] = shape
-            self._held[i] = weakref.ref(argument, self._forget[i])
+            if kind_of(argument) != self.kinds[i]:
+                return False
+            dtype, shape, strides = argument.dtype, argument.shape, argument.strides
+            self._lies[i], self._types[i] = (dtype, shape, strides), type(argument)
+            head = 0, 0, argument.size, dtype.itemsize, argument.data.ptr
+            OF_ARRAY[len(shape)].pack_into(self._words, offset, *head, *shape, *strides)
+            if len(shape) > 1:
+                self._shapes[i] = shape
+            self._held[i] = ref(argument, self._forget[i])
         self.ids[i] = id(argument)
         return True
 
