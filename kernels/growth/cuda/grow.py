@@ -244,17 +244,19 @@ class Workspace:
             were launched have been enough; the others are then launched behind them.
         """
         words = [tree.words for tree in trees]
-        joined([tree.sums for tree in trees], self.sums)
-        joined([on_device(tree.scales) for tree in trees], self.scales)
         self.arena.write(frontier, params)
         most, n_records = (f(own.shape[0] for own in words) for f in (max, sum))
-        one = len(words) == 1
-        records = words[0] if one else joined(words, empty(n_records, np.uint64))
+        if len(trees) == 1:
+            records, roots = words[0], (trees[0].sums, on_device(trees[0].scales))
+        else:
+            records = joined(words, empty(n_records, np.uint64))
+            sums = joined([tree.sums for tree in trees], self.sums)
+            roots = sums, joined([on_device(tree.scales) for tree in trees], self.scales)
         leaf = empty(self.leaf_shape, fr.leaf_type(params, most))
         if n_records < leaf.size:  # of samples
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
-            self._round(codes, (records, self.spare), int(k == 0))
+            self._round(codes, (records, self.spare), roots, int(k == 0))
         self._leaves((records, self.spare), leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
@@ -266,7 +268,7 @@ class Workspace:
             while not self.arena.read(frontier, arrived):
                 enough = False
                 for _ in range(MORE_ROUNDS):
-                    self._round(codes, (records, self.spare), 0)
+                    self._round(codes, (records, self.spare), roots, 0)
                 self._leaves((records, self.spare), leaf)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
@@ -274,12 +276,18 @@ class Workspace:
 
         return leaf, wait
 
-    def _round(self, codes: Codes, buffers: tuple[Array, Array], is_first: int) -> None:
+    def _round(
+        self,
+        codes: Codes,
+        buffers: tuple[Array, Array],
+        roots: tuple[Array, Array],
+        is_first: int,
+    ) -> None:
         """Launch one round: histograms and splits of new nodes, choice and partition of the next
-        ones."""
+        ones. ``roots`` are the sums and scales of the trees."""
         x = self.tables
         sizes = (is_first, LEAST_TILE, most_blocks(), self.least_counted)
-        args = (*x, self.sums, self.scales, self.entries, *sizes)
+        args = (*x, *roots, self.entries, *sizes)
         launch(open_nodes, blocks_for(1 + multiprocessors()), BLOCK, *args)
         add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
         if self.samples:
