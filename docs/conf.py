@@ -66,6 +66,7 @@ SUBMODULES = (
     "inspection",
     "losses",
     "plotting",
+    "ranking_metrics",
 )
 
 sphinx_gallery_conf = {

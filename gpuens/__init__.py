@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from . import inspection as inspection
     from . import losses as losses
     from . import plotting as plotting
+    from . import ranking_metrics as ranking_metrics
     from .adaboost.estimators import AdaBoostClassifier as AdaBoostClassifier
     from .adaboost.estimators import AdaBoostRegressor as AdaBoostRegressor
     from .adaboost.three_learner import (
@@ -22,6 +23,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .bagging.bagging import BaggingClassifier as BaggingClassifier
     from .bagging.bagging import BaggingRegressor as BaggingRegressor
     from .boosting.classifier import GradientBoostingClassifier as GradientBoostingClassifier
+    from .boosting.ranker import GradientBoostingRanker as GradientBoostingRanker
     from .boosting.regressor import GradientBoostingRegressor as GradientBoostingRegressor
     from .combining.stacking import StackingClassifier as StackingClassifier
     from .combining.stacking import StackingRegressor as StackingRegressor
@@ -79,6 +81,7 @@ _HOME = {
     "ExtraTreesClassifier": "forests.forests",
     "ExtraTreesRegressor": "forests.forests",
     "GradientBoostingClassifier": "boosting.classifier",
+    "GradientBoostingRanker": "boosting.ranker",
     "GradientBoostingRegressor": "boosting.regressor",
     "GridSearchCV": "many_fits",
     "HostGrowthWarning": "trees.on_host",
@@ -126,6 +129,7 @@ _ROOMS = (
     "inspection",
     "losses",
     "plotting",
+    "ranking_metrics",
 )
 """The public modules; imported when they are first used."""
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .boosting.classifier import GradientBoostingClassifier
+from .boosting.ranker import GradientBoostingRanker
 from .boosting.regressor import GradientBoostingRegressor
 from .devices.placement import Device, resolve_device
 from .explanation.explainer import TreeExplainer
@@ -175,11 +176,20 @@ def _rarer_fits(place: Device, X: np.ndarray, y: np.ndarray) -> Iterator[Step]:
     )
     pruned = DecisionTreeRegressor(device=str(place), ccp_alpha=1e-3)
     yield "pruned trees", models(pruned)
+    yield "rankings", partial(_rank, few, X, y)
     quantiles = QuantileForestRegressor(**few)
     yield "quantile forests", models(quantiles)
     by_column = GradientBoostingRegressor(**few)
     yield "tables by column", models(by_column, X=np.asfortranarray(X))
     yield "explanations", partial(_explain, GradientBoostingRegressor(**few), X, y)
+
+
+def _rank(settings: dict[str, Any], X: np.ndarray, y: np.ndarray) -> None:
+    """Fit and evaluate rankings with both kinds of gradients."""
+    relevance, group = y > 0, np.full(N_ROWS // 150, 150)
+    for loss in ("lambdarank", "xendcg"):
+        model = GradientBoostingRanker(**settings, loss=loss, scoring=["ndcg", "map"])
+        model.fit(X, relevance, group=group, eval_set=(X, relevance), eval_group=group)
 
 
 def _explain(estimator: Any, X: np.ndarray, y: np.ndarray) -> None:

@@ -34,6 +34,10 @@ from .prediction.cuda.deep import packing_kernel
 from .prediction.cuda.perfect import kernels as perfect_kernels
 from .prediction.cuda.probabilities import logistic, softmax, sum_of_exps
 from .prediction.cuda.traverse import add_trees_of_rows, find_leaves_of_rows, walk_codes
+from .ranking.cuda.gradients import compare, gather, receive, spread
+from .ranking.cuda.lists import compare_lists
+from .ranking.cuda.measures import add_gains, add_precisions
+from .ranking.cuda.order import rank_rows
 from .runtime.cuda import launching, target
 from .runtime.cuda.blocks import TILE
 from .runtime.cuda.compiling import kinds_of
@@ -138,6 +142,7 @@ def entries() -> Iterator[Entry]:
     arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
     yield Entry("split_nodes", best_of_nodes, arguments, 104)
     yield from growth()
+    yield from ranking()
 
 
 def of_leaves() -> Iterator[Entry]:
@@ -156,6 +161,21 @@ def of_leaves() -> Iterator[Entry]:
         yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)
         arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
         yield Entry(f"traverse_codes_{kind}", walk_codes, (*arguments, array(u32, 2), leaf), 32)
+
+
+def ranking() -> Iterator[Entry]:
+    """Yield the kernels of rankings."""
+    begin = of_row = order = array(i32)
+    table = array(f64, 2)
+    yield Entry("rank_rows", rank_rows, (ROWS, begin, of_row, order), 64)
+    yield Entry("rank_gather", gather, (ROWS, ROWS, order, table), 32)
+    arguments = (table, begin, of_row, ROWS, ROWS, f64, u32, f64, f64, table)
+    yield Entry("rank_receive", receive, arguments, 96)
+    yield Entry("rank_compare", compare, arguments, 96)
+    yield Entry("rank_spread", spread, (table, begin, order, f64, table), 64)
+    yield Entry("rank_lists", compare_lists, (ROWS, ROWS, begin, u64, table), 96)
+    yield Entry("rank_gains", add_gains, (ROWS, order, begin, ROWS, i64, ROWS), 48)
+    yield Entry("rank_precisions", add_precisions, (ROWS, order, begin, i64, ROWS), 48)
 
 
 def growth() -> Iterator[Entry]:

@@ -75,7 +75,7 @@ class RawRows(NamedTuple):
 
 
 class BoostingEstimator(BoostingParameters, ForestEstimator):
-    """Base of the classifier and the regressor."""
+    """Base of the classifier, the regressor and the ranker."""
 
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
@@ -121,21 +121,24 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         <shared>
         """
         check_parameters(self)
-        loss = self._read_loss()
         if isinstance(X, BinnedTable):
             y, sample_weight = X.beside(y, sample_weight)
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
-        arrays = {name: array for rows in further for name, array in rows.arrays().items()}
-        work = self._training_work(X, y)
-        device = resolve_device(
-            self.device, X, work=work, y=y, sample_weight=sample_weight, **arrays
-        )
-        self._report_choice(device)
         training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
+        return self._train([training, *further], init)
+
+    def _train(self, given: list[EvalSet], init: Any) -> Any:
+        """Train on the first of the sets and evaluate on the others; returns the estimator."""
+        loss = self._read_loss()
+        arrays = {name: array for rows in given for name, array in rows.arrays().items()}
+        X = arrays.pop("X")
+        work = self._training_work(X, arrays["y"])
+        device = resolve_device(self.device, X, work=work, **arrays)
+        self._report_choice(device)
         with self._working_on(device):
             with nullcontext() if init is None else kept_on_failure(self):
-                result = self._fit([training, *further], loss, device, init)
+                result = self._fit(given, loss, device, init)
             self._finish(result)
         if result.error is not None:
             raise result.error
@@ -323,9 +326,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
             return sets
         data, table, target, weight = sets[0]
-        split = split_rows(
-            n, target, weight, self.validation_fraction, self._n_classes(), self._seed
-        )
+        split = self._split(target, weight)
         return [
             RawRows(name, table[own if is_streamed(table, device) else at], target[at],
                     weight[at] if weight.size else weight)
@@ -333,6 +334,11 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
                 (data, "validation"), split, map(device.asarray, split), strict=True
             )
         ]  # fmt: skip
+
+    def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Draw the rows to train on and those to hold out."""
+        fraction, n = self.validation_fraction, target.shape[0]
+        return split_rows(n, target, weight, fraction, self._n_classes(), self._seed)
 
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""

@@ -12,7 +12,9 @@ from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
 from ..losses import Loss
 from ..losses.custom import rows_first
+from ..losses.ranking import RankingLoss
 from ..numerics.weighted import Later
+from ..ranking_metrics import NDCG, ranking_metric_of
 from .round import TrainingRows
 
 
@@ -52,14 +54,12 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
         return Metric(
             "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
         )
+    if isinstance(loss, RankingLoss) or ranking_metric_of(entry) is not None:
+        return _of_ranking(entry, loss, device)
     if entry is None:
         entry = "r2" if classes is None else "accuracy"
-    if isinstance(entry, CustomMetric):
-        return _custom(entry, loss, device)
-    if isinstance(entry, ArrayMetric):
-        return Metric(
-            entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows))
-        )
+    if isinstance(entry, (CustomMetric, ArrayMetric)):
+        return _of_functions(entry, loss, device)
     from sklearn.metrics import get_scorer
 
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
@@ -82,6 +82,36 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
             return float(scorer(predictor, y.reshape(len(y), -1), y))  # it has no sample_weight
 
     return Metric(name, True, lambda rows: _known(score(rows)))
+
+
+def _of_functions(entry: CustomMetric | ArrayMetric, loss: Loss, device: Device) -> Metric:
+    if isinstance(entry, CustomMetric):
+        return _custom(entry, loss, device)
+    return Metric(entry.label, entry.higher_is_better, lambda rows: _known(_of_arrays(entry, rows)))
+
+
+def _of_ranking(entry: Any, loss: Loss, device: Device) -> Metric:
+    """Return a metric of a ranking; what depends on the rows alone is computed once."""
+    metric = ranking_metric_of("ndcg" if entry is None else entry)
+    if metric is None and isinstance(entry, (CustomMetric, ArrayMetric)):
+        return _of_functions(entry, loss, device)
+    if metric is None or not isinstance(loss, RankingLoss):
+        raise ValueError(
+            f"scoring={entry!r} and loss={loss!r} do not go together: rankings have the metrics "
+            "'ndcg', 'ndcg@10', 'map', 'map@10', those of gpuens.ranking_metrics and of "
+            "gpuens.custom_metrics, other estimators have all but the first five."
+        )
+    if isinstance(metric, NDCG) and not isinstance(entry, NDCG):
+        metric = NDCG(metric.k, loss.label_gain)
+    prepared: dict[int, tuple[TrainingRows, Callable[[Any], Later]]] = {}
+
+    def compute(rows: TrainingRows) -> Later:
+        if id(rows) not in prepared:
+            relevance, query = rows.y[0], rows.y[1]
+            prepared[id(rows)] = rows, metric.on_rows(relevance, query, rows.weight, device)
+        return prepared[id(rows)][1](rows.raw[0])
+
+    return Metric(metric.label, True, compute)
 
 
 def _known(value: float) -> Later:

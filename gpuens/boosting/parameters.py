@@ -31,6 +31,7 @@ from ..estimators.parameters import (
 )
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
+from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .sampling import SCHEMES
 
 
@@ -87,17 +88,19 @@ Schedule = Callable[[int], float]
 
 def _is_metric(value: Any) -> bool:
     if isinstance(value, str):
-        if value == "loss":
+        if value == "loss" or ranking_metric_of(value) is not None:
             return True
         from sklearn.metrics import get_scorer_names
 
         return value in get_scorer_names()
-    return value is None or callable(value) or isinstance(value, (CustomMetric, ArrayMetric))
+    known = (CustomMetric, ArrayMetric, RankingMetric)
+    return value is None or callable(value) or isinstance(value, known)
 
 
 _METRIC = Rule((
     "None", "'loss'", "a name from sklearn.metrics.get_scorer_names()",
     "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
+    "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
 ), _is_metric)  # fmt: skip
 RULES = {
     "n_estimators": COUNT,

@@ -167,7 +167,8 @@ class Grower:
         """
         rows, settings, device = self.rows, self.settings, self.device
         sample = self._draw(index)
-        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
+        loss = self.loss.at_round(index)
+        loss = loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
         shared = loss.shared(rows.y, rows.raw, device)
         searching = settings.line_search and not loss.exact_leaves
         started = StartedRound(index, loss, shared, sample, searching)
@@ -226,10 +227,10 @@ class Grower:
         if scheme == "balanced":
             chance = self._balanced
         elif scheme == "goss":
-            importance = self._over_outputs(lambda g, h: abs(g) * h, np.float32)
+            importance = self._over_outputs(index, lambda g, h: abs(g) * h, np.float32)
             chance = goss_chances(importance, top_rate, other_rate, device)
         else:
-            squares = self._over_outputs(lambda g, h: g.astype(np.float64) ** 2, np.float64)
+            squares = self._over_outputs(index, lambda g, h: g.astype(np.float64) ** 2, np.float64)
             chance = mvs_chances(squares, fraction, device)
         return draw_by_chance(chance, rows.weight, seed, index, device)
 
@@ -247,12 +248,13 @@ class Grower:
         fraction = self.settings.sampling.fraction
         return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
 
-    def _over_outputs(self, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
+    def _over_outputs(self, index: int, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
         """Sum a function of every row's gradient and hessian over the outputs."""
         rows, device = self.rows, self.device
         total = device.xp.zeros(rows.raw.shape[1], dtype=dtype)
         everything = device.xp.empty(0, dtype=np.int32)
-        loss = self.loss.in_round(rows.y, rows.raw, self.whole_weight, everything, device)
+        loss = self.loss.at_round(index)
+        loss = loss.in_round(rows.y, rows.raw, self.whole_weight, everything, device)
         shared = loss.shared(rows.y, rows.raw, device)
         for k in range(loss.n_outputs):
             target = loss.targets(rows.y, k, device)

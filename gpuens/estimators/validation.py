@@ -55,6 +55,7 @@ class EvalSet(NamedTuple):
     """Further rows, as the user passed them.
 
     ``data`` is their key in ``evals_result_``; ``names`` are the arrays' in error messages.
+    ``of_queries`` holds what a ranking has besides.
     """
 
     X: Any
@@ -62,6 +63,7 @@ class EvalSet(NamedTuple):
     weight: Any
     data: str
     names: tuple[str, str, str]
+    of_queries: Any = None
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays by name."""

@@ -15,6 +15,7 @@ from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss, CustomLoss
 from .names import loss_of
+from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
 
 if TYPE_CHECKING:
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
 __all__ = [
     "AbsoluteError",
     "ArrayLoss",
+    "CrossEntropyNDCG",
     "CustomLoss",
     "Exponential",
     "Focal",
     "Gamma",
     "Huber",
+    "LambdaRank",
     "LogLoss",
     "Loss",
+    "PairwiseLogistic",
     "Poisson",
     "Quantile",
     "SquaredError",

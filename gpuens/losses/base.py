@@ -96,6 +96,10 @@ class Loss:
         """Return the loss that the metric "loss" computes, the same in all rounds."""
         return self
 
+    def at_round(self: Self, index: int) -> Self:
+        """Return the loss of a round, counted from 0, before ``in_round``."""
+        return self
+
     def in_round(
         self: Self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
     ) -> Self:

@@ -7,11 +7,13 @@ from typing import Any
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss
+from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
 
 OF_POSITIVE_NUMBERS: tuple[type[Loss], ...] = (Poisson, Gamma, Tweedie)
 OF_NUMBERS = (SquaredError, AbsoluteError, Huber, Quantile, *OF_POSITIVE_NUMBERS)
 OF_CLASSES: tuple[type[Loss], ...] = (LogLoss, Exponential, Focal)
+OF_RANKINGS: tuple[type[Loss], ...] = (LambdaRank, CrossEntropyNDCG, PairwiseLogistic)
 
 
 def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> Loss:

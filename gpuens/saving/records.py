@@ -22,6 +22,8 @@ from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import classes as loss_classes
+from ..losses import gains
+from ..losses import ranking as loss_ranking
 from ..losses import regression as loss_regression
 from ..losses.base import Loss
 from ..members.samples import SamplingPlan
@@ -291,7 +293,7 @@ def own_estimator(name: str) -> Any:
 
 LOSSES: dict[str, type[Loss]] = {
     name: value
-    for module in (loss_classes, loss_regression)
+    for module in (loss_classes, loss_ranking, loss_regression)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Loss) and value.__module__ == module.__name__
 }
@@ -307,6 +309,7 @@ def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
         require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
         numbers = value if isinstance(value, (list, tuple)) else [value]
         plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
-        require(plain, f"{field} of {name} is not a number")
+        named = field == "label_gain" and isinstance(value, str) and value in gains.NAMES
+        require(plain or named, f"{field} of {name} is not a number")
         object.__setattr__(loss, field, value)  # losses are frozen
     return loss

@@ -19,7 +19,7 @@ PAGES = sorted(
 )
 SUBMODULES = (
     "bias_variance", "callbacks", "custom_metrics", "datasets", "diversity", "inspection", "losses",
-    "plotting",
+    "plotting", "ranking_metrics",
 )  # fmt: skip
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<why>[^>]+) -->\n\n?)?"

@@ -17,7 +17,7 @@ GPUENS = (
     "estimators members",
     "tables",
     "callbacks datasets losses trees",
-    "custom_metrics bagging forests adaboost combining",
+    "custom_metrics ranking_metrics bagging forests adaboost combining",
     "boosting diversity",
     "exchange stagewise inspection many_fits memory_plans predicting_batches warming_up",
     "saving",
@@ -31,7 +31,7 @@ KERNELS = (
     "runtime",
     "binning statistics",
     "growth",
-    "cart leaves prediction",
+    "cart leaves prediction ranking",
     "explanation",
     "catalogue",
 )

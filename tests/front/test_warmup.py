@@ -20,7 +20,7 @@ FITS_OF_ALL = [
     "boosting, regression", "boosting, two classes", "boosting, many classes",
     "boosting, categories", "decision trees", "decision trees, classes", "forests",
     "forests, classes", "boosting, steps to medians", "monotone constraints", "pruned trees",
-    "quantile forests", "tables by column", "explanations",
+    "rankings", "quantile forests", "tables by column", "explanations",
 ]  # fmt: skip
 STEPS = ["losses", *FITS_OF_ALL]
 
@@ -82,7 +82,7 @@ def test_says_what_it_does(capsys):
     assert all(value > 0 for value in seconds.values())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(STEPS)
-    assert lines[2].startswith("[  3/15] boosting, two classes: ") and lines[1].endswith(" s")
+    assert lines[2].startswith("[  3/16] boosting, two classes: ") and lines[1].endswith(" s")
     assert list(warmup("cpu", verbose=False)) == STEPS
     assert capsys.readouterr().err == ""
 

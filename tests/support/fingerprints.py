@@ -365,6 +365,19 @@ def continued(cls, target):
     return Fitted(make(cls, **settings).fit(*last(target, True), init=before), X)
 
 
+@case("ranking/lambdarank", scoring=["ndcg@3", "map"])
+@case("ranking/xendcg", loss="xendcg", subsample=0.7)
+@case("ranking/pairwise", loss="pairwise", sampling="goss", learning_rate=0.6)
+@case("ranking/positions", position=np.arange(N_FIT) % 6, learning_rate=0.4)
+def ranking(position=None, **settings):
+    """The first queries are longer than the others, which have six documents."""
+    (X, y, weight), group = first("three", True), [20] * 6 + [6] * 20
+    model = make(f"{BOOSTING}Ranker", n_estimators=4, **settings)
+    relevance = np.unique(y, return_inverse=True)[1]
+    further = {"eval_set": (X, relevance), "eval_group": group, "position": position}
+    return Fitted(model.fit(X, relevance, weight, group=group, **further), X)
+
+
 WARM = {
     f"{BOOSTING}Regressor": ("outputs", {"colsample_bynode": 0.5}),
     f"{BOOSTING}Classifier": ("three", {"subsample": 0.7}),

@@ -34,6 +34,7 @@ from ...forests.quantile import QuantileForestRegressor
 from ...kernels.scalars.isolation import average_path_length
 from ...losses import Exponential, Focal, Gamma, LogLoss, Loss, Poisson, Tweedie
 from ...losses.base import RegressionLoss
+from ...losses.ranking import RankingLoss
 from ...trees.cart import CartEstimator
 
 
@@ -229,7 +230,7 @@ def _loss_link(loss: Loss) -> tuple[str, float]:
         return "logistic", 2.0
     if isinstance(loss, (Poisson, Gamma, Tweedie)):
         return "exp", 1.0
-    if isinstance(loss, RegressionLoss):
+    if isinstance(loss, (RegressionLoss, RankingLoss)):
         return "identity", 1.0
     raise ValueError(
         f"loss={loss!r} turns raw scores into predictions by a function that no other format "

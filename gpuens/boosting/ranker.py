@@ -1,0 +1,280 @@
+"""Gradient boosted trees that rank the documents of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..devices.placement import Device, to_numpy
+from ..estimators.base import require_fitted
+from ..estimators.docstrings import BOOSTING, ENDS_EARLY, FITTED, documented
+from ..estimators.validation import EvalSet, eval_sets, split_rows
+from ..explanation.predicting import explained
+from ..inputs.queries import read_queries, rows_of_queries, weight_of_rows
+from ..inputs.targets import read_target
+from ..kernels.runtime.arrays import Array
+from ..losses import Loss
+from ..losses.names import OF_RANKINGS
+from ..losses.ranking import QUERY, RankingLoss
+from ..ranking_metrics import NDCG
+from ..tables.binned_table import BinnedTable
+from .additive import AdditiveModel
+from .estimator import BoostingEstimator, RawRows
+from .loop import BoostingResult
+from .parameters import check_parameters
+from .trees import ForestBuilder
+
+
+class OfQueries(NamedTuple):
+    """What a set of rows has besides X, y and weights.
+
+    sizes : int64 ndarray, shape (n_queries,)
+    position : array, shape (n_rows,), or None
+    """
+
+    sizes: np.ndarray
+    position: Any
+
+
+@documented(
+    BOOSTING,
+    losses="""str or loss object, default="lambdarank"
+        "lambdarank", "xendcg" or "pairwise". ``gpuens.losses`` has them as objects with their
+        parameters: ``LambdaRank`` (truncation level, gains), ``CrossEntropyNDCG`` and
+        ``PairwiseLogistic``.""",
+    class_weight="",
+    attributes="""position_bias_ : float64, shape (n_positions,)
+        Only where ``fit`` got positions: what was added to the scores of documents at each.
+    """,
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
+    """Gradient boosted trees on binned features that rank the documents of queries.
+
+    LambdaMART (Burges 2010) with histogram trees. Predictions are scores: within a query, a
+    higher one comes first. The same data and seed give the same model, bit for bit, on the CPU
+    with any number of threads and on a GPU.
+
+    ``scoring`` names metrics of rankings: "ndcg", "ndcg@10", "map", "map@10", an object of
+    ``gpuens.ranking_metrics``, or a metric of ``gpuens.custom_metrics`` (``y`` of an
+    ``ArrayMetric`` has two columns, relevance and number of the query). Of the rows,
+    ``validation_fraction`` holds out whole queries.
+
+    <shared>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpuens import GradientBoostingRanker
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> y = np.clip(X[:, 0] + rng.normal(size=1000), 0, 4).astype(int)
+    >>> model = GradientBoostingRanker(n_estimators=20).fit(X, y, group=[10] * 100)
+    >>> model.score(X, y, group=[10] * 100) > 0.9
+    True
+    """
+
+    _losses = OF_RANKINGS
+
+    loss: Any = field(default="lambdarank", kw_only=False)
+    scoring: Any = "ndcg"
+
+    @documented(FITTED, ends=ENDS_EARLY)
+    def fit(  # type: ignore[override]
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        group: Any = None,
+        qid: Any = None,
+        position: Any = None,
+        eval_set: Any = None,
+        eval_group: Any = None,
+        eval_qid: Any = None,
+        eval_sample_weight: Any = None,
+        init: Any = None,
+    ) -> Any:
+        """Train.
+
+        Parameters
+        ----------
+        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
+        y : array, shape (n_rows,)
+            Relevance of each document, from 0: whole numbers unless gains are linear.
+        sample_weight : array, shape (n_rows,) or (n_queries,), default=None
+            Factors on the gradients of each row, as in LightGBM, or of each query, as in XGBoost.
+            A row of weight zero is still compared with the others of its query.
+        group : array of int, shape (n_queries,), default=None
+            Rows of each query, in the order of the rows.
+        qid : array, shape (n_rows,), default=None
+            Or the query of each row; the rows of a query must be neighbours.
+        position : array of int, shape (n_rows,), default=None
+            Place, from 0, at which each document was shown when its relevance was observed, as
+            clicks are. The bias of each place is learned beside the trees, as in LightGBM, and
+            does not reach predictions; further rounds on an old model learn it again.
+        eval_set : (X, y) or list of these, default=None
+            Further rows whose metrics are recorded after every round in ``evals_result_`` as
+            "validation_0", "validation_1" and so on. Early stopping watches the first.
+        eval_group, eval_qid : array or list of arrays, default=None
+            ``group`` or ``qid`` of each entry of ``eval_set``.
+        eval_sample_weight : array or list of arrays, default=None
+            One for each entry of ``eval_set``. A query counts by the mean weight of its rows.
+        init : fitted GradientBoostingRanker, default=None
+            Training continues after its trees, which do not change, with ``n_estimators`` further
+            rounds. Other rows may be used; the features must be the same.
+
+        <shared>
+        """
+        check_parameters(self)
+        if isinstance(X, BinnedTable):
+            y, sample_weight = X.beside(y, sample_weight)
+        further = eval_sets(eval_set, eval_sample_weight)
+        groups = _of_each(eval_group, "eval_group", eval_set, len(further))
+        qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
+        training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
+        given = [_with_queries(training, group, qid, position, "")]
+        for i, rows in enumerate(further):
+            given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
+        return self._train(given, init)
+
+    def predict(
+        self, X: Any, *, pred_contribs: bool = False, pred_interactions: bool = False
+    ) -> Any:
+        """Predict scores, by which the documents of a query are ranked, descending.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        pred_contribs, pred_interactions : bool, default=False
+            Return Shapley values of the features, or of their pairs, instead (see
+            ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
+            (n_rows, n_features + 1, n_features + 1). The last entry is the expected value; the
+            sum is the score.
+
+        Returns
+        -------
+        float64, shape (n_rows,)
+            In the array library and on the device of X (NumPy for data frames).
+        """
+        if pred_contribs or pred_interactions:
+            return explained(self, X, pred_contribs, pred_interactions)
+        require_fitted(self)
+        return self._predict(X, self._fitted_loss.predict)
+
+    def staged_predict(self, X: Any) -> Any:
+        """Yield the scores after every round, as from ``predict``."""
+        check_is_fitted(self)
+        return self._staged(X, self._fitted_loss.predict)
+
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, *, group: Any = None, qid: Any = None
+    ) -> float:
+        """Return the NDCG of the predictions, with the gains of the loss.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+        y : array, shape (n_rows,)
+            Relevances.
+        sample_weight : array, shape (n_rows,) or (n_queries,), default=None
+        group, qid : array, default=None
+            As for ``fit``.
+
+        Returns
+        -------
+        float
+        """
+        predicted = self.predict(X)
+        loss = cast(RankingLoss, self._fitted_loss)
+        metric = NDCG(label_gain=loss.label_gain)
+        return metric(y, predicted, group=group, qid=qid, sample_weight=sample_weight)
+
+    def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
+        read = super()._read(rows, device, fit, reset)
+        sizes, position = rows.of_queries
+        n = read.table.shape[0]
+        columns = [read.target, device.asarray(np.repeat(np.arange(sizes.size) * 1.0, sizes))]
+        if position is not None:
+            columns.append(device.asarray(_read_position(position, n)))
+        return read._replace(target=device.xp.stack(columns, axis=1))
+
+    def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
+        return read_target(y, n, device, estimator=self, name=name)
+
+    def _read_loss(self) -> Loss:
+        loss = super()._read_loss()
+        if not isinstance(loss, RankingLoss):
+            names = " or ".join(repr(kind.name) for kind in OF_RANKINGS)
+            raise ValueError(
+                f"loss must be {names}, or one of these losses of gpuens.losses as an object, got "
+                f"{self.loss!r}."
+            )
+        return loss
+
+    def _bound(self, loss: Loss, target: Array) -> Loss:
+        assert isinstance(loss, RankingLoss)
+        return loss.for_queries(self._seed)
+
+    def _begin(
+        self, rows: RawRows, before: BoostingResult | None, device: Device
+    ) -> tuple[Loss, ForestBuilder]:
+        loss, builder = super()._begin(rows, before, device)
+        self.__dict__.pop("position_bias_", None)
+        if bias := getattr(loss, "bias", None):
+            self.position_bias_ = bias.value
+        return loss, builder
+
+    def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Hold out whole queries; rows stay in their order."""
+        query = to_numpy(target[:, QUERY])
+        sizes = np.bincount(query.astype(np.int64))
+        every, fraction = np.ones(sizes.size), self.validation_fraction
+        split = split_rows(sizes.size, every, np.empty(0), fraction, 0, self._seed)
+        return rows_of_queries(sizes, split[0]), rows_of_queries(sizes, split[1])
+
+
+def _of_each(values: Any, name: str, eval_set: Any, n: int) -> list[Any]:
+    """Read an argument that has an entry for each evaluation set."""
+    if values is None:
+        return [None] * n
+    if isinstance(eval_set, tuple):
+        return [values]
+    if not isinstance(values, (list, tuple)) or len(values) != n:
+        size = f" of length {len(values)}" if hasattr(values, "__len__") else ""
+        raise ValueError(
+            f"{name} must be a list with an array (or None) for each of the {n} evaluation sets, "
+            f"got {type(values).__name__}{size}."
+        )
+    return list(values)
+
+
+def _with_queries(rows: EvalSet, group: Any, qid: Any, position: Any, prefix: str) -> EvalSet:
+    """Return a set of rows with its queries, and weights of its rows."""
+    shape = getattr(rows.y, "shape", None)
+    n = len(rows.y) if shape is None else int(shape[0])
+    sizes = read_queries(group, qid, n, prefix)
+    weight = weight_of_rows(rows.weight, sizes, n)
+    return rows._replace(weight=weight, of_queries=OfQueries(sizes, position))
+
+
+def _read_position(position: Any, n_rows: int) -> np.ndarray:
+    array = np.asarray(to_numpy(position))
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"position must have the place of each of the {n_rows} rows of X, got shape "
+            f"{array.shape}."
+        )
+    places = array.astype(np.float64) if array.dtype.kind in "iuf" else np.array([-1.0])
+    if not ((places >= 0) & (places == np.floor(places)) & (places < n_rows)).all():
+        raise ValueError(
+            "position must hold whole numbers from 0, below the number of rows: places at which "
+            f"documents were shown, got {position!r}."
+        )
+    return places
