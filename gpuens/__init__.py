@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .combining.voting import VotingClassifier as VotingClassifier
     from .combining.voting import VotingRegressor as VotingRegressor
     from .config import show_config as show_config
+    from .conformal import ConformalRegressor as ConformalRegressor
     from .estimators.nothing_learned import NothingLearnedWarning as NothingLearnedWarning
     from .exchange.errors import ImportedModelError as ImportedModelError
     from .exchange.estimators import ImportedClassifier as ImportedClassifier
@@ -74,6 +75,7 @@ _HOME = {
     "BaggingClassifier": "bagging.bagging",
     "BaggingRegressor": "bagging.bagging",
     "BinnedTable": "tables.binned_table",
+    "ConformalRegressor": "conformal",
     "DecisionTreeClassifier": "trees.trees",
     "DecisionTreeRegressor": "trees.trees",
     "ExtraTreeClassifier": "trees.trees",

@@ -60,6 +60,11 @@ def _are_columns(value: Any) -> bool:
     return is_array and value.ndim == 1 and value.size > 0 and value.min() >= 0
 
 
+def _is_flags(value: Any) -> bool:
+    is_array = isinstance(value, np.ndarray) and value.dtype == np.uint8
+    return is_array and value.ndim == 2 and value.size > 0 and value.max() <= 1
+
+
 def _either(*checks: Check) -> Check:
     return lambda value: any(check(value) for check in checks)
 
@@ -74,6 +79,7 @@ LEARNED: dict[str, Check] = {
     "_fitted_loss": _is(Loss),
     "_max_samples": _positive,
     "_member_names": _list_of(_is(str)),
+    "_outside": _is_flags,
     "_n_columns": _list_of(_positive),
     "_n_draws": _natural,
     "_n_rows": _positive,
@@ -93,6 +99,7 @@ LEARNED: dict[str, Check] = {
     "estimators_features_": _list_of(_are_columns),
     "evals_result_": _is(dict),
     "final_estimator_": _predicts,
+    "fold_estimators_": _list_of(_predicts),
     "forest_": _is(Forest),
     "intercept_": _either(_is(float, np.floating), _floats(0, 1)),
     "learning_rates_": _floats(1),
@@ -102,7 +109,9 @@ LEARNED: dict[str, Check] = {
     "n_features_in_": _positive,
     "n_iter_": _natural,
     "n_outputs_": _positive,
+    "n_calibration_": _positive,
     "offset_": _is(float, np.floating),
+    "scores_": _list_of(_floats(1)),
     "stack_method_": _list_of(_is(str)),
     "stopped_": _is(str),
     "weights_": _floats(1),
@@ -112,6 +121,7 @@ out-of-bag scores, may be anything."""
 NEEDED = {
     "AdaBoost": ("_trees", "forest_", "estimator_weights_"),
     "Bagging": ("estimators_", "estimators_features_"),
+    "Conformal": ("estimator_", "scores_", "n_calibration_"),
     "DecisionTree": ("forest_", "n_outputs_"),
     "ExtraTree": ("forest_", "n_outputs_"),
     "GradientBoosting": ("forest_", "_fitted_loss"),
@@ -157,6 +167,8 @@ def check_learned(model: Any) -> None:
     _check_classes(model, learned)
     _check_members(learned)
     _check_coefficients(model, learned)
+    if "n_calibration_" in learned:
+        _check_errors(model, learned)
 
 
 def _check_complete(model: Any, learned: dict[str, Any]) -> None:
@@ -265,3 +277,22 @@ def _check_coefficients(model: Any, learned: dict[str, Any]) -> None:
     require(
         coef.size == n_outputs * n_read, f"coef_ has the shape {coef.shape} for {n_outputs} outputs"
     )
+
+
+def _check_errors(model: Any, learned: dict[str, Any]) -> None:
+    """Check what the intervals of a ``ConformalRegressor`` are made of."""
+    errors, method = learned["scores_"], model.method
+    n = sum(of_fold.size for of_fold in errors)
+    require(n == learned["n_calibration_"], f"scores_ has {n} entries")
+    ascend = all(bool((np.diff(of_fold) >= 0).all()) for of_fold in errors)
+    require(ascend, "scores_ do not ascend")
+    if method == "cv+":
+        n_folds = len(learned.get("fold_estimators_", ()))
+        require(n_folds == len(errors), f"{n_folds} models of folds for {len(errors)} scores_")
+        return
+    require(len(errors) == 1, f"scores_ has {len(errors)} folds")
+    if method == "bag":
+        outside = learned.get("_outside", np.empty((0, 0)))
+        members = getattr(learned["estimator_"], "estimators_", ())
+        require(outside.shape == (n, len(members)), f"_outside has the shape {outside.shape}")
+        require(bool(outside.any(axis=1).all()), "_outside has rows without a member")

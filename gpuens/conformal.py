@@ -1,0 +1,431 @@
+"""Prediction intervals with a guaranteed coverage, around any regressor: ``ConformalRegressor``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .bagging.base import Bagging
+from .boosting.regressor import GradientBoostingRegressor
+from .devices.placement import CPU, to_numpy
+from .estimators.all_or_nothing import kept_on_failure
+from .estimators.base import Savable
+from .estimators.parameters import is_number
+from .estimators.scores import ScoresValues
+from .estimators.validation import holdout_rows
+from .forests.forests import ExtraTreesRegressor, RandomForestRegressor
+from .forests.growing import trees_of
+from .forests.quantile import QuantileForestRegressor
+from .inputs.arrays import to_input_library
+from .inputs.targets import read_sample_weight, read_target
+from .members.fitting import input_tags
+from .members.rows import Rows, fit_one, home_of, readable
+from .members.samples import left_out
+
+METHODS = ("split", "cv+", "bag", "quantile")
+BLOCK_CELLS = 4_000_000
+"""Entries of the matrix of predictions without each row that are in memory at once."""
+
+
+class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+    """A regressor whose intervals contain the target with a chosen probability.
+
+    Whatever the regressor, the distribution and the number of rows, the intervals for new rows
+    contain at least the chosen share of their targets on average, if all rows are exchangeable
+    (drawn independently from the same source, for example). Nothing is guaranteed for
+    single regions of the features: "quantile" adapts the widths best.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        Clones of it are fitted. None is a ``GradientBoostingRegressor``, for "bag" a
+        ``RandomForestRegressor``.
+    method : {"split", "cv+", "bag", "quantile"}, default="split"
+        - "split": residuals of rows held out. At least the coverage, and at most one divided by
+          the number of rows held out more; intervals of equal width.
+        - "cv+": residuals out of fold, around the predictions of each fold's model (CV+). All rows
+          train; at least ``2 * coverage - 1`` is proven, the coverage is what is found.
+        - "bag": out-of-bag residuals around the predictions of the members that did not see the row
+          (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
+          forests and extra trees with ``bootstrap=True``, and bagging.
+        - "quantile": predicted quantiles, widened or narrowed by their errors on rows held out
+          (conformalised quantile regression); coverage as for "split". For
+          ``GradientBoostingRegressor`` and ``QuantileForestRegressor``.
+    calibration_size : float or int, default=0.25
+        Share or number of the rows that "split" and "quantile" hold out.
+    cv : int or splitter, default=5
+        Folds of "cv+"; a number shuffles the rows. Each row must be in exactly one fold.
+    quantiles : tuple of two floats, default=(0.05, 0.95)
+        What "quantile" predicts. Intervals are narrowest where they belong to the coverage.
+    random_state : int, RandomState or None, default=None
+        Draws the rows held out and the folds.
+    device : str, default="auto"
+        Where predictions are compared; the regressor has a ``device`` of its own.
+
+    Attributes
+    ----------
+    estimator_ : regressor
+        Fitted on all rows ("cv+", "bag") or on those not held out; ``predict`` is its prediction
+        (of the median for "quantile").
+    fold_estimators_ : list of regressors
+        Those of the folds; only for "cv+".
+    scores_ : list of float64 ndarrays
+        Errors, ascending: of the rows held out, or of each fold.
+    n_calibration_ : int
+        Number of the errors.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Vovk et al., *Algorithmic Learning in a Random World*, 2005 ("split"); Barber et al.,
+    "Predictive inference with the jackknife+", 2021 ("cv+"); Kim et al., "Predictive inference is
+    free with the jackknife+-after-bootstrap", 2020 ("bag"); Romano et al., "Conformalized quantile
+    regression", 2019 ("quantile"). ``sample_weight`` weights rows in the fits of the
+    regressor only.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import ConformalRegressor, RandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(random_state=0)
+    >>> model = ConformalRegressor(forest, method="bag").fit(X[:300], y[:300])
+    >>> low, high = model.predict_interval(X[300:], coverage=0.9).T
+    >>> bool(((low <= y[300:]) & (y[300:] <= high)).mean() > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str = "split",
+        calibration_size: float | int = 0.25,
+        cv: Any = 5,
+        quantiles: tuple[float, float] = (0.05, 0.95),
+        random_state: Any = None,
+        device: str = "auto",
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.calibration_size = calibration_size
+        self.cv = cv
+        self.quantiles = quantiles
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit the regressor, and measure its errors on rows that it has not seen.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+            Of any type that the regressor takes.
+        y : array, shape (n_rows,)
+        sample_weight : array of shape (n_rows,), default=None
+            For the fits of the regressor.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            A parameter is wrong, or the regressor does not suit the method.
+        """
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {self.method!r}.")
+        home = home_of(self.device, X, y=y, sample_weight=sample_weight)
+        with kept_on_failure(self), home.active():
+            rows = Rows(readable(X), home)
+            if rows.n < 2:
+                raise ValueError("X has 1 sample (n_samples=1): errors are measured on others.")
+            target = to_numpy(read_target(y, rows.n, home, estimator=self))
+            weight = read_sample_weight(sample_weight, rows.n, home, estimator=self)
+            self._weight = None if weight is None else to_numpy(weight)
+            for of_method in {"fold_estimators_", "_outside"} & set(vars(self)):
+                delattr(self, of_method)
+            fits = {"cv+": self._fit_folds, "bag": self._fit_bag}
+            fits.get(self.method, self._fit_split)(rows, target)
+            del self._weight
+            self.n_calibration_ = sum(map(len, self.scores_))
+            if hasattr(self.estimator_, "n_features_in_"):
+                self.n_features_in_ = self.estimator_.n_features_in_
+            if hasattr(self.estimator_, "feature_names_in_"):
+                self.feature_names_in_ = self.estimator_.feature_names_in_
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+
+        Returns
+        -------
+        float64, shape (n_rows,), in the array library of X
+        """
+        check_is_fitted(self)
+        predicted = self.estimator_.predict(X)
+        return predicted[:, 1] if self.method == "quantile" else predicted
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Predict an interval for the target of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
+        coverage : float, default=0.9
+            The share of targets to contain, in (0, 1).
+
+        Returns
+        -------
+        float64, shape (n_rows, 2)
+            Lower and upper ends, in the array library of X.
+
+        Raises
+        ------
+        ValueError
+            ``coverage`` is not in (0, 1), or takes more calibration rows than there are.
+        """
+        check_is_fitted(self)
+        rank = self._rank(coverage)
+        home = home_of(self.device, X)
+        with home.active():
+            rows = Rows(readable(X), home)
+            if self.method == "split":
+                centre = self._ask(self.estimator_, rows)
+                width = self.scores_[0][rank - 1]
+                ends = centre - width, centre + width
+            elif self.method == "quantile":
+                low, _, high = self._ask(self.estimator_, rows).T
+                width = self.scores_[0][rank - 1]
+                ends = _in_order(low - width, high + width)
+            elif self.method == "cv+":
+                centres = np.stack([self._ask(model, rows) for model in self.fold_estimators_])
+                ends = (
+                    -_shifted_rank(rank, -centres, self.scores_),
+                    _shifted_rank(rank, centres, self.scores_),
+                )
+            else:
+                ends = self._ends_of_bag(rank, self._of_members(rows))
+            return to_input_library(home.asarray(np.stack(ends, axis=1)), X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = input_tags(GradientBoostingRegressor() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse, tags.input_tags.allow_nan = own.sparse, own.allow_nan
+        return tags
+
+    def _rank(self, coverage: float) -> int:
+        """Return which of the errors, from 1 and ascending, gives the coverage."""
+        if not is_number(coverage) or not 0 < coverage < 1:
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+        n = self.n_calibration_
+        rank = math.ceil(round((n + 1) * coverage, 9))
+        if rank > n:
+            least = math.ceil(round(coverage / (1 - coverage), 9))
+            raise ValueError(
+                f"coverage={coverage} takes the errors of at least {least} rows, and there are "
+                f"{n}: no finite interval can be guaranteed. Lower it, or fit with more rows"
+                f"{' (calibration_size)' if self.method in ('split', 'quantile') else ''}."
+            )
+        return rank
+
+    def _fit_split(self, rows: Rows, target: np.ndarray) -> None:
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        train, held_out = holdout_rows(
+            rows.n, self.calibration_size, None, seed, "calibration_size"
+        )
+        self.estimator_ = self._fit_part(self._regressor(), rows, target, train)
+        predicted = self._ask(self.estimator_, rows.part(held_out))
+        truth = target[held_out]
+        if self.method == "split":
+            self.scores_ = [np.sort(abs(truth - predicted))]
+        else:
+            low, _, high = predicted.T
+            self.scores_ = [np.sort(np.maximum(low - truth, truth - high))]
+
+    def _fit_folds(self, rows: Rows, target: np.ndarray) -> None:
+        regressor = self._regressor()
+        self.scores_, self.fold_estimators_ = [], []
+        for train, held_out in self._folds(rows.n):
+            model = self._fit_part(clone(regressor), rows, target, train)
+            predicted = self._ask(model, rows.part(held_out))
+            self.fold_estimators_.append(model)
+            self.scores_.append(np.sort(abs(target[held_out] - predicted)))
+        self.estimator_ = self._fit_part(regressor, rows, target, np.arange(rows.n))
+
+    def _folds(self, n_rows: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        cv = self.cv
+        if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+            if not 2 <= cv <= n_rows:
+                raise ValueError(f"cv must be from 2 to the {n_rows} rows, got {cv}.")
+            cv = KFold(int(cv), shuffle=True, random_state=check_random_state(self.random_state))
+        folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
+        if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
+            raise ValueError(
+                f"cv={self.cv!r} must put each row into exactly one fold: intervals are made of an "
+                "error of each row."
+            )
+        return folds
+
+    def _fit_bag(self, rows: Rows, target: np.ndarray) -> None:
+        model = self._fit_part(self._regressor(), rows, target, np.arange(rows.n))
+        outside = np.zeros((rows.n, len(model.estimators_)), np.uint8)
+        for member, plan in enumerate(model._plans):
+            outside[left_out(plan.counts(member, CPU)), member] = 1
+        counts = outside.sum(axis=1)
+        if not counts.all():
+            raise ValueError(
+                f"{int((counts == 0).sum())} of {rows.n} rows are in the samples of all "
+                f"{outside.shape[1]} members, so that nothing predicts them: raise n_estimators, "
+                "or lower max_samples."
+            )
+        self.estimator_ = model
+        errors = abs(target - (self._of_members(rows).T * outside).sum(axis=1) / counts)
+        order = np.argsort(errors, kind="stable")
+        self.scores_, self._outside = [errors[order]], outside[order]
+
+    def _of_members(self, rows: Rows) -> np.ndarray:
+        """Return the predictions of the members of a bag: float64, shape (n_members, n_rows)."""
+        model, X = self.estimator_, rows.table(self.estimator_)
+        if not isinstance(model, Bagging):
+            device = model._device_to_predict(X)
+            with model._working_on(device):
+                table = model._rows(X, device)
+                raw = [tree.raw_predict(table, device)[0] for tree in trees_of(model.forest_)]
+            return np.stack(list(map(to_numpy, raw)))
+        with model._asking(X) as (values, device):
+            answers = model._answers(model._ask(device), values, device)
+            return np.stack([to_numpy(answer).reshape(-1) for answer in answers])
+
+    def _ends_of_bag(self, rank: int, of_members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ends of the intervals, for as many rows at once as memory is meant for."""
+        shares = self._outside / self._outside.sum(axis=1, keepdims=True, dtype=np.float64)
+        errors = self.scores_[0][:, None]
+        n = of_members.shape[1]
+        low, high = np.empty(n), np.empty(n)
+        step = max(1, BLOCK_CELLS // len(shares))
+        for first in range(0, n, step):
+            rows = slice(first, first + step)
+            centres = shares @ of_members[:, rows]
+            low[rows] = np.partition(centres - errors, len(shares) - rank, axis=0)[-rank]
+            high[rows] = np.partition(centres + errors, rank - 1, axis=0)[rank - 1]
+        return low, high
+
+    def _fit_part(self, model: Any, rows: Rows, target: np.ndarray, part: np.ndarray) -> Any:
+        """Fit a regressor on some rows."""
+        given = {}
+        if self._weight is not None:
+            given["sample_weight"] = rows.vector(model, rows.home.asarray(self._weight[part]))
+        whole = part.size == rows.n
+        table = (rows if whole else rows.part(part)).table(model)
+        values = rows.vector(model, rows.home.asarray(target[part]))
+        return fit_one("estimator", model, table, values, given)
+
+    def _ask(self, model: Any, rows: Rows) -> np.ndarray:
+        """Return predictions on the host."""
+        X = rows.table(model)
+        if isinstance(model, QuantileForestRegressor) and self.method == "quantile":
+            return np.asarray(to_numpy(model.predict(X, _three(self.quantiles))))
+        return np.asarray(to_numpy(model.predict(X)), np.float64)
+
+    def _regressor(self) -> Any:
+        """Return a clone of the regressor, which suits the method."""
+        model = self.estimator
+        if model is None:
+            model = RandomForestRegressor() if self.method == "bag" else GradientBoostingRegressor()
+        model = clone(model)
+        if self.method == "quantile":
+            return self._of_quantiles(model)
+        if self.method == "bag":
+            is_bag = isinstance(model, Bagging)
+            is_bag |= isinstance(model, (RandomForestRegressor, ExtraTreesRegressor))
+            if not is_bag or not model.bootstrap:
+                raise TypeError(
+                    "method='bag' needs a RandomForestRegressor, an ExtraTreesRegressor or a "
+                    f"BaggingRegressor, with bootstrap=True, got {model!r}. Use 'split' or 'cv+'."
+                )
+        return model
+
+    def _of_quantiles(self, model: Any) -> Any:
+        quantiles = _three(self.quantiles)
+        if isinstance(model, GradientBoostingRegressor):
+            return model.set_params(loss="quantile", quantile=quantiles)
+        if isinstance(model, QuantileForestRegressor):
+            return model.set_params(default_quantiles=quantiles)
+        raise TypeError(
+            "method='quantile' needs a GradientBoostingRegressor or a QuantileForestRegressor, got "
+            f"{model!r}. Use 'split' or 'cv+'."
+        )
+
+
+def _three(quantiles: Any) -> list[float]:
+    """Return the lower quantile, the median and the upper one."""
+    found = list(quantiles) if isinstance(quantiles, (tuple, list)) else []
+    if len(found) != 2 or not all(map(is_number, found)) or not 0 < found[0] < 0.5 < found[1] < 1:
+        raise ValueError(
+            f"quantiles must be two numbers, one below and one above 0.5, got {quantiles!r}."
+        )
+    return [float(found[0]), 0.5, float(found[1])]
+
+
+def _in_order(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return intervals whose ends do not cross: quantiles that were narrowed can, and contain
+    nothing then."""
+    middle = 0.5 * (low + high)
+    crossed = low > high
+    return np.where(crossed, middle, low), np.where(crossed, middle, high)
+
+
+def _shifted_rank(rank: int, centres: np.ndarray, errors: list[np.ndarray]) -> np.ndarray:
+    """Return the ``rank``-th smallest of ``centres[k] + errors[k][i]``, over all k and i.
+
+    Parameters
+    ----------
+    rank : int
+        From 1.
+    centres : float64, shape (n_folds, n_rows)
+    errors : list of float64 arrays
+        Ascending, one for each fold.
+
+    Returns
+    -------
+    float64, shape (n_rows,)
+    """
+    n_rows = centres.shape[1]
+    best = np.full(n_rows, np.inf)
+    for k, of_fold in enumerate(errors):
+        # Bisection for the first error of this fold that has at least `rank` values up to it.
+        low, high = np.zeros(n_rows, np.int64), np.full(n_rows, len(of_fold), np.int64)
+        while (low < high).any():
+            middle = (low + high) // 2
+            value = centres[k] + of_fold[np.minimum(middle, len(of_fold) - 1)]
+            enough = _count_up_to(value, k, middle, centres, errors) >= rank
+            active = low < high
+            high = np.where(active & enough, middle, high)
+            low = np.where(active & ~enough, middle + 1, low)
+        found = low < len(of_fold)
+        value = centres[k] + of_fold[np.minimum(low, len(of_fold) - 1)]
+        best = np.where(found & (value < best), value, best)
+    return best
+
+
+def _count_up_to(
+    value: np.ndarray, fold: int, position: np.ndarray, centres: np.ndarray, errors: list[Any]
+) -> np.ndarray:
+    """Count the sums that do not exceed a value, which is entry ``position`` of a fold."""
+    count = position + 1
+    for k, of_fold in enumerate(errors):
+        if k != fold:
+            count = count + np.searchsorted(of_fold, value - centres[k], side="right")
+    return count
