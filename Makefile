@@ -66,35 +66,38 @@ lint: $(call ready,dev)
 	$(PY) -m ruff check .
 	$(PY) -m mypy
 
-# The kernels for GPUs run as compiled PTX on a machine in `tests/ptx`; one process compiles each of
-# them once for all of its tests. The simulator needs a process of its own, because Numba decides on
-# import whether CUDA is simulated. These run beside the main tests, and after them as much as lets
-# both take equally long: those of ASIDE. All run to the end; logs of those beside
-# follow if they failed.
+# Groups of tests run side by side, two at a time, the longest first; each prints its result when it
+# ends, after its log if it failed. The kernels for GPUs run as compiled PTX on a machine in
+# `tests/ptx`, where one process compiles each of them once for all of its tests. The simulator needs
+# a process of its own, because Numba decides on import whether CUDA is simulated. `rest` is all that
+# is in no other group, with the examples in docstrings.
 ON_GPU := models_on_gpu several_gpus
-CUDA := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
-ASIDE := tests/conformance tests/plotting tests/benchmarks tests/stagewise
-BESIDE := tests/cuda_sim tests/ptx tests/cuda_ptx tests/cuda_compile $(ASIDE)
+WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
+FRONT := tests/front tests/conformance
+KERNELS := tests/kernels tests/gpu
+MEMBERS := tests/stagewise tests/adaboost tests/bagging tests/combining
+PROGRAMS := tests/benchmarks tests/plotting
+GROUPS := ptx front kernels members programs rest simulator
+test-ptx: TESTS = --ptx -k "cuda or ptx or gpu" $(WITH_PTX)
+test-front: TESTS = $(FRONT) --ignore=$(PAGES)
+test-kernels: TESTS = $(KERNELS)
+test-members: TESTS = $(MEMBERS)
+test-programs: TESTS = $(PROGRAMS)
+test-rest: TESTS = $(patsubst %,--ignore=%,$(FRONT) $(KERNELS) $(MEMBERS) $(PROGRAMS) tests/ptx \
+	tests/cuda_ptx tests/cuda_compile tests/cuda_sim)
+test-simulator: TESTS = tests/cuda_sim
+test-simulator: export NUMBA_ENABLE_CUDASIM = 1
+
 test: $(call ready,test)
-	@mkdir -p $(LOGS); rm -f $(LOGS)/test-* $(LOGS)/failed; \
-	export NUMBA_CACHE_DIR=$(CURDIR)/$(LOGS)/kernels; \
-	run() { "$${@:2}" >$(LOGS)/test-$$1.log 2>&1 || touch $(LOGS)/failed $(LOGS)/test-$$1.failed; }; \
-	{ run cuda $(PY) -m pytest --ptx -k "cuda or ptx or gpu" $(CUDA); \
-	  run simulator env NUMBA_ENABLE_CUDASIM=1 $(PY) -m pytest tests/cuda_sim; \
-	  run aside $(PY) -m pytest $(ASIDE); } & aside=$$!; \
-	trap "kill $$aside 2>/dev/null" INT TERM; \
-	{ $(PY) -m pytest $(BESIDE:%=--ignore=%) --ignore=$(PAGES) 2>&1 || touch $(LOGS)/failed; } \
-	  | tee $(LOGS)/test-main.log; \
-	wait $$aside; \
-	for name in cuda simulator aside; do \
-	  if [ -e $(LOGS)/test-$$name.failed ]; then cat $(LOGS)/test-$$name.log; fi; \
-	done; \
-	grep -hE '^(FAILED|ERROR)' $(LOGS)/test-*.log; \
-	echo; echo "Compiled CUDA kernels:"; tail -n 1 $(LOGS)/test-cuda.log; \
-	echo "CUDA simulator:"; tail -n 1 $(LOGS)/test-simulator.log; \
-	echo "Conformance, plots, benchmarks, stagewise models:"; tail -n 1 $(LOGS)/test-aside.log; \
-	echo "Everything else:"; tail -n 1 $(LOGS)/test-main.log; \
-	[ ! -e $(LOGS)/failed ]
+	@mkdir -p $(LOGS)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(GROUPS:%=test-%)
+
+.PHONY: $(GROUPS:%=test-%)
+$(GROUPS:%=test-%): test-%:
+	@export NUMBA_CACHE_DIR=$(CURDIR)/$(LOGS)/kernels; log=$(LOGS)/test-$*.log; \
+	echo "Tests of $*: begun"; \
+	if $(PY) -m pytest $(TESTS) >$$log 2>&1; then echo "Tests of $*: $$(tail -n 1 $$log)"; \
+	else cat $$log; echo "Tests of $*: failed, see above or $$log"; exit 1; fi
 
 conformance: $(call ready,test)
 	@$(PY) -m tests.conformance

@@ -87,8 +87,12 @@ def ptx_of(name: str, gpu: Gpu) -> str:
 
 @functools.cache
 def linked(name: str, gpu: Gpu) -> tuple[str, bytes]:
-    """What the linker reports, and the cubin."""
-    ptx = ptx_of(name, gpu).encode() + b"\0"
+    """What the linker reports, and the cubin.
+
+    Ninety per cent of the time is Numba's and NVVM's: sm_90 gets the PTX of sm_80, as a driver
+    would translate it.
+    """
+    ptx = ptx_of(name, GPUS[1] if gpu == GPUS[2] else gpu).encode() + b"\0"
     major, minor, features = gpu.architecture
     handle = nvjitlink.create(2, [f"-arch=sm_{major}{minor}{features}", "-verbose"])
     nvjitlink.add_data(handle, nvjitlink.InputType.PTX, ptx, len(ptx), name)
@@ -179,7 +183,7 @@ def test_a_block_of_the_histogram_fits_everywhere(gpu):
 @every_kernel
 def test_no_product_is_fused_with_a_sum(name):
     """Unless the product is exact, one factor being a power of two."""
-    ptx = ptx_of(name, GPUS[2])
+    ptx = ptx_of(name, GPUS[1])
     value = dict(re.findall(r"mov\.f64\s+(%fd\d+), (0d[0-9A-F]{16});", ptx))
 
     def is_exact(*factors: str) -> bool:
