@@ -27,7 +27,7 @@ from ..numerics.sampling import weighted_counts
 from ..trees.criteria import Problem, classification_problem, regression_problem
 from ..trees.growth import all_rows, forest_of, tree_key
 from ..trees.parameters import cart_params, check_tree_parameters
-from ..trees.table import cart_table
+from ..trees.table import bins_for_classes, cart_table
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .rounds import GRID, RowWeights
 
@@ -237,13 +237,14 @@ class TreeLearners:
         n_categories = np.zeros(self._n_features, np.int32)
         if categories is not None:
             n_categories = categories.n_categories
+        max_bins = None if base.max_bins is None else int(base.max_bins)
         self._table = cart_table(
             self.values,
             n_categories=n_categories,
             monotone=monotone_constraints(
                 base.monotonic_cst, n_categories > 0, self._n_classes(), 1
             ),
-            max_bins=None if base.max_bins is None else int(base.max_bins),
+            max_bins=bins_for_classes(max_bins, self.values.shape, self._n_classes()),
             seed=estimator._seed,
             device=self._device,
             n_threads=threads_of(estimator.n_jobs),

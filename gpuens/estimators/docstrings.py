@@ -42,8 +42,10 @@ _GROWTH = """max_depth : int or None, default=None
         categories. Categories that were not in the training data count as missing.
     max_bins : int or None, default=<bins>
         None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
-        with more distinct values is cut into this many bins, from 2 to 255. GPUs grow trees with
-        bins only: with None the host does (``HostGrowthWarning``)."""
+        with more distinct values is cut into this many bins, from 2 to 255, extreme values into
+        bins of their own. A table of at most 2**20 values with more than 255 classes is treated as
+        with None. GPUs grow trees with bins only: with None the host does
+        (``HostGrowthWarning``)."""
 _FEATURES_IN = """n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names."""
@@ -74,7 +76,8 @@ BOOSTING = """Parameters
     min_gain_to_split : float, default=0
         A split must improve the second-order model of the loss by more than this.
     max_bins : int, default=255
-        Most bins of a feature, from 2 to 255; missing values have one of their own.
+        Most bins of a feature, from 2 to 255; missing values have one of their own, and extreme
+        values theirs.
     subsample : float, default=1.0
         Chance of a row to take part in a round, drawn without replacement.
     sampling : {"uniform", "goss", "mvs", "balanced"}, default="uniform"

@@ -1,4 +1,4 @@
-"""Cut points of the features, and the bins of their values."""
+"""The bins of the features of a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, Codes
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
+from .cut_points import cut_points, cut_points_of_sorted, round_down
 
 SAMPLE_SIZE = 200_000
 """Rows that cut points are chosen from; larger tables are sampled."""
@@ -52,13 +52,15 @@ class Binner:
 
         A feature with at most ``max_bins`` distinct values is cut half-way between
         neighbours. Otherwise the bins hold about the same weight each, values that outweigh a
-        bin alone, and cuts lie half-way between the values that they separate.
+        bin alone, cuts lie half-way between the values that they separate, and extreme values
+        have bins of their own (see ``cut_points``).
 
         Parameters
         ----------
         X : float32 or float64, shape (n_rows, n_features)
             On ``device``, or on the host. NaN is missing.
         weight : float64, shape (n_rows,), or None
+            On ``device``.
         max_bins : int
             2 … 255, not counting missing values.
         seed : int
@@ -66,13 +68,15 @@ class Binner:
         """
         sampled = sample_rows(X.shape[0], seed)
         rows = slice(None) if sampled is None else module_of(X).asarray(sampled)
+        if weight is not None and sampled is not None:
+            weight = weight[module_of(weight).asarray(sampled)]
         if weight is not None:
-            weight = to_numpy(weight if sampled is None else weight[device.asarray(sampled)])
+            weight = device.asarray(weight)
         cuts: list[np.ndarray] = []
         for first in range(0, X.shape[1], FEATURES_AT_ONCE):
             sample = X[rows, first : first + FEATURES_AT_ONCE]
-            if device.is_gpu and weight is None:
-                cuts += _cut_there(device.asarray(sample.T, order="C"), max_bins, device)
+            if device.is_gpu:
+                cuts += _cut_there(device.asarray(sample.T, order="C"), weight, max_bins, device)
             else:
                 cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)
         del sample, sampled, rows, weight
@@ -138,8 +142,12 @@ def _cut_columns(
     return [cut_points(column, weight, max_bins) for column in columns]
 
 
-def _cut_there(columns: Array, max_bins: int, device: Device) -> list[np.ndarray]:
-    """Return the cut points of some features, without weights, found on a GPU."""
+def _cut_there(
+    columns: Array, weight: Array | None, max_bins: int, device: Device
+) -> list[np.ndarray]:
+    """Return the cut points of some features, found on a GPU."""
+    if weight is not None:
+        return [cut_points(column, weight, max_bins) for column in columns]
     ordered = device.xp.sort(columns, axis=1)  # NaN comes last
     n_values = (ordered == ordered).sum(axis=1).tolist()
     return [
@@ -162,80 +170,3 @@ def sample_rows(n: int, seed: int) -> np.ndarray | None:
     key = vectorise(subkey)(np.uint64(seed), PURPOSE_BIN_SAMPLE, np.uint64(0))
     bits = vectorise(draw)(key, np.arange(SAMPLE_SIZE, dtype=np.uint64)).astype(np.int64)
     return stretch[:-1] + ((stretch[1:] - stretch[:-1]) * bits >> 32)
-
-
-def cut_points(values: np.ndarray, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
-    """Cut points (float64, ascending) of one feature; ``values`` is overwritten."""
-    if weight is None:
-        values.sort()  # NaN comes last
-        values = values[: np.searchsorted(values, np.nan)]
-        return cut_points_of_sorted(values, None, max_bins)
-    keep = ~np.isnan(values) & (weight > 0)
-    order = np.argsort(values[keep], kind="stable")
-    return cut_points_of_sorted(values[keep][order], weight[keep][order], max_bins)
-
-
-def cut_points_of_sorted(values: Array, weight: np.ndarray | None, max_bins: int) -> np.ndarray:
-    """``cut_points`` for ascending values without NaN; without weights also of a GPU's array.
-
-    Without weights all sums are whole numbers, so that their order does not matter.
-    """
-    if values.size == 0:
-        return np.empty(0)
-    xp = module_of(values)
-    begins = xp.ones(values.size, np.bool_)
-    begins[1:] = values[1:] != values[:-1]
-    first = xp.flatnonzero(begins)
-    distinct = values[first].astype(np.float64) + 0.0  # equal values may begin with a zero below 0
-    if distinct.size <= max_bins:
-        distinct = to_numpy(distinct)
-        return midpoints(distinct[:-1], distinct[1:])
-    if weight is None:
-        mass = xp.empty(first.size, np.float64)
-        mass[:-1] = first[1:] - first[:-1]
-        mass[-1:] = values.size - first[-1:]
-    else:
-        mass = np.add.reduceat(weight, first)
-    last = _ends_of_bins(mass, max_bins)
-    return midpoints(to_numpy(distinct[last]), to_numpy(distinct[last + 1]))
-
-
-def _ends_of_bins(mass: Array, max_bins: int) -> Array:
-    """Return the distinct values (all but the last) that are the last of their bin.
-
-    Values that outweigh an average bin have one each; the others share the rest evenly.
-    """
-    xp = module_of(mass)
-    heavy = mass >= mass.sum() / max_bins
-    light = xp.where(heavy, 0.0, mass)
-    shared = xp.cumsum(light) - 0.5 * light
-    of_light = max(float(light.sum()), 1e-300)
-    n_light = max(1, max_bins - int(heavy.sum()))
-    while True:
-        bin_of = xp.floor(shared * (n_light / of_light))
-        ends = xp.flatnonzero((bin_of[1:] != bin_of[:-1]) | heavy[1:] | heavy[:-1])
-        excess = ends.size + 1 - max_bins
-        if excess <= 0:
-            return ends
-        if n_light == 1:  # light values between heavy ones: join the emptiest neighbours
-            order = np.argsort(to_numpy(mass[ends]), kind="stable")
-            return xp.asarray(np.sort(to_numpy(ends)[order[excess:]]))
-        n_light = max(1, n_light - excess)
-
-
-def midpoints(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Half-way between low < high, always with ``low <= midpoint < high``: next to the limits
-    of the floats, and beside infinities, it is ``low`` itself."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        middle = 0.5 * low + 0.5 * high
-    return np.where((low <= middle) & (middle < high), middle, low)
-
-
-def round_down(thresholds: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return the largest numbers of ``dtype`` not above the thresholds: for x of that type,
-    ``x <= rounded`` is equivalent to ``x <= threshold``."""
-    target = np.dtype(dtype)
-    with np.errstate(over="ignore", under="ignore"):
-        rounded = thresholds.astype(target)
-        above = rounded.astype(np.float64) > thresholds
-        return np.where(above, np.nextafter(rounded, target.type(-np.inf)), rounded)

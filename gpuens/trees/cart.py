@@ -41,7 +41,7 @@ from .criteria import (
     classification_problem,
     regression_problem,
 )
-from .table import cart_table
+from .table import bins_for_classes, cart_table
 
 
 @dataclass
@@ -177,13 +177,14 @@ class CartEstimator(ForestEstimator, ABC):
         n_categories = (
             np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
         )
+        max_bins = None if self.max_bins is None else int(self.max_bins)
         return cart_table(
             values,
             n_categories=n_categories,
             monotone=monotone_constraints(
                 self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
             ),
-            max_bins=None if self.max_bins is None else int(self.max_bins),
+            max_bins=bins_for_classes(max_bins, values.shape, problem.n_classes),
             seed=seed_of(self.random_state),
             device=device,
             n_threads=threads_of(self.n_jobs),

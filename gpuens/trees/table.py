@@ -9,13 +9,16 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..devices.threads import map_in_threads
-from ..inputs.binning import SAMPLE_SIZE, Binner, cut_points_of_sorted, round_down
+from ..inputs.binning import SAMPLE_SIZE, Binner
+from ..inputs.cut_points import cut_points_of_sorted, round_down
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS
 
 CELLS_WORTH_A_THREAD = 100_000
+EXACT_CELLS = 2**20
+"""Most cells of a table whose values each get a bin where there are more than 255 classes."""
 
 
 class _Feature(NamedTuple):
@@ -26,6 +29,19 @@ class _Feature(NamedTuple):
     lower: np.ndarray
     upper: np.ndarray
     has_missing: bool
+
+
+def bins_for_classes(
+    max_bins: int | None, shape: tuple[int, int], n_classes: tuple[int, ...]
+) -> int | None:
+    """Return the bins of a feature; None: one for each distinct value.
+
+    With more classes than ``MAX_BINS``, some bins of every feature hold several classes, which the
+    feature by itself does not part: small tables then get exact thresholds.
+    """
+    if max(n_classes, default=0) > MAX_BINS and shape[0] * shape[1] <= EXACT_CELLS:
+        return None
+    return max_bins
 
 
 def cart_table(
@@ -144,7 +160,7 @@ def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Devic
         last = xp.flatnonzero(is_new)
     else:
         if cuts is None:
-            cuts = cut_points_of_sorted(to_numpy(ordered), None, max_bins)
+            cuts = cut_points_of_sorted(ordered, None, max_bins)
         inner = device.asarray(round_down(cuts, column.dtype))
         last = xp.searchsorted(ordered, inner, side="right") - 1
         last = last[(last >= 0) & (last < n - 1)]

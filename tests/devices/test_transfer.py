@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from itertools import product
 
 import numpy as np
 import pytest
@@ -103,10 +104,15 @@ def test_the_stand_in_sees_buffers_that_are_filled_too_early(cupy):
 def test_cut_points_are_those_of_the_host(cupy, monkeypatch, n, dtype, max_bins):
     monkeypatch.setattr(binning, "SAMPLE_SIZE", 1000)
     X = hard_table(n, 10, dtype)
-    expected = Binner.fit(X, None, max_bins, 3, CPU).thresholds
-    for table in (X, GPU.asarray(X), GPU.asarray(np.asfortranarray(X))):
+    X[3, 5], X[4, 6] = 1e6, -1e30
+    weight = np.random.default_rng(n).lognormal(size=n) * (np.arange(n) % 5 > 0)
+    for table, weights in product(
+        (X, GPU.asarray(X), GPU.asarray(np.asfortranarray(X))), (None, weight)
+    ):
+        expected = Binner.fit(X, weights, max_bins, 3, CPU).thresholds
         before = strict_cupy.unwrapped(table).copy()
-        found = Binner.fit(table, None, max_bins, 3, GPU).thresholds
+        there = None if weights is None else GPU.asarray(weights)
+        found = Binner.fit(table, there, max_bins, 3, GPU).thresholds
         assert [cuts.tobytes() for cuts in found] == [cuts.tobytes() for cuts in expected]
         np.testing.assert_array_equal(strict_cupy.unwrapped(table), before)
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from gpuens import AdaBoostClassifier, DecisionTreeClassifier, RandomForestClassifier
 from gpuens.devices.placement import CPU
 from gpuens.kernels.cart.problem import CartTable
-from gpuens.trees.table import CELLS_WORTH_A_THREAD, cart_table
+from gpuens.trees.table import CELLS_WORTH_A_THREAD, EXACT_CELLS, bins_for_classes, cart_table
 
 NAN, INF = float("nan"), float("inf")
 
@@ -161,3 +162,20 @@ def test_threads_do_not_matter(max_bins):
     one, two = (table(X, max_bins, n_threads=n) for n in (1, 2))
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_more_classes_than_bins():
+    """One feature tells all of 400 classes apart where the table is small."""
+    assert bins_for_classes(255, (EXACT_CELLS // 4, 4), (2, 256)) is None
+    assert bins_for_classes(255, (EXACT_CELLS // 4 + 1, 4), (256,)) == 255
+    assert bins_for_classes(200, (10, 4), (255,)) == 200
+    assert bins_for_classes(255, (10, 4), ()) == 255
+    rng = np.random.default_rng(0)
+    x, x_test = rng.random((2, 2000, 1))
+    y, y_test = (400 * x[:, 0]).astype(int), (400 * x_test[:, 0]).astype(int)
+    for model in (
+        RandomForestClassifier(n_estimators=2, random_state=0, device="cpu"),
+        DecisionTreeClassifier(max_bins=255, device="cpu"),
+        AdaBoostClassifier(DecisionTreeClassifier(max_bins=255), n_estimators=1, device="cpu"),
+    ):
+        assert model.fit(x, y).score(x_test, y_test) > 0.8
