@@ -7,7 +7,7 @@ save. So each thread trains whole models, one after another, on folds that are c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -21,9 +21,10 @@ from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags
 
-from .devices.placement import gpu_of, on_host, same_place
+from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
 from .estimators.parameters import threads_of
+from .memory_plans import trainings_at_once
 
 CELLS_WORTH_THREADS = 2_000_000
 """Tables with more cells than this keep all threads busy one at a time."""
@@ -57,7 +58,8 @@ def fit_many(
         The rows to train on; None: all rows.
     sample_weight : array, shape (n_rows,), default=None
     n_jobs : int, default=None
-        Number of threads; None: all cores that the process may use.
+        Number of threads; None: all cores that the process may use. On a GPU each has a stream of
+        its own, and there are no more than free memory holds trainings.
 
     Returns
     -------
@@ -77,9 +79,9 @@ def fit_many(
         else tuple(None if a is None else _safe_indexing(a, train) for a in columns)
         for train in _parts(folds, X, y, settings[0])
     ]
-    n_threads = threads_of(n_jobs)
-    side_by_side = _fits_go_side_by_side(n_threads, X)
-    place = same_place()
+    n_threads = _fits_side_by_side(settings, X, y, n_jobs)
+    side_by_side = n_threads > 1
+    place = places_beside() if side_by_side else nullcontext
 
     def fit(task: tuple[Any, tuple[Any, ...]]) -> Any:
         model, (of_X, of_y, weight) = task
@@ -88,14 +90,19 @@ def fit_many(
             return model.fit(of_X, of_y, **further) if of_y is not None else model.fit(of_X)
 
     tasks = [(clone(setting), part) for setting in settings for part in rows]
-    models = map_in_threads(fit, tasks, n_threads if side_by_side else 1)
+    models = map_in_threads(fit, tasks, n_threads)
     return [models[first : first + len(rows)] for first in range(0, len(models), len(rows))]
 
 
-def _fits_go_side_by_side(n_threads: int, X: Any) -> bool:
-    """Whether a table is too small for one model to keep all threads busy."""
-    n_cells = np.prod(X.shape if hasattr(X, "shape") else np.asarray(X).shape)
-    return n_threads > 1 and int(n_cells) <= CELLS_WORTH_THREADS
+def _fits_side_by_side(estimators: Sequence[Any], X: Any, y: Any, n_jobs: Any) -> int:
+    """Return how many models to train at a time: one where a table is large enough to keep all
+    threads busy, and on a GPU no more than its free memory holds."""
+    n_threads = threads_of(n_jobs)
+    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    if n_threads == 1 or int(np.prod(shape)) > CELLS_WORTH_THREADS:
+        return 1
+    room = trainings_at_once(estimators, X, y)
+    return n_threads if room is None else min(n_threads, room)
 
 
 def _takes_threads(model: Any) -> bool:
@@ -151,11 +158,11 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
 
 
 class _ThreadsHere(ThreadingBackend):
-    """joblib's threads, which work on the GPU and the stream that were current at its creation."""
+    """joblib's threads, which work on the GPU that was current at its creation."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._place = same_place()
+        self._place = places_beside()
 
     def submit(self, func: Callable[[], Any], callback: Any = None) -> Any:
         return super().submit(self._placed(func), callback)
@@ -258,8 +265,8 @@ class _SideBySide:
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
-        n_threads = threads_of(self.n_jobs)
-        side_by_side = _fits_go_side_by_side(n_threads, X)
+        n_threads = _fits_side_by_side([self.estimator], X, y, self.n_jobs)
+        side_by_side = n_threads > 1
         on_host_too = {name: on_host(value) for name, value in params.items()}
         before, estimator, scoring = self.n_jobs, self.estimator, self.scoring
         takes_threads = _takes_threads(estimator)

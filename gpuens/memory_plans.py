@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from .devices.placement import Device, gpu_of, resolve_device, to_numpy
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
+
+UNKNOWN_CELL_BYTES = 64
 
 
 def memory_plan(
@@ -101,6 +104,28 @@ def memory_plan(
         is_binned=isinstance(X, BinnedTable),
     )
     return boosting_plan(estimator, size, device)
+
+
+def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int | None:
+    """Return how many of the trainings that GPUs would do fit into free memory side by side, at
+    least 1; None if there are none on a GPU, or free memory is unknown.
+
+    Where no plan is known, or the settings are wrong, which ``fit`` reports, a training counts as
+    ``UNKNOWN_CELL_BYTES`` for each value of a table that is on the GPU already.
+    """
+    rooms = []
+    for estimator in estimators:
+        try:
+            plan = memory_plan(estimator, X, y)
+        except (ValueError, TypeError):
+            index = gpu_of(X)
+            if index is not None:
+                free, _ = Device("cuda", index).memory()
+                rooms.append((free, UNKNOWN_CELL_BYTES * X.shape[0] * X.shape[1]))
+        else:
+            if plan.device.is_gpu:
+                rooms.append((plan.free, plan.total))
+    return min((max(1, free // size) for free, size in rooms if free is not None), default=None)
 
 
 def _shape_of(X: Any) -> tuple[tuple[int, int], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -278,22 +279,30 @@ def resolve_device(
     return Device("cuda", index, reason)
 
 
-def same_place() -> Callable[[], AbstractContextManager[Any]]:
-    """Lets other threads work where this one does: within ``with place():``, where ``place`` is
-    what this returns, CuPy's current GPU and stream are those of the thread that asked.
+def places_beside() -> Callable[[], AbstractContextManager[Any]]:
+    """Return ``place``: in ``with place():`` another thread works on the GPU that is CuPy's current
+    one here, on a stream of its own.
 
-    A new thread begins on the first GPU and its default stream, which does not wait for what its
-    maker has started elsewhere.
+    The work inside begins after what the stream of the caller holds now, and is finished when the
+    block ends. A new thread otherwise begins on the first GPU and its default stream.
     """
     cupy = sys.modules.get("cupy")
     if cupy is None or simulated() or gpu_problem() is not None:
         return nullcontext
-    index, stream = _current_gpu(), cupy.cuda.get_current_stream()
+    index, ready = _current_gpu(), cupy.cuda.get_current_stream().record()
+    of_thread = threading.local()  # CuPy's pool gives freed memory to the same stream again
 
     @contextmanager
     def place() -> Iterator[None]:
-        with cupy.cuda.Device(index), stream:
-            yield
+        with cupy.cuda.Device(index):
+            if not hasattr(of_thread, "stream"):
+                of_thread.stream = cupy.cuda.Stream(non_blocking=True)
+                of_thread.stream.wait_event(ready)
+            with of_thread.stream:
+                try:
+                    yield
+                finally:
+                    of_thread.stream.synchronize()
 
     return place
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,8 +19,8 @@ from gpuens.devices.placement import (
     SIMULATOR,
     Device,
     gpu_problem,
+    places_beside,
     resolve_device,
-    same_place,
 )
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
@@ -326,19 +327,37 @@ class TestDevice:
         assert (waited, places) == ([Device("cuda", 1)], [1, 1])
 
     @pytest.mark.parametrize("stands_still", [False, True])
-    def test_threads_work_where_their_maker_does(self, cupy, monkeypatch, stands_still):
-        """A thread of its own knows neither the GPU nor the stream."""
-        entered = []
-        stream = contextlib.contextmanager(lambda: (yield entered.append("the stream")))()
-        cupy.cuda.get_current_stream = lambda: stream
+    def test_threads_work_beside_each_other(self, cupy, monkeypatch, stands_still):
+        """A new thread knows neither the GPU nor what the caller's stream holds."""
         monkeypatch.setattr(devices, "simulated", lambda: stands_still)
+        waited = []
+        monkeypatch.setattr(
+            strict_cupy.machine.Stream, "wait_event", lambda *args: waited.append(args)
+        )
         with cupy.cuda.Device(1):
-            place = same_place()
-        with place():
-            entered.append(cupy.cuda.runtime.getDevice())
-        assert entered == ([0] if stands_still else ["the stream", 1])
+            place = places_beside()
 
-    def test_many_fits_share_the_place_of_their_caller(self, cupy, monkeypatch):
+        def work(k):
+            found = []
+            for _ in range(2):
+                with place():
+                    stream = cupy.cuda.get_current_stream()
+                    found.append((cupy.cuda.runtime.getDevice(), stream.ptr))
+            return found
+
+        threads = [ThreadPoolExecutor(1) for _ in range(2)]
+        found = [thread.submit(work, 0).result() for thread in threads]
+        for thread in threads:
+            thread.shutdown()
+        if stands_still:
+            assert found == [[(0, 0)] * 2] * 2 and not waited
+            return
+        assert [pair[0] for pair in found] == [pair[1] for pair in found]
+        assert {pair[0][0] for pair in found} == {1}
+        assert len({pair[0][1] for pair in found} | {0}) == 3, "neither shared nor the default one"
+        assert len(waited) == 2
+
+    def test_many_fits_have_places_beside_their_caller(self, cupy, monkeypatch):
         seen = []
 
         @contextlib.contextmanager
@@ -346,7 +365,7 @@ class TestDevice:
             seen.append(threading.get_ident())
             yield
 
-        monkeypatch.setattr(many_fits, "same_place", lambda: place)
+        monkeypatch.setattr(many_fits, "places_beside", lambda: place)
         model = DecisionTreeRegressor(max_depth=1, device="cpu")
         fit_many(model, HOST, np.arange(3.0), param_grid={"max_depth": [1, 2]}, n_jobs=2)
         assert len(seen) == 2 and threading.get_ident() not in seen

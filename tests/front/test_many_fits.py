@@ -113,8 +113,13 @@ class TestArraysOnADevice:
     def there(self, cupy):
         return tuple(map(cupy.asarray, (X, Y, self.WEIGHT)))
 
-    def place(self, cupy):
-        return {(1, cupy.cuda.get_current_stream().ptr)}
+    def require_place(self, cupy, n_jobs):
+        """Work was on the caller's GPU: on its stream, or on those of the threads."""
+        here = cupy.cuda.get_current_stream().ptr
+        streams = {stream for device, stream in strict_cupy.log().places if device == 1}
+        assert len(streams) == len(strict_cupy.log().places), "another GPU"
+        others = streams - {here}
+        assert (0 < len(others) <= n_jobs and 0 not in others) if n_jobs > 1 else not others
 
     @pytest.mark.parametrize("folds", [None, 3, KFold(2)], ids=str)
     @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -126,7 +131,7 @@ class TestArraysOnADevice:
             strict_cupy.log().clear()
             (found,) = fit_many(self.MODEL, table, there[1], sample_weight=there[2], **more)
             assert list(map(prints, found)) == list(map(prints, expected))
-            assert strict_cupy.log().places == self.place(cupy)
+            self.require_place(cupy, n_jobs)
 
     def test_they_stay_on_the_device_until_a_model_reads_them(self, there):
         class Reading(LogisticRegression):
@@ -153,7 +158,7 @@ class TestArraysOnADevice:
         ):
             strict_cupy.log().clear()
             found = clone(search).fit(table, there[1], sample_weight=there[2])
-            assert strict_cupy.log().places == self.place(cupy)
+            self.require_place(cupy, 2 if on_device else 1)
             search.estimator = clone(self.MODEL).set_params(device="cpu")
             expected = search.fit(X, Y, sample_weight=self.WEIGHT)
             assert prints(found.best_estimator_) == prints(expected.best_estimator_)

@@ -23,6 +23,7 @@ from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
+from gpuens.memory_plans import trainings_at_once
 from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
@@ -137,6 +138,31 @@ class TestNumbers:
         assert plan.fits and plan.require() is None
         unknown = MemoryPlan("A task", devices.CPU, {"a": 2**60}, None, None)
         assert unknown.fits and str(unknown).endswith("(a 1.05e+06 TiB)")
+
+
+class TestSideBySide:
+    """How many trainings there is room for."""
+
+    def test_on_a_gpu(self, cupy):
+        small = RandomForestRegressor(device="cuda", max_depth=3, n_estimators=2)
+        large = GradientBoostingRegressor(device="cuda", max_depth=8, max_leaf_nodes=None)
+        sizes = [memory_plan(model, X, Y).total for model in (small, large)]
+        room = [2**30 // size for size in sizes]
+        assert trainings_at_once([small], X, Y) == room[0] > 1
+        assert trainings_at_once([small, large], X, Y) == min(room)
+        cupy.cuda.runtime.memGetInfo = lambda: (sizes[0] - 1, 2**34)
+        assert trainings_at_once([small], X, Y) == 1
+        cupy.cuda.get_allocator = lambda: lambda size: None
+        assert trainings_at_once([small], X, Y) is None
+
+    def test_of_what_has_no_plan(self, cupy):
+        there = strict_cupy.on_gpu(cupy, X, 1)
+        for model in (AdaBoostClassifier(), GradientBoostingRegressor(max_depth="deep")):
+            assert trainings_at_once([model], there, C) == 2**30 // (64 * X.size)
+            assert trainings_at_once([model.set_params(device="cpu")], X, C) is None
+
+    def test_on_the_host(self, cupy):
+        assert trainings_at_once([DecisionTreeRegressor(device="cpu")], X, Y) is None
 
 
 class TestTooLittle:
