@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device, home_of, to_numpy
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
@@ -221,7 +221,7 @@ class TreeLearners:
         check_tree_parameters(base)
         self.values = read_features(
             X,
-            device,
+            home_of(X, device),
             estimator=estimator,
             reset=before is None,
             categorical_features=base.categorical_features,

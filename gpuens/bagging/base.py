@@ -11,10 +11,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, report_choice, to_numpy
+from ..devices.placement import CPU, Device, home_of, report_choice, to_numpy
 from ..devices.policy import Work
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
@@ -29,6 +30,7 @@ from ..kernels.runtime.cpu.team import using_threads
 from ..members.fitting import (
     device_for,
     fit_members,
+    grows_batches,
     in_order,
     input_tags,
     jobs_for,
@@ -143,7 +145,8 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
         members, plans, features = self._before()
         sparse = input_tags(base).sparse
-        values = read_features(X, device, estimator=self, reset=not members, sparse=sparse)
+        home = home_of(X, device)
+        values = read_features(X, home, estimator=self, reset=not members, sparse=sparse)
         n_rows = values.shape[0]
         target = self._read_y(y, n_rows, device, bool(members))
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=self)
@@ -159,6 +162,8 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             )
             return self
         new = range(first, self.n_estimators)
+        if self.oob_score or not grows_batches(base, plan, values):
+            values = values if issparse(values) else device.asarray(values)
         self._max_samples = plan.n_draws
         self.estimator_ = base
         self.estimators_ = members + fit_members(

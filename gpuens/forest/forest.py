@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import CPU, Device
+from ..devices.placement import CPU, Device, is_streamed
+from ..devices.transfer import in_pieces
 from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
 from ..kernels.runtime.arrays import Array
 
@@ -177,7 +178,8 @@ class Forest:
         Parameters
         ----------
         X : float32 or float64, shape (n_rows, n_features)
-            On ``device``; NaN is missing.
+            On ``device``, or in host memory, from where it comes to a GPU in pieces. NaN is
+            missing.
 
         Returns
         -------
@@ -187,8 +189,15 @@ class Forest:
             trees, base = self._on(device)
             raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=np.float64)
             raw[...] = base
-            if self.n_trees:
+            if not self.n_trees:
+                return raw
+            if not is_streamed(X, device):
                 traverse(trees, X, raw)
+                return raw
+            for rows, piece in in_pieces(X, device.xp):
+                part = raw[:, rows].copy()
+                traverse(trees, piece, part)
+                raw[:, rows] = part
         return raw
 
     def add_to(self, raw: Array, X: Array, device: Device = CPU) -> None:
@@ -212,7 +221,7 @@ class Forest:
         return added[..., 0] if self.width == 1 else added
 
     def apply(self, X: Array, device: Device = CPU) -> Array:
-        """Return the leaf that each row ends in.
+        """Return the leaf that each row ends in; X as in ``raw_predict``.
 
         Returns
         -------
@@ -220,7 +229,13 @@ class Forest:
             Node numbers counted from the root of each tree.
         """
         with device.active():
-            return leaf_indices(self._trees_on(device), X)
+            trees = self._trees_on(device)
+            if not is_streamed(X, device):
+                return leaf_indices(trees, X)
+            leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
+            for rows, piece in in_pieces(X, device.xp):
+                leaf[rows] = leaf_indices(trees, piece)
+        return leaf
 
     def slice(self, first: int, last: int) -> Forest:
         """Return the forest of trees ``first … last - 1``, as views where possible."""

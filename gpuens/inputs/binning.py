@@ -132,7 +132,7 @@ class Binner:
 
 
 def _cut_columns(
-    sample: np.ndarray, weight: np.ndarray | None, max_bins: int, n_threads: int
+    sample: np.ndarray, weight: Array | None, max_bins: int, n_threads: int
 ) -> list[np.ndarray]:
     """Cut points of some features. Threads only sort, in place: memory that
     a thread allocates stays with it long after."""

@@ -208,7 +208,7 @@ def fit_members(
     X, y
         All rows and all features.
     device : Device
-        Of X and y.
+        Of y, and of X unless ``grows_batches``, which reads X wherever it is.
     n_jobs, verbose
         As for joblib, where the members are fitted one by one on the host.
 
@@ -216,13 +216,18 @@ def fit_members(
     -------
     list of estimators
     """
-    if _fits_batches(base) and plan.repeats_little and not issparse(X):
+    if grows_batches(base, plan, X):
         samples = Samples(plan, members, device)
         features = [plan.features(m) for m in members]
         seeds = [plan.random_states(m, 1)[0] for m in members]
         return base._fit_batch(X, y, None, samples, features, seeds)
     with Parallel(n_jobs=jobs_for(X, device, n_jobs), verbose=verbose) as parallel:
         return parallel(delayed(_fit_member)(base, plan, m, X, y, device) for m in members)
+
+
+def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:
+    """Return whether the members are trees that grow together."""
+    return _fits_batches(base) and plan.repeats_little and not issparse(X)
 
 
 def _fits_batches(base: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import CPU, Device, home_of, to_numpy
 from ..estimators.base import ForestEstimator
 from ..estimators.nothing_learned import warn_of_tiny_targets
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
@@ -57,9 +57,9 @@ class TrainingData:
     shape : tuple (n_rows, n_features)
     itemsize : int
         Bytes of a value.
-    values : float32 or float64, shape (n_rows, n_features), on the device, or None
-        Only where rows are predicted while trees grow, which need ``table`` alone: a table that
-        is not the user's own is released before.
+    values : float32 or float64, shape (n_rows, n_features), or None
+        On the device, or in host memory. Only where rows are predicted while trees grow, which
+        need ``table`` alone: a table that is not the user's own is released before.
     weight : float64, shape (n_rows,), NumPy, or None
     """
 
@@ -144,7 +144,10 @@ class CartEstimator(ForestEstimator, ABC):
         ``keeps_values`` is whether rows are predicted while trees grow.
         """
         values = read_features(
-            X, device, estimator=self, categorical_features=self.categorical_features
+            X,
+            home_of(X, device),
+            estimator=self,
+            categorical_features=self.categorical_features,
         ).values
         n_rows = values.shape[0]
         if y is None:

@@ -17,6 +17,7 @@ from ..devices.memory_plan import (
     plan_of,
 )
 from ..devices.placement import Device, to_numpy
+from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
 from ..kernels.cart.grow_cart import clip_values, grow_cart
 from ..kernels.cart.problem import CartParams, CartTable, GrownCart, grows_on_device
@@ -180,6 +181,10 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
 EXACT_CELL_BYTES = 32
 """The size of a value that is a bin of its own: two copies of its code, three of the value."""
 
+SORTING_BYTES = 60
+"""Bytes of a row while a table that comes to a GPU in parts is cut: some columns, and one of them
+as it is sorted."""
+
 
 def cart_plan(
     estimator: Any,
@@ -215,7 +220,11 @@ def cart_plan(
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
     leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
     n_nodes = 2 * leaves - 1
-    one_bin_a_value = estimator.max_bins is None
+    table = n * n_features * itemsize
+    is_streamed = device.is_gpu and not is_there
+    bins = max(n_features, SORTING_BYTES) if is_streamed else code_bytes(n_features)
+    if estimator.max_bins is None:
+        bins = EXACT_CELL_BYTES * n_features
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
@@ -225,9 +234,9 @@ def cart_plan(
         batch, scratch = most_trees(n, of_tree, free), scratch_bytes(estimator.max_bins, 1 + width)
     batch = max(1, min(n_trees, batch))
     parts = {
-        "table": 0 if is_there else n * n_features * itemsize,
+        "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
-        "bins": n * (EXACT_CELL_BYTES * n_features if one_bin_a_value else code_bytes(n_features)),
+        "bins": n * bins,
         "records and growing nodes": batch * of_tree,
         "histograms": scratch,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),

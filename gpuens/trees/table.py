@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import Device, is_streamed, to_numpy
 from ..devices.threads import map_in_threads
+from ..devices.transfer import in_pieces
 from ..inputs.binning import SAMPLE_SIZE, Binner
 from ..inputs.cut_points import cut_points_of_sorted, round_down
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import MAX_BINS
+from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 
 CELLS_WORTH_A_THREAD = 100_000
+COLUMN_BYTES = 32
+"""Bytes of a row of the columns that come to a GPU together."""
 EXACT_CELLS = 2**20
 """Most cells of a table whose values each get a bin where there are more than 255 classes."""
 
@@ -32,7 +35,7 @@ class _Feature(NamedTuple):
 
 
 def bins_for_classes(
-    max_bins: int | None, shape: tuple[int, int], n_classes: tuple[int, ...]
+    max_bins: int | None, shape: tuple[int, ...], n_classes: tuple[int, ...]
 ) -> int | None:
     """Return the bins of a feature; None: one for each distinct value.
 
@@ -58,8 +61,9 @@ def cart_table(
 
     Parameters
     ----------
-    X : float32 or float64, shape (n_rows, n_features), on the device
-        NaN is missing; categories are whole numbers below ``n_categories``.
+    X : float32 or float64, shape (n_rows, n_features)
+        On the device, or in host memory, from where it comes to a GPU in parts. NaN is missing;
+        categories are whole numbers below ``n_categories``.
     n_categories : int32, shape (n_features,)
         0 for a numeric feature.
     monotone : int8, shape (n_features,)
@@ -78,8 +82,7 @@ def cart_table(
     if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
         sampled = Binner.fit(X, None, max_bins, seed, device, n_threads).thresholds
 
-    def encode(f: int) -> _Feature:
-        column = X[:, f]
+    def encode(f: int, column: Array) -> _Feature:
         if n_categories[f]:
             return _categories(column, int(n_categories[f]))
         if max_bins is None:
@@ -88,8 +91,9 @@ def cart_table(
 
     features = _for_each(encode, X, device, n_threads)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
+    codes = _narrow_codes if n_bins.max() <= MAX_BINS else _wide_codes
     return CartTable(
-        codes=_codes(X, features, n_bins, device),
+        codes=codes(X, features, n_bins, device),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
         lower=np.concatenate([feature.lower for feature in features]),
@@ -99,38 +103,64 @@ def cart_table(
     )
 
 
-def _codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
-    """Return the codes of all features, one row each."""
-    xp = device.xp
-    narrow = n_bins.max() <= MAX_BINS
-    if narrow and any(feature.codes is None for feature in features):
+def _columns(X: Array, device: Device) -> Iterator[Array]:
+    """Yield the columns on the device, where those of a table in host memory come a few at a
+    time."""
+    step = max(1, COLUMN_BYTES // X.dtype.itemsize) if is_streamed(X, device) else X.shape[1]
+    for first in range(0, X.shape[1], step):
+        yield from device.asarray(X[:, first : first + step]).T
+
+
+def _narrow_codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
+    """Return the codes of all features, one row each, uint8."""
+    if all(feature.codes is not None for feature in features):
+        codes = device.xp.empty((len(features), X.shape[0]), np.uint8)
+    else:
         thresholds = np.full((len(features), MAX_BINS), np.inf, X.dtype)
         for row, feature in zip(thresholds, features, strict=True):
             if feature.codes is None:
                 row[: feature.upper[:-1].size] = feature.upper[:-1]
-        codes = bin_values(X, device.asarray(thresholds)).columns
-    else:
-        codes = xp.empty((len(features), X.shape[0]), np.uint8 if narrow else np.uint32)
+        codes = _looked_up(X, device.asarray(thresholds), device)
     for f, feature in enumerate(features):
         if feature.codes is not None:
             codes[f] = feature.codes
+        elif feature.has_missing:
+            codes[f][codes[f] == MISSING] = n_bins[f]
+    return codes
+
+
+def _looked_up(X: Array, thresholds: Array, device: Device) -> Array:
+    """Return the bins of all values, a row for each feature."""
+    if not is_streamed(X, device):
+        return bin_values(X, thresholds).columns
+    codes = device.xp.empty(X.shape[::-1], np.uint8)
+    for rows, piece in in_pieces(X, device.xp):
+        codes[:, rows] = bin_values(piece, thresholds).columns
+    return codes
+
+
+def _wide_codes(X: Array, features: list[_Feature], n_bins: np.ndarray, device: Device) -> Array:
+    """Return the codes of all features, one row each, uint32."""
+    xp = device.xp
+    codes = xp.empty((len(features), X.shape[0]), np.uint32)
+    for f, (feature, column) in enumerate(zip(features, _columns(X, device), strict=True)):
+        if feature.codes is not None:
+            codes[f] = feature.codes
             continue
-        if not narrow:
-            upper = device.asarray(feature.upper.astype(X.dtype))
-            codes[f] = xp.searchsorted(upper, X[:, f], side="left")
+        upper = device.asarray(feature.upper.astype(X.dtype))
+        codes[f] = xp.searchsorted(upper, column, side="left")
         if feature.has_missing:
-            codes[f][X[:, f] != X[:, f]] = n_bins[f]
+            codes[f][column != column] = n_bins[f]
     return codes
 
 
 def _for_each(
-    encode: Callable[[int], _Feature], X: Array, device: Device, n_threads: int
+    encode: Callable[[int, Array], _Feature], X: Array, device: Device, n_threads: int
 ) -> list[_Feature]:
     """Encode every column, on the CPU in threads: sorting releases the interpreter."""
-    columns = range(X.shape[1])
     if device.xp is not np or n_threads == 1 or X.size < CELLS_WORTH_A_THREAD:
-        return [encode(f) for f in columns]
-    return map_in_threads(encode, columns, n_threads)
+        return [encode(f, column) for f, column in enumerate(_columns(X, device))]
+    return map_in_threads(lambda f: encode(f, X[:, f]), range(X.shape[1]), n_threads)
 
 
 def _distinct(column: Array, device: Device) -> _Feature:
@@ -175,4 +205,4 @@ def _categories(column: Array, n: int) -> _Feature:
     codes = column.copy()
     codes[codes != codes] = n
     none = np.zeros(n)
-    return _Feature(codes.astype(np.uint32), none, none, True)
+    return _Feature(codes.astype(np.uint8 if n <= MAX_BINS else np.uint32), none, none, True)

@@ -137,16 +137,23 @@ def assert_same(
             np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
 
 
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 @pytest.mark.parametrize(("order", "weighted"), [("C", True), ("F", False)])
 def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, order, weighted):
     """Their cut points are found on the GPU, also those between infinities and zeros."""
     monkeypatch.setattr(transfer, "PIECE_BYTES", 2**12)
     X, y, weight = table(3, True)
     X[::7, 0], X[::5, 1], X[1::5, 1], X[::9, 0] = np.inf, -0.0, 0.0, -np.inf
-    case = "GradientBoostingClassifier", 3, CATEGORIES | {"max_bins": 30}
+    X[11, 0], X[12, 2] = 1e30, 1e5  # apart from all others
+    cases = (
+        ("GradientBoostingClassifier", 3, CATEGORIES | {"max_bins": 30}),
+        ("RandomForestClassifier", 3, {"max_bins": 30, "max_depth": 6, "oob_score": True}),
+    )
     given = np.asarray(X, order=order), y, weight if weighted else None
-    there, here = (fitted(device, n_trees, case, *given) for device in ("cuda", "cpu"))
-    assert there.forest_.fingerprint() == here.forest_.fingerprint()
+    for case in cases:
+        there, here = (fitted(device, n_trees, case, *given) for device in ("cuda", "cpu"))
+        assert there.forest_.fingerprint() == here.forest_.fingerprint()
+        assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
 
 
 def test_tables_binned_batch_by_batch(cupy, n_trees):
