@@ -242,10 +242,16 @@ def test_a_forked_process_goes_on(library):
     process.join()
 
 
-def test_two_libraries_side_by_side(library, copied):
+def test_two_versions_side_by_side(library, copied):
+    """Each runs what it has itself."""
+    table = json.loads((copied / native.TABLE).read_text())
+    edit(copied, kernels={k: v for k, v in table["kernels"].items() if k != native.name_of(half)})
     other = native.open_library(copied)
     assert other.bind(half)(3.0) == library.bind(half)(3.0) == 1.5
-    assert other.used == library.used
+    assert other.bind(is_above)(2, 1.5) and library.bind(is_above)(2, 1.5)
+    assert library.used == {native.name_of(half), native.name_of(is_above)}
+    assert other.used == {native.name_of(is_above)}
+    assert sum(other.missed.values()) == 1 and not library.missed
 
 
 def test_no_library(tmp_path):
