@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("what", choices=["library", "wheels"])
     parser.add_argument("--output", type=Path, default=Path("dist"), help="folder of the wheels")
     parser.add_argument(
-        "--if-needed", action="store_true", help="keep a library that was built from these sources"
+        "--if-needed", action="store_true", help="keep what was built from these sources"
     )
     parser.add_argument(
         "--levels", nargs="+", choices=native.LEVELS, default=list(native.LEVELS),
@@ -33,7 +33,7 @@ def main() -> None:
     if not (chosen.if_needed and library.is_current(chosen.levels)):
         library.build(chosen.levels)
     if chosen.what == "wheels":
-        if not chosen.cpu_only:
+        if not chosen.cpu_only and not (chosen.if_needed and cubins.is_current()):
             cubins.build()
         wheel = wheels.build(chosen.output)
         if chosen.tried:

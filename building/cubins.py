@@ -73,6 +73,30 @@ def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
     return kernel._replace(code=bytes(cubin))
 
 
+def is_current(folder: Path = ahead.FOLDER) -> bool:
+    """Return whether a folder holds all files, with every kernel as its sources are."""
+    expected = {
+        ahead.key_of(entry.kernel, kinds_of(entry.arguments)): ahead.stamp_of(entry.kernel)
+        for entry in catalogue.entries()
+    }
+    try:
+        files = _files(folder, FILES)
+        archives = [ahead.read(path, architectures[0]) for path, architectures in files]
+    except ahead.DamagedError:  # or not there
+        return False
+    return all(
+        {key: kernel.stamp for key, kernel in archive.kernels.items()} == expected
+        for archive in archives
+    )
+
+
+def _files(folder: Path, groups: Sequence[Sequence[int]]) -> list[tuple[Path, Sequence[int]]]:
+    """Return the files and their architectures, that of the PTX first."""
+    oldest = 10 * OLDEST[0] + OLDEST[1]
+    cubins = [(folder / f"cuda-sm_{'-'.join(map(str, group))}.xz", group) for group in groups]
+    return [(folder / f"cuda-ptx_{oldest}.xz", [oldest]), *cubins]
+
+
 def build(
     folder: Path = ahead.FOLDER,
     groups: Sequence[Sequence[int]] = FILES,
@@ -92,13 +116,12 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("cuda-*.xz"):
         old.unlink()
-    files = [folder / f"cuda-ptx_{OLDEST[0]}{OLDEST[1]}.xz"]
-    ahead.write(files[0], release, {10 * OLDEST[0] + OLDEST[1]: kernels})
-    for group in groups:
-        files.append(folder / f"cuda-sm_{'-'.join(map(str, group))}.xz")
+    (text, (oldest,)), *files = _files(folder, groups)
+    ahead.write(text, release, {oldest: kernels})
+    for path, group in files:
         cubins = {n: {key: cubin_of(kernel, n) for key, kernel in kernels.items()} for n in group}
-        ahead.write(files[-1], nvjitlink.version(), cubins)
-    size = sum(path.stat().st_size for path in files) / 1e6
+        ahead.write(path, nvjitlink.version(), cubins)
+    size = sum(path.stat().st_size for path in (text, *(path for path, _ in files))) / 1e6
     print(f"{len(kernels)} kernels for {sum(map(len, groups))} architectures: {size:.2f} MB in "
           f"{folder}, {time.time() - started:.0f} s")  # fmt: skip
 

@@ -194,6 +194,23 @@ def test_a_file_that_the_driver_refuses_is_named_once(folder, monkeypatch):
     assert ahead.find(ENTRY.kernel, 0, KINDS) is None
 
 
+def test_what_is_current_is_not_built_again(folder, monkeypatch):
+    entries = [ENTRIES[name] for name in NAMES]
+    monkeypatch.setattr(cubins, "FILES", ((75, 80), (120,)))
+    monkeypatch.setattr(cubins.catalogue, "entries", lambda: iter(entries))
+    assert cubins.is_current(folder)
+    entries.append(ENTRIES["count_draws"])
+    assert not cubins.is_current(folder)
+    entries.pop()
+    stamp = compilation._stamp_of_sources
+    with monkeypatch.context() as edited:
+        edited.setattr(compilation, "_stamp_of_sources", lambda path: stamp(path) + "edited")
+        assert not cubins.is_current(folder)
+    assert cubins.is_current(folder)
+    (folder / "cuda-sm_120.xz").unlink()
+    assert not cubins.is_current(folder)
+
+
 def test_without_files_nothing_is_asked(monkeypatch, tmp_path):
     monkeypatch.setattr(ahead, "FOLDER", tmp_path / "nowhere")
     monkeypatch.setattr(ahead, "capability_of", None)
