@@ -151,8 +151,8 @@ def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, d
 
 
 def test_edited_sources_are_compiled(folder, monkeypatch):
-    stamp = compilation._stamp_of_sources
-    monkeypatch.setattr(compilation, "_stamp_of_sources", lambda path: stamp(path) + "edited")
+    stamp = compilation.stamp_of_sources
+    monkeypatch.setattr(compilation, "stamp_of_sources", lambda path: stamp(path) + "edited")
     assert ahead.find(ENTRY.kernel, 0, KINDS) is None
 
 
@@ -202,9 +202,9 @@ def test_what_is_current_is_not_built_again(folder, monkeypatch):
     entries.append(ENTRIES["count_draws"])
     assert not cubins.is_current(folder)
     entries.pop()
-    stamp = compilation._stamp_of_sources
+    stamp = compilation.stamp_of_sources
     with monkeypatch.context() as edited:
-        edited.setattr(compilation, "_stamp_of_sources", lambda path: stamp(path) + "edited")
+        edited.setattr(compilation, "stamp_of_sources", lambda path: stamp(path) + "edited")
         assert not cubins.is_current(folder)
     assert cubins.is_current(folder)
     (folder / "cuda-sm_120.xz").unlink()

@@ -39,8 +39,8 @@ codegen.CUDACodeLibrary._ensure_cc = lambda self, cc: capability
 codegen.JITCUDACodegen.magic_tuple = lambda self: ((13, 0), capability)
 from gpuens.kernels.runtime import compilation
 if sys.argv[3]:
-    stamp = compilation._stamp_of_sources
-    compilation._stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
+    stamp = compilation.stamp_of_sources
+    compilation.stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import compiling, launching, target
 

@@ -102,7 +102,7 @@ def _name(dtype: np.dtype) -> tuple[str, int]:
 
 def stamp_of(function: Any) -> str:
     """Return the stamp of the sources that a kernel is made of."""
-    return compilation._stamp_of_sources(Path(function.py_func.__code__.co_filename))
+    return compilation.stamp_of_sources(Path(function.py_func.__code__.co_filename))
 
 
 def contents_of(path: Path) -> tuple[str, tuple[int, ...]]:
