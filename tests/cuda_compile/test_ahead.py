@@ -32,8 +32,8 @@ from gpuens.losses import CustomLoss
 from tests.ptx import machine
 
 ENTRIES = {entry.name: entry for entry in catalogue.entries()}
-ENTRY = ENTRIES["add_leaf_values"]
-NAMES = ["add_leaf_values", "newton_steps"]
+ENTRY = ENTRIES["add_leaf_values_wide"]
+NAMES = ["add_leaf_values_wide", "newton_steps"]
 KINDS = kinds_of(ENTRY.arguments)
 
 
@@ -80,7 +80,7 @@ def test_a_kernel_is_found(folder):
     assert list(map(len, origins.of_cuda().values())) == [1, 0, 0]
     kernels = ahead.read(folder / "cuda-sm_75-80.xz", 80).kernels
     assert code == kernels[ahead.key_of(ENTRY.kernel, KINDS)].code
-    assert code.startswith(b"\x7fELF") and b"\0.text.gpuens_add_leaf_values\0" in code
+    assert code.startswith(b"\x7fELF") and b"\0.text.gpuens_add_leaf_values_wide\0" in code
 
 
 def test_code_is_what_was_linked(built):
