@@ -18,6 +18,7 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.prediction.cuda.deep import kernels, walker
+from gpuens.kernels.runtime import disk
 from gpuens.kernels.runtime.cuda import compiling, target
 from gpuens.kernels.scalars.losses import LOSSES
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
@@ -152,4 +153,6 @@ def test_no_folder_to_write_to(monkeypatch):
             raise RuntimeError("cannot cache function: no locator available")
 
     compiled = Compiled()
-    assert compiling.kept_on_disk(compiled) is compiled
+    monkeypatch.setattr(disk, "_warned", set())
+    with pytest.warns(RuntimeWarning, match="no folder to keep compiled kernels in"):
+        assert compiling.kept_on_disk(compiled) is compiled
