@@ -40,15 +40,16 @@ class OutOfBagErrors:
         self.values, self.truth = _kept(data), data.truth
         self.total = OutOfBag(self.truth.shape[0], data.problem.width, CPU)
         self.path: list[float] = []
+        self._errors = np.zeros(self.truth.shape[0])
 
     def add(self, t: int, tree: Forest) -> None:
-        """Add tree t."""
+        """Add tree t: its predictions for the rows outside its sample, and their new errors."""
         rows = left_out(self.plan.counts(t, CPU))
-        raw = to_numpy(tree.raw_predict(self.values, self.device))
-        self.total.add(rows, raw.T[rows])
-        seen = self.total.n_models > 0
-        mean = self.total.sums[seen] / self.total.n_models[seen, None]
-        errors = row_errors(self.classes, mean.T, self.truth[seen])
+        raw = tree.raw_predict(self.values[self.device.asarray(rows)], self.device)
+        self.total.add(rows, to_numpy(raw).T)
+        mean = self.total.sums[rows] / self.total.n_models[rows, None]
+        self._errors[rows] = row_errors(self.classes, mean.T, self.truth[rows])
+        errors = self._errors[self.total.n_models > 0]
         self.path.append(float(errors.mean()) if errors.size else float("nan"))
 
 

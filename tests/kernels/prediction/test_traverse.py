@@ -132,13 +132,13 @@ def test_parity_of_a_chain(target, assert_parity, missing):
     assert_parity(trees, X, np.zeros((1, len(X))))
 
 
-def test_parity_next_to_the_limits_of_float(assert_parity, random_tree):
+def test_parity_next_to_the_limits_of_float(target, assert_parity, random_tree):
     limits = np.array([-np.inf, -1.7e308, -2.3e-308, -5e-324, -0.0, 0.0, 5e-324, 1.7e308])
     X = np.concatenate([limits, [np.inf, np.nan]])[:, None]
     for n_leaves in (60, 300):
         trees = random_forest(random_tree, np.random.default_rng(0), [n_leaves], 1)
         trees.threshold[:] = np.random.default_rng(1).choice(limits, len(trees.threshold))
-        for n in (1, 7):
+        for n in (1, 7, target.rows(100, 7)):
             table = np.tile(X, (n, 1))
             assert_parity(trees, table, np.zeros((1, len(table))))
 
@@ -152,7 +152,7 @@ def test_thresholds_beyond_the_type_of_the_table(target, assert_parity, random_t
     trees.threshold[:] = rng.choice(limits, len(trees.threshold))
     values = np.array([*limits, 0.0, -0.0, 1.0, np.inf, -np.inf, np.nan])
     with np.errstate(over="ignore"):
-        X = rng.choice(values, (target.rows(500, 50), 2)).astype(np.float32)
+        X = rng.choice(values, (target.rows(1000, 50), 2)).astype(np.float32)
     assert_parity(trees, X, np.zeros((1, len(X))))
 
 

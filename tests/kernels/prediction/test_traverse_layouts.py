@@ -75,13 +75,13 @@ def test_many_blocks(assert_parity, random_tree, monkeypatch, missing):
 @pytest.mark.parametrize("n_leaves", [20, 300])
 def test_columns_that_no_split_looks_at(assert_parity, random_tree, n_leaves):
     rng = np.random.default_rng(2)
-    trees = random_forest(random_tree, rng, [n_leaves], 2)
+    trees = random_forest(random_tree, rng, 20 * [n_leaves], 2)
     wide = trees._replace(
         feature=np.where(trees.feature < 0, -1, 41 * trees.feature + 3).astype(np.int32),
         n_categories=np.zeros(90, np.int32),
     )
-    X = awkward_values(rng, wide, 500, 90, np.float32)
-    assert_parity(wide, X, np.zeros((1, 500)))
+    X = awkward_values(rng, wide, 2000, 90, np.float32)
+    assert_parity(wide, X, np.zeros((1, 2000)))
 
 
 @pytest.mark.parametrize(("width", "n_outputs"), [(1, 3), (2, 3)])
@@ -90,14 +90,14 @@ def test_trees_that_take_turns_in_outputs(assert_parity, random_tree, width, n_o
     rng = np.random.default_rng(7)
     trees = random_forest(random_tree, rng, 5 * [2, 30, 1, 200], 4, n_outputs, width)
     trees.value[:] *= 10.0 ** rng.integers(-20, 20, trees.value.shape)
-    X = awkward_values(rng, trees, 300, 4, np.float32)
-    assert_parity(trees, X, np.zeros((n_outputs, 300)))
+    X = awkward_values(rng, trees, 600, 4, np.float32)
+    assert_parity(trees, X, np.zeros((n_outputs, 600)))
 
 
 def test_rows_that_come_in_small_batches(same, random_tree):
     """The forest is laid out once enough of them have come; what it predicts is the same."""
     rng = np.random.default_rng(3)
-    trees = random_forest(random_tree, rng, [9000, 9000], 4, 3, 3)
+    trees = random_forest(random_tree, rng, 20 * [1000], 4, 3, 3)
     X = awkward_values(rng, trees, 1400, 4, np.float32)
     raw, leaves = predict(trees, X, np.zeros((3, 1400)))
     copy = Trees(*(array.copy() for array in trees))
@@ -116,13 +116,13 @@ def test_new_values_in_an_old_structure(random_tree, n_leaves):
     """What was laid out for a forest is not taken for another one that shares its arrays."""
     rng = np.random.default_rng(4)
     trees = random_forest(random_tree, rng, [n_leaves], 2)
-    X = awkward_values(rng, trees, 300, 2, np.float64)
-    raw, leaves = predict(trees, X, np.zeros((1, 300)))
+    X = awkward_values(rng, trees, 2000, 2, np.float64)
+    raw, leaves = predict(trees, X, np.zeros((1, 2000)))
     for factor in (2.0, 4.0):
         other = trees._replace(value=factor * trees.value)
-        np.testing.assert_array_equal(predict(other, X, np.zeros((1, 300)))[0], factor * raw)
+        np.testing.assert_array_equal(predict(other, X, np.zeros((1, 2000)))[0], factor * raw)
     doubled = trees._replace(threshold=2.0 * trees.threshold)
-    np.testing.assert_array_equal(predict(doubled, 2.0 * X, np.zeros((1, 300)))[1], leaves)
+    np.testing.assert_array_equal(predict(doubled, 2.0 * X, np.zeros((1, 2000)))[1], leaves)
 
 
 @pytest.mark.parametrize("n_values", [3, 2000], ids=["shared values", "own values"])
