@@ -67,6 +67,8 @@ NOTES = {
     FLUSH: "estimated as 8 million operations a level; neighbouring additions, eight to a sector, "
     "are one, and zeros are skipped: at most 0.057",
     "search": "the estimate is of 27 launches with their gaps; 18 of them are part of control now",
+    "leaves of rows": "estimated for numbers of four bytes, all set to -1 first; those of two stay "
+    "in the second-level cache",
     "control": "the estimate is of one thread; a block shares the work now",
 }
 """By row: why the model is beyond a factor of 2 of the estimate, where that has been checked."""

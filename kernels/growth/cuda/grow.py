@@ -163,11 +163,12 @@ def rounded_up(n: int) -> int:
 
 
 def likely_rounds(params: GrowthParams) -> int:
-    """Return how many rounds most trees need: one for each level, and some more where the best
-    leaf is opened first."""
+    """Return how many rounds most trees need: one for each level, and nearly two for each doubling
+    of the leaves where the best leaf is opened first (31 leaves: 8, 64: 11 or 12, 255: 14)."""
     if params.max_leaves == UNLIMITED:
         return max(1, params.max_depth if params.max_depth < 64 else 16)
-    return max(1, min(params.max_depth, math.ceil(math.log2(max(2, params.max_leaves))) + 7))
+    by_leaves = 2 * math.ceil(math.log2(max(2, params.max_leaves))) - 1
+    return max(1, min(params.max_depth, by_leaves))
 
 
 def least_counted(n_records: int) -> int:
