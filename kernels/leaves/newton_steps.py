@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..runtime.arrays import Array
-from ..runtime.compilation import inner, kernel
+from ..runtime.compilation import callable_from_python, inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NodeValues, Scales, Totals
 from ..scalars.gain import limited_value
@@ -84,13 +84,19 @@ def add_children(left, right, sums):
     _add_children(left, right, sums)
 
 
-@kernel
-def _take_steps(left, right, sums, scale_g, scale_h, l2, min_sum_hessian, largest, value, hessian):
+@inner
+def take_steps(left, right, sums, how, value, hessian):
+    """Fill in the sums of the inner nodes, and the values and hessians of all. ``how`` is (scale of
+    g, scale of h, l2, min_sum_hessian, largest)."""
+    scale_g, scale_h, l2, min_sum_hessian, largest = how
     _add_children(left, right, sums)
     for node in range(left.size):
         hessian[node] = sums[node, 1] / scale_h
         h = max(hessian[node], min_sum_hessian)
         value[node] = limited_value(sums[node, 0] / scale_g, h, l2, largest)
+
+
+_take_steps = callable_from_python(take_steps)
 
 
 def steps_of_sums(
@@ -108,5 +114,5 @@ def steps_of_sums(
     left, right = trees.left[nodes], trees.right[nodes]
     values = NodeValues(np.empty(left.size), np.empty(left.size))
     how = (scales.g, scales.h, float(l2), float(min_sum_hessian), float(largest))
-    _take_steps(left, right, sums[: left.size], *how, *values)
+    _take_steps(left, right, sums[: left.size], how, *values)
     return values

@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
+import numpy as np
 from array_api_compat import is_cupy_array, is_numpy_array
 
 from .arrays import Array
@@ -67,7 +68,14 @@ def implementation(contract: str, array: Array) -> ModuleType:
     array : array
         The operation's main argument.
     """
+    if type(array) is np.ndarray and _forced.get() is None:  # what a round does nine times
+        return _cpu_module(contract)
     return _module(contract, implementation_for(array))
+
+
+@functools.cache
+def _cpu_module(contract: str) -> ModuleType:
+    return _module(contract, Implementation.CPU)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...scalars.deferred import Function
 from ...scalars.losses import gradient, is_custom, value
-from ...scalars.primitives import bits_of
+from ...scalars.primitives import bits_of, float_of
 from .add_leaf_values import add_leaf_values
 
 
@@ -38,15 +38,47 @@ def halve(values, n):
     return values[0]
 
 
+# Each of the loops below has few arrays and no condition, or it would not vectorise.
+
+
 @inner
-def _chunk_gradients(loss, y, raw, shift, weight, g, h, begin, end):
-    for i in range(begin, end):
-        f = raw[i] - shift[i] if shift.size > 0 else raw[i]
-        gi, hi = gradient(loss, y[i], f)
-        if weight.size > 0:
-            gi, hi = weight[i] * gi, weight[i] * hi
-        g[i] = gi
-        h[i] = hi
+def _subtract(values, others, out):
+    for i in range(out.size):
+        out[i] = values[i] - others[i]
+
+
+@inner
+def _gradients(loss, y, f, g, h):
+    for i in range(g.size):
+        g[i], h[i] = gradient(loss, y[i], f[i])
+
+
+@inner
+def _weigh(weight, values):
+    for i in range(values.size):
+        values[i] *= weight[i]
+
+
+@inner
+def _round(values, out):
+    for i in range(out.size):
+        out[i] = values[i]
+
+
+@inner
+def _chunk_gradients(loss, y, raw, shift, weight, g, h, scratch):
+    """Fill in ``g`` and ``h`` of a chunk; ``scratch`` is (3, SUM_CHUNK)."""
+    n = g.size
+    f, exact_g, exact_h = raw, scratch[1, :n], scratch[2, :n]
+    if shift.size > 0:
+        f = scratch[0, :n]
+        _subtract(raw, shift, f)
+    _gradients(loss, y, f, exact_g, exact_h)
+    if weight.size > 0:
+        _weigh(weight, exact_g)
+        _weigh(weight, exact_h)
+    _round(exact_g, g)
+    _round(exact_h, h)
 
 
 @inner
@@ -68,21 +100,31 @@ def _measure(values, begin, end, magnitudes):
 
 
 @kernel
-def _gradients_worker(thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums):
+def _gradients_worker(
+    thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums, totals
+):
     n = raw.size
     n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
     magnitudes = np.empty(SUM_CHUNK, np.float64)
+    scratch = np.empty((3, SUM_CHUNK), np.float64)
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         begin = chunk * SUM_CHUNK
         end = min(begin + SUM_CHUNK, n)
-        _chunk_gradients(loss, y, raw, shift, weight, g, h, begin, end)
+        own_shift, own_weight = shift[begin:end], weight[begin:end]
+        own_g, own_h = g[begin:end], h[begin:end]
+        of_rows = y[begin:end], raw[begin:end], own_shift, own_weight, own_g, own_h
+        _chunk_gradients(loss, *of_rows, scratch)
         for k in range(2):
             bits, sums[k, chunk] = _measure(g if k == 0 else h, begin, end, magnitudes)
             largest[thread, k] = max(largest[thread, k], bits)
     wait(barrier, n_threads)
     if thread == 0:
         for k in range(2):
-            halve(sums[k], sums.shape[1])
+            bits = largest[0, k]
+            for other in range(1, n_threads):
+                bits = max(bits, largest[other, k])
+            totals[2 * k] = float_of(bits)
+            totals[2 * k + 1] = halve(sums[k], sums.shape[1])
 
 
 def gradients(
@@ -102,10 +144,10 @@ def gradients(
     padded = 1 << (n_chunks - 1).bit_length()
     largest = np.zeros((n_threads, 8), np.int64)
     sums = np.zeros((2, padded))
+    totals = np.empty(4)
     worker = compiled_for(_gradients_worker, loss)
-    run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
-    max_g, max_h = largest.max(axis=0)[:2].view(np.float64).tolist()
-    return Totals(max_g, float(sums[0, 0]), max_h, float(sums[1, 0]))
+    run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums, totals)
+    return Totals(*totals.tolist())
 
 
 @kernel

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import CACHE_LINE, run, threads_for
+from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
 from ...scalars.rng import draw
 from ...scalars.rounding import LOW_16, S16, stochastic_round
@@ -38,13 +38,13 @@ def _worker(thread, n_threads, barrier, g, h, rows, key, scale_g, scale_h, recor
         records[i] = _record(qg, qh, row)
         sum_g += qg
         sum_h += qh
-    sums[thread, 0] = sum_g
-    sums[thread, 1] = sum_h
+    atomic_add(sums, 0, sum_g)
+    atomic_add(sums, 1, sum_h)
 
 
 def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
     records = np.empty(rows.size or g.size, np.uint64)
     n_threads = threads_for(records.size)
-    sums = np.empty((n_threads, CACHE_LINE), np.int64)
+    sums = np.zeros(2, np.int64)
     run(_worker, n_threads, g, h, rows, np.uint64(key), scales.g, scales.h, records, sums)
-    return TreeRecords(records, sums[:, :2].sum(axis=0), scales)
+    return TreeRecords(records, sums, scales)
