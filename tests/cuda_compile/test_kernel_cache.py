@@ -38,10 +38,10 @@ dispatcher.get_current_device = lambda: device
 dispatcher._Kernel.bind = lambda self: self._codelibrary.get_cubin(capability)
 codegen.CUDACodeLibrary._ensure_cc = lambda self, cc: capability
 codegen.JITCUDACodegen.magic_tuple = lambda self: ((13, 0), capability)
-from gpuens.kernels.runtime import compilation
+from gpuens.kernels.runtime import disk
 if sys.argv[3]:
-    stamp = compilation.stamp_of_sources
-    compilation.stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
+    stamp = disk.stamp_of_sources
+    disk.stamp_of_sources = lambda path: stamp(path) + sys.argv[3]
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import compiling, launching, target
 
@@ -154,5 +154,5 @@ def test_no_folder_to_write_to(monkeypatch):
 
     compiled = Compiled()
     monkeypatch.setattr(disk, "_warned", set())
-    with pytest.warns(RuntimeWarning, match="no folder to keep compiled kernels in"):
+    with pytest.warns(RuntimeWarning, match="found no folder to keep compiled kernels in"):
         assert compiling.kept_on_disk(compiled) is compiled

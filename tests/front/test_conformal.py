@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier as OtherForest
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -171,7 +171,7 @@ def known_failures(estimator):
 
 
 @parametrize_with_checks(
-    [ConformalRegressor(Ridge(), random_state=0), MODELS["bag"]],
+    [MODELS["split"], MODELS["bag"]],
     expected_failed_checks=known_failures,
 )
 def test_check(estimator, check):
