@@ -19,7 +19,14 @@ from typing import Any, TextIO
 from .estimators.all_or_nothing import replacing
 from .estimators.training import Callback, TrainingState
 
-__all__ = ["Callback", "Checkpoint", "EvaluationLog", "ProgressBar", "TrainingState"]
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "EvaluationLog",
+    "ProgressBar",
+    "PruningCallback",
+    "TrainingState",
+]
 
 LOGGED_SHARES = (1, 2, 5, 10, 20, 40, 60, 80)
 """Percent of the rounds after which a log file gets a line; another one follows at the end."""
@@ -198,3 +205,58 @@ class Checkpoint:
             return
         with replacing(self.path) as unfinished, open(unfinished, "wb") as file:
             pickle.dump(state.model(), file, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+class PruningCallback:
+    """Report a metric to a trial of Optuna after every round, and end the training if the trial is
+    to be pruned.
+
+    Then ``fit`` raises ``optuna.TrialPruned``, which Optuna expects of an objective.
+
+    Parameters
+    ----------
+    trial : optuna.Trial
+        Of a study whose direction is the metric's: "minimize" for "loss".
+    data : str or None, default=None
+        The rows, a key of ``evals_result_``; None: the first.
+    metric : str or None, default=None
+        None: the first.
+
+    Examples
+    --------
+    >>> from gpuens import GradientBoostingClassifier
+    >>> from gpuens.callbacks import PruningCallback
+    >>> def objective(trial):
+    ...     depth = trial.suggest_int("max_depth", 1, 6)
+    ...     callbacks = [PruningCallback(trial)]
+    ...     model = GradientBoostingClassifier(max_depth=depth, callbacks=callbacks)
+    ...     model.fit(X, y, eval_set=(X_val, y_val))
+    ...     return model.evals_result_["validation_0"]["loss"][-1]
+    """
+
+    def __init__(self, trial: Any, data: str | None = None, metric: str | None = None) -> None:
+        self.trial, self.data, self.metric = trial, data, metric
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return copy.copy(self)  # the copies of an estimator belong to the same trial
+
+    def after_iteration(self, state: TrainingState) -> None:
+        """Report the metric; raise what Optuna prunes with."""
+        self.trial.report(self._values(state)[-1], state.iteration)
+        if self.trial.should_prune():
+            from optuna import TrialPruned
+
+            raise TrialPruned(f"Pruned after {state.iteration} rounds.")
+
+    def _values(self, state: TrainingState) -> list[float]:
+        data = next(iter(state.evals), None) if self.data is None else self.data
+        metrics = state.evals.get(data, {}) if data is not None else {}
+        metric = next(iter(metrics), None) if self.metric is None else self.metric
+        if data is None or metric not in metrics:
+            recorded = {name: list(metrics) for name, metrics in state.evals.items()}
+            raise ValueError(
+                f"PruningCallback(data={self.data!r}, metric={self.metric!r}) finds no such "
+                f"metric: the training records {recorded}. Pass names among these; "
+                "fit(..., eval_set=(X, y)) records metrics of further rows."
+            )
+        return metrics[metric]

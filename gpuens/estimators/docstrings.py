@@ -36,7 +36,7 @@ _GROWTH = """max_depth : int or None, default=None
         cost-complexity pruning).
     monotonic_cst : array-like of int, shape (n_features,), default=None
         1: predictions (of class 1) must not fall as the feature rises, -1: not rise, 0: free.
-    categorical_features : "from_dtype", array-like or None, default=None
+    categorical_features : "from_dtype", array-like or None, default="from_dtype"
         Features whose values have no order: a mask, indices or names, or those whose column in
         a data frame has a categorical type. They are split into two groups of
         categories. Categories that were not in the training data count as missing.

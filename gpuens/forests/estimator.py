@@ -58,7 +58,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
     ccp_alpha: float = 0.0
     max_samples: int | float | None = None
     monotonic_cst: Any = None
-    categorical_features: Any = None
+    categorical_features: Any = "from_dtype"
     max_bins: int | None = 255
     device: str = "auto"
 

@@ -60,7 +60,7 @@ class SingleTree(CartEstimator):
     min_impurity_decrease: float = 0.0
     ccp_alpha: float = 0.0
     monotonic_cst: Any = None
-    categorical_features: Any = None
+    categorical_features: Any = "from_dtype"
     max_bins: int | None = None
     n_jobs: int | None = None
     device: str = "auto"

@@ -372,11 +372,6 @@ TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
     "dates": (X.astype("M8[s]"), ValueError, ("X must hold numbers, got dtype datetime64",)),
     "complex": (X + 1j, ValueError, ("Complex data not supported",)),
     "ragged": ([[1, 2], [3]], ValueError, ("inhomogeneous",)),
-    "category column": (
-        pd.DataFrame({"a": X[:, 0], "city": pd.Categorical(["x"] * N)}),
-        ValueError,
-        ("column 'city' has dtype category", "categorical_features"),
-    ),
     "repeated names": (
         pd.DataFrame(X, columns=["a", "b", "a"]),
         ValueError,

@@ -205,7 +205,7 @@ class TestCategories:
         number = rng.normal(size=200)
         y = ((names == "green") ^ (number > 1)).astype(int)
         frame = pd.DataFrame({"colour": pd.Categorical(names), "number": number})
-        model = made(cls, categorical_features="from_dtype").fit(frame, y)
+        model = made(cls).fit(frame, y)
         assert model.is_categorical_.tolist() == [True, False]
         assert model.score(frame, y) > 0.85
         by_name = made(cls, categorical_features=["colour"])

@@ -1,0 +1,162 @@
+"""Other libraries around these estimators, as a new user would put them together."""
+
+from __future__ import annotations
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
+
+import gpuens
+from gpuens.callbacks import PruningCallback
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 4))
+Y = (X[:, 0] + 0.3 * X[:, 1] > 0).astype(int)
+
+
+@pytest.fixture(autouse=True)
+def _warnings_of_others_are_theirs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def library(name: str) -> Any:
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def test_boruta_selects_features_by_our_importances():
+    forest = gpuens.RandomForestClassifier(max_depth=4)
+    chosen = library("boruta").BorutaPy(forest, n_estimators=10, max_iter=20, random_state=1)
+    chosen.fit(X, Y)
+    assert chosen.support_[0] and not chosen.support_[3]
+
+
+@pytest.mark.parametrize("ensemble", ["BalancedBaggingClassifier", "EasyEnsembleClassifier"])
+def test_imbalanced_learn_balances_the_samples_of_our_estimators(ensemble):
+    member = {
+        "BalancedBaggingClassifier": gpuens.DecisionTreeClassifier(max_depth=3),
+        "EasyEnsembleClassifier": gpuens.AdaBoostClassifier(n_estimators=3),
+    }[ensemble]
+    rare = np.concatenate([np.flatnonzero(Y == 0), np.flatnonzero(Y == 1)[:12]])
+    made = getattr(library("imblearn.ensemble"), ensemble)(
+        estimator=member, n_estimators=3, random_state=0
+    )
+    assert made.fit(X[rare], Y[rare]).score(X, Y) > 0.7
+
+
+def test_imbalanced_learn_draws_rows_in_a_pipeline():
+    library("imblearn")
+    from imblearn.over_sampling import SMOTE
+    from imblearn.pipeline import make_pipeline
+
+    model = make_pipeline(SMOTE(random_state=0), gpuens.RandomForestClassifier(5))
+    assert model.fit(X, Y).score(X, Y) > 0.9
+
+
+def test_optuna_searches_and_prunes():
+    optuna = library("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial):
+        rate = trial.suggest_float("learning_rate", 0.01, 0.5)
+        model = gpuens.GradientBoostingClassifier(
+            n_estimators=4, learning_rate=rate, callbacks=[PruningCallback(trial)]
+        )
+        model.fit(X[:80], Y[:80], eval_set=(X[80:], Y[80:]))
+        return model.evals_result_["validation_0"]["loss"][-1]
+
+    pruner = optuna.pruners.ThresholdPruner(upper=-1.0, n_warmup_steps=2)
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(0), pruner=pruner)
+    study.optimize(objective, n_trials=2)
+    assert [trial.state.name for trial in study.trials] == ["PRUNED"] * 2
+    assert [max(trial.intermediate_values) for trial in study.trials] == [2, 2]
+
+
+class Trial:
+    """What a trial of Optuna does, as far as the callback knows it."""
+
+    def __init__(self) -> None:
+        self.reported: list[tuple[float, int]] = []
+
+    def report(self, value: float, step: int) -> None:
+        self.reported.append((value, step))
+
+    def should_prune(self) -> bool:
+        return False
+
+
+def test_a_trial_gets_the_metric_that_is_named():
+    trial = Trial()
+    model = gpuens.GradientBoostingClassifier(
+        n_estimators=2, scoring=["loss", "accuracy"], callbacks=[PruningCallback(trial)]
+    )
+    given = {"eval_set": [(X, Y), (X[:9], Y[:9])]}
+    model.fit(X, Y, **given)
+    losses = model.evals_result_["validation_0"]["loss"]
+    assert trial.reported == [(losses[1], 1), (losses[2], 2)]
+    named = PruningCallback(other := Trial(), data="validation_1", metric="accuracy")
+    copied = clone(model.set_params(callbacks=[named]))
+    assert copied.callbacks[0].trial is other
+    copied.fit(X, Y, **given)
+    assert [value for value, _ in other.reported] == (
+        copied.evals_result_["validation_1"]["accuracy"][1:]
+    )
+
+
+@pytest.mark.parametrize("which", [{}, {"data": "training"}, {"metric": "r2"}])
+def test_a_metric_that_is_not_recorded_is_named(which):
+    recorded = {"validation": {"loss": [0.5]}} if which else {}
+    with pytest.raises(ValueError, match=r"records .*(Pass|eval_set)"):
+        PruningCallback(Trial(), **which).after_iteration(
+            SimpleNamespace(evals=recorded, iteration=1)
+        )
+
+
+def test_mlflow_keeps_models(tmp_path):
+    mlflow = library("mlflow.sklearn")
+    model = gpuens.GradientBoostingClassifier(n_estimators=2).fit(X, Y)
+    # Its own default, the format of skops, wants every type of the model to be named as trusted.
+    how = {"serialization_format": "cloudpickle", "pip_requirements": ["gpuens"]}
+    mlflow.save_model(model, tmp_path / "model", **how)
+    np.testing.assert_array_equal(
+        mlflow.load_model(str(tmp_path / "model")).predict_proba(X), model.predict_proba(X)
+    )
+
+
+def test_shap_explains_any_function():
+    shap = library("shap")
+    model = gpuens.RandomForestRegressor(3, max_depth=3).fit(X, Y)
+    explainer = shap.KernelExplainer(model.predict, X[:5])
+    total = explainer.shap_values(X[:2], silent=True).sum(axis=1) + explainer.expected_value
+    np.testing.assert_allclose(total, model.predict(X[:2]), atol=1e-9)
+
+
+def test_yellowbrick_draws_our_models():
+    library("yellowbrick")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from yellowbrick.classifier import ROCAUC
+    from yellowbrick.model_selection import FeatureImportances
+
+    # It knows types by an attribute that scikit-learn's estimators no longer have, either.
+    curve = ROCAUC(gpuens.GradientBoostingClassifier(n_estimators=3), force_model=True)
+    assert curve.fit(X, Y).score(X, Y) > 0.8
+    shown = FeatureImportances(gpuens.DecisionTreeClassifier(max_depth=3)).fit(X, Y)
+    assert len(shown.feature_importances_) == 4
+
+
+def test_categories_of_a_frame_are_used_by_default():
+    frame = pd.DataFrame({"c": pd.Categorical(np.where(Y == 1, "a", "b")), "x": X[:, 3]})
+    for cls in (
+        gpuens.DecisionTreeRegressor, gpuens.ExtraTreesRegressor, gpuens.QuantileForestRegressor,
+        gpuens.GradientBoostingRegressor, HistGradientBoostingRegressor,
+    ):  # fmt: skip
+        assert cls().fit(frame, Y).is_categorical_.tolist() == [True, False]
