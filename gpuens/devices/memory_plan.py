@@ -20,6 +20,7 @@ ADVICE = {
     "table": "float32 values instead of float64, fewer rows or fewer features",
     "histograms": "fewer features, or a smaller max_leaf_nodes or max_depth",
     "tables of nodes": "a smaller max_leaf_nodes or max_depth, or a larger min_samples_leaf",
+    "records and growing nodes": "fewer rows or classes, or a smaller max_leaf_nodes or max_depth",
     "trees": "a smaller n_estimators, max_leaf_nodes or max_depth",
     "evaluation sets": "fewer rows in eval_set",
 }

@@ -39,7 +39,7 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
-from .growth import all_rows, grow_forest, tree_key
+from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
 from .parameters import cart_params, check_tree_parameters, n_features_to_look_at, work_of_trees
 
@@ -90,7 +90,13 @@ class SingleTree(CartEstimator):
             if data.used is not None:
                 records = records[data.used]
             seeds = [tree_key(seed_of(self.random_state), 0)]
-            self._keep(self._grow(data, lambda tree: records, seeds, device))
+            plan = cart_plan(
+                self, data.shape, data.itemsize, device,
+                width=data.problem.width, is_there=True, held=True,
+            )  # fmt: skip
+            plan.require()
+            with plan.explaining():
+                self._keep(self._grow(data, lambda tree: records, seeds, device))
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:

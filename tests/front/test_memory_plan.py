@@ -10,6 +10,7 @@ import pytest
 
 from gpuens import (
     AdaBoostClassifier,
+    DecisionTreeClassifier,
     DecisionTreeRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
@@ -182,6 +183,12 @@ class TestTooLittle:
         assert f"Most of it is {largest}: pass or set fewer" in str(refused.value)
         assert "device='cpu'" not in str(refused.value)
         assert not hasattr(model, "forest_")
+
+    def test_a_tree_of_many_classes(self, monkeypatch):
+        free_on_host(monkeypatch, 2**30)
+        y = np.arange(20_000)
+        with pytest.raises(MemoryError, match=r"A tree on .* GiB .*1 GiB are free.* or classes"):
+            DecisionTreeClassifier(device="cpu").fit(y[:, None], y)
 
     def test_on_a_gpu(self, cupy):
         cupy.cuda.runtime.memGetInfo = lambda: (10_000, 2**34)
