@@ -71,7 +71,7 @@ def test_threads_train_side_by_side(cupy, expected, own_stream):
     forest = gpuens.RandomForestClassifier(5, max_depth=8, device="cpu").fit(X, Y)
 
     def work(k):
-        stream = cupy.cuda.Stream(non_blocking=True) if own_stream else cupy.cuda.Stream.null
+        stream = cupy.cuda.Stream(null=not own_stream, non_blocking=own_stream)
         with cupy.cuda.Device(table.device.id), stream:
             if k % 3 == 2:
                 made = gpuens.RandomForestClassifier(5, max_depth=8, device="cuda")
