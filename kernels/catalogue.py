@@ -15,8 +15,8 @@ from numba import from_dtype, types
 from .binning.cuda.bin_values import number_bins
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
-from .cart.cuda.search import search_items, search_small, settle_large
-from .cart.cuda.writing import WRITING, writing_kernel
+from .cart.cuda.search import SIZES, items_kernel, nodes_kernel, settle_items
+from .cart.cuda.writing import cut_writing_kernel, writing_kernel
 from .cart.grown import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
@@ -212,18 +212,6 @@ def trees_of_forests() -> Iterator[Entry]:
     arguments += (array(i64, 2), *limits, array(i64, 2), array(i64), i64, i64, f64, f64)
     yield Entry("cart_plant", plant, arguments, 64)
     of_nodes = (nodes, array(i64, 2), array(i64, 2))
-    bins = (array(i64, 2), array(f64), array(f64), array(i64))
-    before = (array(u8, 2), array(u64), *targets, *bins, nodes, array(i64, 2))
-    lines = (array(i64, 3), array(i64, 3))
-    arguments = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
-    yield Entry("cart_search_small", search_small, arguments, 255)
-    arguments += (array(i64), array(f64))
-    yield Entry("cart_search_items", search_items, arguments, 255)
-    yield Entry("cart_settle_large", settle_large, arguments, 255)
-    arguments = (*before, array(i64, 2), array(u32, 2), array(f64, 2), *state, i64, i64, *lines)
-    for settings in WRITING:
-        kernel = writing_kernel(*settings)
-        yield Entry(f"cart_write_{settings[0]}", kernel, (*arguments, array(i64)), 255)
     yield Entry("cart_count_splits", count_splits, (nodes, *state, array(i64)), 48)
     arguments = (nodes, *state, array(i64), array(i64), i64)
     yield Entry("cart_list_splits", list_splits, arguments, 48)
@@ -231,10 +219,36 @@ def trees_of_forests() -> Iterator[Entry]:
     yield Entry("cart_choose_best", choose_best, arguments, 64)
     arguments = (*of_nodes, *limits, array(i64), array(i64, 2), array(i64), *state)
     yield Entry("cart_make_children", make_children, (*arguments, array(i64), i64, i64, i64), 96)
+    arguments = (array(u64, 2), array(i64, 2), array(i64, 2), array(i64), nodes, *state)
+    items = (array(i64), array(f64), array(i64))
+    yield Entry("cart_settle_items", settle_items, (*arguments, i64, i64, *items), 64)
+    yield from searches_of_forests(u8, False)
+    yield from searches_of_forests(u32, True)
+
+
+def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
+    """Yield the kernels that read codes of a type, on tables where some features may have many
+    bins, or none."""
+    targets = (array(i32, 2), array(i64, 2), array(i64))
+    nodes, state = records(CART_NODE), (array(i64, 2), i64)
+    bins = (array(i64, 2), array(f64), array(f64), array(i64))
+    before = (array(code, 2), array(u64, 2), *targets, *bins, nodes, array(i64, 2))
+    lines = (array(i64, 3), array(i64, 3), array(i64))
+    searching = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
+    arguments = (*searching, array(f64), array(i64))
+    yield Entry(f"cart_search_items_{code}", items_kernel(with_cuts), arguments, 255)
+    writing = (*before, array(i64, 2), array(u32, 2), array(f64, 2), *state, i64, i64, *lines)
+    for size in SIZES:
+        name = f"{size[0]}_{code}"
+        yield Entry(f"cart_search_nodes_{name}", nodes_kernel(*size, with_cuts), searching, 255)
+        yield Entry(f"cart_write_{name}", writing_kernel(*size), writing, 255)
+        if with_cuts:
+            yield Entry(f"cart_write_cuts_{name}", cut_writing_kernel(*size), writing, 255)
     for block, own in cart_rows.PARTITIONS:
-        arguments = (array(u8, 2), *BUFFERS, array(i64, 2), nodes, array(u32, 2), array(i64))
+        lists = (array(u64, 2), array(u64, 2))
+        arguments = (array(code, 2), *lists, array(i64, 2), nodes, array(u32, 2), array(i64))
         kernel = cart_rows.partition_kernel(block, own)
-        yield Entry(f"cart_partition_{block}", kernel, (*arguments, *state, i64, i64), 64)
+        yield Entry(f"cart_partition_{block}_{code}", kernel, (*arguments, *state, i64, i64), 64)
 
 
 def prediction(dtype: types.Type) -> Iterator[Entry]:

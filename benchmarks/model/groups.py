@@ -20,9 +20,9 @@ GROUPS = {
     "leaves of rows": ("scatter_closed",),
     "leaf sums, steps": ("sum_in_shared", "sum_in_global", "take_steps"),
     "update": ("add_values",),
-    "splits of large nodes": ("search_items", "settle_large"),
-    "splits of small nodes": ("search_small",),
-    "splits written": ("write_splits",),
+    "splits of large nodes": ("search_items", "settle_items"),
+    "splits of small nodes": ("search_nodes",),
+    "splits written": ("write_splits", "write_cuts"),
     "nodes to open, children": (
         "plant", "count_splits", "list_splits", "choose_best", "make_children",
     ),

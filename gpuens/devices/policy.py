@@ -132,7 +132,13 @@ def boosting_work(size: tuple[int, int], n_trees: Any) -> Work:
 
 
 def cart_work(
-    size: tuple[int, int], n_trees: Any, *, looked_at: int, max_depth: int | None, exact: bool
+    size: tuple[int, int],
+    n_trees: Any,
+    *,
+    looked_at: int,
+    max_depth: int | None,
+    n_sorted: int = 0,
+    on_host: bool = False,
 ) -> Work:
     """Return the work of growing trees level by level on samples of the rows.
 
@@ -143,14 +149,16 @@ def cart_work(
     looked_at : int
         Features that a node looks at.
     max_depth : int or None
-    exact : bool
+    n_sorted : int
+        Features by which a GPU keeps the rows sorted.
+    on_host : bool
         Whether the host grows the trees wherever the data is.
     """
     levels = max(1, math.ceil(math.log2(max(2, size[0]))))
     levels = levels if max_depth is None else max(1, min(levels, max_depth))
-    values = size[0] * looked_at * levels
-    cpu = values / (SPEEDS.cpu_cart * _threads())
-    gpu = math.inf if exact else SPEEDS.gpu_level * levels + values / SPEEDS.gpu_cart
+    cpu = size[0] * looked_at * levels / (SPEEDS.cpu_cart * _threads())
+    values = size[0] * (looked_at + n_sorted) * levels
+    gpu = math.inf if on_host else SPEEDS.gpu_level * levels + values / SPEEDS.gpu_cart
     return Work(*size, 1, cpu, gpu).times(n_trees)
 
 
@@ -226,9 +234,7 @@ def thresholds() -> dict[str, str]:
     found = {
         "gradient boosting": least_rows(lambda n: boosting_work((n, n_features), n_trees)),
         "forests": least_rows(
-            lambda n: cart_work(
-                (n, n_features), n_trees, looked_at=n_looked_at, max_depth=None, exact=False
-            )
+            lambda n: cart_work((n, n_features), n_trees, looked_at=n_looked_at, max_depth=None)
         ),
         "prediction": least_rows(lambda n: prediction_work((n, n_features), n_trees)),
     }

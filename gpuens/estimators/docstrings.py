@@ -44,8 +44,7 @@ _GROWTH = """max_depth : int or None, default=None
         None: every midpoint between neighbouring values can be a threshold. Otherwise a feature
         with more distinct values is cut into this many bins, from 2 to 255, extreme values into
         bins of their own. A table of at most 2**20 values with more than 255 classes is treated as
-        with None. GPUs grow trees with bins only: with None the host does
-        (``HostGrowthWarning``)."""
+        with None."""
 _FEATURES_IN = """n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names."""

@@ -235,7 +235,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
-        """Return the work of scoring all rows; the host grows the trees on few of them."""
+        """Return the work of scoring all rows; the trees grow on few of them."""
         scores = not isinstance(self.contamination, str)
         return prediction_work(size_of(X), 1).times(self.n_estimators) if scores else NO_WORK
 

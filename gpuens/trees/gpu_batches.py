@@ -6,7 +6,13 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.cart.grown import NODE, most_nodes
-from ..kernels.cart.problem import SCRATCH_BYTES, CartParams
+from ..kernels.cart.problem import (
+    SCRATCH_BYTES,
+    CartParams,
+    CartTable,
+    CartTarget,
+    n_sorted_features,
+)
 
 BATCH_RECORDS = 2**26
 """Rows of all trees of a batch at which a card is busy; more would only take memory, and time until
@@ -18,6 +24,10 @@ UNKNOWN_MEMORY = 2**31
 """Taken to be free where that is unknown."""
 RECORD_BYTES = 3 * 8 + 4
 """A row of a sample: alone, joined with the others, and laid aside; and half a node to open."""
+LIST_BYTES = 2 * 8
+"""A row of a sample in the order of a feature, there and laid aside."""
+SORTING_BYTES = 7 * 8
+"""A row of a sample while it is sorted: row, tree, code, their key, order, and two of the sort."""
 LIKELY_NODES = 0.3
 """Usual share of the most nodes that trees can have. There is room for a fifth of them at first,
 which doubles."""
@@ -25,9 +35,11 @@ SCRATCH_LINES = 2**12
 """Blocks that search for splits, each with statistics of the bins of a feature."""
 
 
-def bytes_of_tree(n_records: int, n_nodes: int, n_statistics: int) -> int:
-    """Return the bytes in which a tree of so many nodes grows, on a sample of so many rows."""
-    return RECORD_BYTES * n_records + n_nodes * (NODE.itemsize + 16 * n_statistics)
+def bytes_of_tree(n_records: int, n_nodes: int, n_statistics: int, n_sorted: int) -> int:
+    """Return the bytes in which a tree of so many nodes grows, on a sample of so many rows that are
+    sorted by so many features."""
+    of_record = RECORD_BYTES + (n_sorted * LIST_BYTES + SORTING_BYTES if n_sorted else 0)
+    return of_record * n_records + n_nodes * (NODE.itemsize + 16 * n_statistics)
 
 
 def most_trees(n_records: int, of_tree: int, free: int | None) -> int:
@@ -37,10 +49,12 @@ def most_trees(n_records: int, of_tree: int, free: int | None) -> int:
     return max(1, min(MOST_TREES, BATCH_RECORDS // n_records, int(room // of_tree)))
 
 
-def trees_at_once(n_records: int, n_statistics: int, params: CartParams, device: Device) -> int:
-    """Return the number of trees of the next batch, each on so many rows."""
+def trees_at_once(table: CartTable, target: CartTarget, params: CartParams, device: Device) -> int:
+    """Return the number of trees of the next batch, each on all rows."""
+    n_records = table.codes.shape[1]
     n_nodes = int(LIKELY_NODES * most_nodes(np.array([n_records]), params))
-    of_tree = bytes_of_tree(n_records, n_nodes, n_statistics)
+    n_sorted = n_sorted_features(table, params)
+    of_tree = bytes_of_tree(n_records, n_nodes, target.n_statistics, n_sorted)
     return most_trees(n_records, of_tree, device.memory()[0])
 
 

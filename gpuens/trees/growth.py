@@ -20,14 +20,14 @@ from ..devices.placement import Device, to_numpy
 from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
 from ..kernels.cart.grow_cart import clip_values, grow_cart
-from ..kernels.cart.problem import CartParams, CartTable, GrownCart, grows_on_device
+from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
 from .criteria import Problem, node_numbers
 from .gpu_batches import LIKELY_NODES, bytes_of_tree, most_trees, scratch_bytes, trees_at_once
-from .parameters import grows_on_host
+from .parameters import grows_on_host, sorts_on_device
 
 BATCH_BYTES = 2**25
 """Approximate memory of the records and nodes of one batch of trees. The allocator reuses blocks of
@@ -80,8 +80,7 @@ def grow_forest(
     done: list[Forest] = []
     first, n_trees = 0, len(seeds)
     on_gpu = device.is_gpu and grows_on_device(table, params)
-    of_target = problem.target.weight.shape[0], problem.target.n_statistics
-    most = trees_at_once(*of_target, params, device) if on_gpu else get_threads()
+    most = trees_at_once(table, problem.target, params, device) if on_gpu else get_threads()
     size = min(n_trees, most)
     while first < n_trees:
         try:
@@ -230,8 +229,11 @@ def cart_plan(
         of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
     else:
-        of_tree = bytes_of_tree(n, int(LIKELY_NODES / LIKELY_SHARE * n_nodes), 1 + width)
-        batch, scratch = most_trees(n, of_tree, free), scratch_bytes(estimator.max_bins, 1 + width)
+        likely = int(LIKELY_NODES / LIKELY_SHARE * n_nodes)
+        n_sorted = n_features if sorts_on_device(estimator) else 0
+        of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
+        batch = most_trees(n, of_tree, free)
+        scratch = scratch_bytes(estimator.max_bins or FEW_BINS, 1 + width)
     batch = max(1, min(n_trees, batch))
     parts = {
         "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,

@@ -16,8 +16,7 @@ from .parameters import grows_on_host
 class HostGrowthWarning(UserWarning):
     """The host grows the trees, although ``device`` names a GPU or the data is on one.
 
-    Trees with a bin for every distinct value (``max_bins=None``, the default of single trees) and
-    those of ``criterion="absolute_error"`` are not grown on GPUs. The table is copied to the host;
+    Trees of ``criterion="absolute_error"`` are not grown on GPUs. The table is copied to the host;
     the model is the same, and predicts on the GPU.
     """
 
@@ -33,13 +32,12 @@ def growth_on_host(device: Device, *estimators: Any) -> Iterator[None]:
     entered by ``fit`` itself, whose caller the warning names.
     """
     told = _inside.get()
-    settings = dict.fromkeys(filter(None, map(_setting, estimators)))
-    if device.is_gpu and settings and not told:
+    if device.is_gpu and not told and any(map(_grows_on_host, estimators)):
         told = True
         warnings.warn(
-            f"Trees with {' or '.join(settings)} are grown by the host, not on {device} "
-            f"({device.reason}): their data is copied to the host. Set max_bins=255 and another "
-            "criterion than 'absolute_error' to grow them on the GPU, or device='cpu'.",
+            f"Trees with criterion='absolute_error' are grown by the host, not on {device} "
+            f"({device.reason}): their data is copied to the host. Set another criterion to grow "
+            "them on the GPU, or device='cpu'.",
             HostGrowthWarning,
             stacklevel=4,
         )
@@ -50,10 +48,5 @@ def growth_on_host(device: Device, *estimators: Any) -> Iterator[None]:
         _inside.reset(token)
 
 
-def _setting(estimator: Any) -> str | None:
-    """Return the setting that keeps the growth of an estimator's trees on the host."""
-    if not isinstance(estimator, CartEstimator) or not grows_on_host(estimator):
-        return None
-    if estimator.max_bins is None:
-        return "max_bins=None"
-    return "criterion='absolute_error'"
+def _grows_on_host(estimator: Any) -> bool:
+    return isinstance(estimator, CartEstimator) and grows_on_host(estimator)

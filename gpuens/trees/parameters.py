@@ -94,9 +94,16 @@ def n_features_to_look_at(max_features: Any, n_features: int) -> int:
 
 
 def grows_on_host(tree: Any) -> bool:
-    """Return whether the host grows the trees of an estimator wherever the data is: those with a
-    bin for every value, and those of the absolute error."""
-    return tree.max_bins is None or tree.criterion == "absolute_error"
+    """Return whether the host grows the trees of an estimator wherever the data is: those of the
+    absolute error."""
+    return bool(tree.criterion == "absolute_error")
+
+
+def sorts_on_device(tree: Any) -> bool:
+    """Return whether a GPU sorts the rows of an estimator's trees by every feature: for exact
+    thresholds, unless cuts are drawn at random."""
+    random = getattr(tree, "_random_splits", False) or getattr(tree, "splitter", "") == "random"
+    return tree.max_bins is None and not random
 
 
 def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: Any) -> Work:
@@ -112,7 +119,8 @@ def work_of_trees(estimator: Any, size: tuple[int, int], n_trees: Any) -> Work:
         n_trees,
         looked_at=looked_at,
         max_depth=int(depth) if isinstance(depth, Integral) else None,
-        exact=grows_on_host(estimator),
+        n_sorted=size[1] if sorts_on_device(estimator) else 0,
+        on_host=grows_on_host(estimator),
     )
 
 

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..runtime.arrays import Array
+from ..runtime.dtypes import MAX_BINS
 
 COUNT_SHIFT = 36
 """Bits of a packed weight below the number of rows."""
@@ -38,6 +39,12 @@ MAX_TREE_WEIGHT = 2**COUNT_SHIFT - 1
 MAX_TREE_ROWS = 2**27 - 1
 MAX_MULTIPLICITY = 31
 """Largest number of times that a row may be in one tree's sample."""
+FEW_BINS = MAX_BINS
+"""Bins of a feature that a GPU has tables for in shared memory."""
+MOST_SORTED = 2**16 - 2
+"""Features that a GPU keeps the records of trees sorted by, a line of its grid each."""
+MOST_ROWS_ON_DEVICE = 2**30
+"""Rows of a table up to which a GPU numbers the cuts between them."""
 SCRATCH_BYTES = 2**30
 """Most memory of a GPU that the statistics of bins may take at a time."""
 
@@ -151,9 +158,27 @@ class CartParams(NamedTuple):
 
 
 def grows_on_device(table: CartTable, params: CartParams) -> bool:
-    """Return whether a GPU can grow such trees: those with codes of 8 bits, by the criteria whose
-    scores follow from statistics."""
-    return params.criterion != ABSOLUTE_ERROR and bool(table.codes.dtype == np.uint8)
+    """Return whether a GPU can grow such trees: those by the criteria whose scores follow from
+    statistics, on tables with at most ``MAX_BINS`` categories a feature, and neither more rows nor
+    more features than its numbers take."""
+    most_categories = int(np.max(table.n_bins * (table.categorical != 0), initial=0))
+    return (
+        params.criterion != ABSOLUTE_ERROR
+        and most_categories <= MAX_BINS
+        and table.codes.shape[1] <= MOST_ROWS_ON_DEVICE
+        and n_sorted_features(table, params) <= MOST_SORTED
+    )
+
+
+def has_many_bins(table: CartTable) -> np.ndarray:
+    """Mark the numeric features with more bins than a GPU has tables for in shared memory."""
+    return (table.n_bins > FEW_BINS) & (table.categorical == 0)
+
+
+def n_sorted_features(table: CartTable, params: CartParams) -> int:
+    """Return of how many features a GPU keeps the records of trees sorted: of those with many bins,
+    unless cuts are drawn at random."""
+    return 0 if params.random_splits else int(np.count_nonzero(has_many_bins(table)))
 
 
 class GrownCart(NamedTuple):

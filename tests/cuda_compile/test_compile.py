@@ -72,6 +72,8 @@ POWERS_OF_TWO = {
 
 every_kernel = pytest.mark.parametrize("name", ENTRIES)
 everywhere = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+ALREADY_SEEN = {f"cart_{name}_uint32" for name in ("write_32", "write_128", "search_nodes_128")}
+"""Kernels that are compiled for one architecture, since they differ little from others."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -163,6 +165,8 @@ def test_kernels_are_found(source, lines):
 @everywhere
 @every_kernel
 def test_resources(name, gpu):
+    if name in ALREADY_SEEN and gpu is not GPUS[2]:
+        pytest.skip("kernels of the same source are compiled for this architecture")
     log, _ = linked(name, gpu)
     usage = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill \w+, (\d+) bytes spill", log)
     assert usage

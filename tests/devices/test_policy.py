@@ -78,8 +78,8 @@ def everything_pays(monkeypatch):
     monkeypatch.setattr(policy, "SPEEDS", eager)
 
 
-def forest_work(rows, n_trees=100, *, exact=False, features=28):
-    return cart_work((rows, features), n_trees, looked_at=5, max_depth=None, exact=exact)
+def forest_work(rows, n_trees=100, *, features=28, **settings):
+    return cart_work((rows, features), n_trees, looked_at=5, max_depth=None, **settings)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,8 @@ def forest_work(rows, n_trees=100, *, exact=False, features=28):
         (boosting_work((11_000_000, 28), 100), True),
         (forest_work(20_000), False),
         (forest_work(1_000_000), True),
-        (forest_work(1_000_000, exact=True), False),
+        (forest_work(1_000_000, n_sorted=200), False),
+        (forest_work(1_000_000, on_host=True), False),
         (prediction_work((1, 28), 500), False),
         (prediction_work((100_000, 28), 500), False),
         (prediction_work((10_000_000, 28), 500), True),
@@ -115,7 +116,7 @@ def test_thresholds_are_where_the_answer_changes():
     rows = least_rows(lambda n: boosting_work((n, 28), 100))
     assert boosting_work((rows, 28), 100).pays_on_gpu
     assert not boosting_work((int(0.9 * rows), 28), 100).pays_on_gpu
-    assert least_rows(lambda n: forest_work(n, exact=True)) is None
+    assert least_rows(lambda n: forest_work(n, on_host=True)) is None
     assert set(thresholds()) == {"gradient boosting", "forests", "prediction"}
     assert f"from {rows:,} rows" in thresholds()["gradient boosting"]
 
@@ -314,8 +315,8 @@ def test_host_data_for_other_packages_and_linear_models_stay(cupy, everything_pa
     RidgeRegression().fit(X, Y).predict(X)
 
 
-def test_exact_trees_of_host_data_stay(cupy, everything_pays):
-    gpuens.DecisionTreeRegressor().fit(X, Y)
+def test_trees_that_the_host_grows_stay(cupy, everything_pays):
+    gpuens.DecisionTreeRegressor(criterion="absolute_error").fit(X, Y)
     gpuens.RandomForestRegressor(2, criterion="absolute_error").fit(X, Y)
 
 
@@ -377,7 +378,7 @@ def test_reasons_of_a_gpu(cupy, everything_pays):
     assert resolve_device("auto", there).reason == "X is on cuda:1"
     assert resolve_device("cuda:1", X).reason == "device='cuda:1'"
     assert resolve_device("auto", X, work=work).reason is work
-    assert "the host works on" in str(forest_work(10, exact=True))
+    assert "the host works on" in str(forest_work(10, on_host=True))
 
 
 def test_show_config_names_the_sizes(capsys):

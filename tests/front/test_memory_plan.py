@@ -118,9 +118,19 @@ class TestNumbers:
         wide = RandomForestClassifier(n_estimators=50, device="cuda")
         of_wide = memory_plan(wide, (10**7, 50), n_outputs=7).parts["histograms"]
         assert of_wide == 2 * 8 * 256 * (1 + 7) * 2**12
-        for none in ({"device": "cpu"}, {"max_bins": None}):
+        for none in ({"device": "cpu"}, {"device": "cuda", "criterion": "absolute_error"}):
             assert memory_plan(model.set_params(**none), (1000, 10)).parts["histograms"] == 0
-            model.set_params(device="cuda")
+
+    def test_sorted_rows_of_an_exact_tree_on_a_gpu(self, cupy):
+        """Unless its cuts are drawn at random."""
+        tree = {"max_leaf_nodes": 3, "max_bins": None, "device": "cuda"}
+        sizes = [
+            memory_plan(DecisionTreeRegressor(**tree, splitter=splitter), (10**6, 10)).parts[
+                "records and growing nodes"
+            ]
+            for splitter in ("best", "random")
+        ]
+        assert sizes[0] - sizes[1] == 10**6 * (10 * 16 + 56)
 
     def test_targets_are_counted(self):
         classifier = GradientBoostingClassifier(device="cpu")

@@ -158,11 +158,12 @@ def mixed_problem(
     wide: bool = False,
     features: Any = range(7),
     seed: int = 0,
+    n_categories: int = 40,
 ) -> Problem:
     """Trees on bootstrap samples of a mixed table with weights; regression without classes.
     The last of several trees has a single row."""
     rng = np.random.default_rng(seed)
-    X = mixed_table(rng, n, 300 if wide else 40)
+    X = mixed_table(rng, n, n_categories)
     y = 2 * np.nan_to_num(X[:, 0]) + np.nan_to_num(X[:, 4], nan=3.0) + X[:, 3] % 3
     y = y + np.floor(rng.normal(0, 2, (n_outputs, n)))
     weight = rng.integers(1, 4, n)

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
 from ...runtime.cuda.target import cuda, device_function
 from ...scalars.gain import poisson_score, square, x_log_x
 from ...scalars.rng import draw
 from ...scalars.routing import random_cut
 from ..problem import COUNT_SHIFT, ENTROPY, MISCLASSIFICATION, POISSON, WEIGHT_MASK
 from .rows import ROW_MASK, add_row
+from .tables import N_BINS
 
 u64, i32, i64, f64 = np.uint64, np.int32, np.int64, np.float64
 
@@ -32,6 +33,7 @@ MASK = i64(WEIGHT_MASK)
 MOST_BINS = 256
 """Bins of a feature, the missing values included."""
 NO_PLACE = -1
+EVERY_CUT = -1
 FEW_PLACES = 16
 """Places up to which one thread adds up an entry of the statistics by itself."""
 
@@ -159,8 +161,8 @@ def left_is_larger(data, left, right):
 
 @device_function
 def find_bins(codes, records, begin, end, feature, n_bins, place_of, ascending, scan, t):
-    """List the bins that hold rows. Return how many they are, and the slot of the missing rows, or
-    -1 if there are none."""
+    """List the bins that hold rows, and behind them -1. Return how many they are, and the slot of
+    the missing rows, or -1 if there are none."""
     n_threads = scan.shape[0]
     for b in range(t, n_bins + 1, n_threads):
         place_of[b] = 0
@@ -190,6 +192,7 @@ def find_bins(codes, records, begin, end, feature, n_bins, place_of, ascending, 
             place_of[b] = NO_PLACE
     if t == 0:
         place_of[n_bins] = n_places
+        ascending[n_places] = NO_PLACE
     cuda.syncthreads()
     return n_places, n_places if has_missing else i32(-1)
 
@@ -343,3 +346,45 @@ def orders_of(categorical, random_splits, entry_begin):
     if n_outputs == 1 and n == 2:
         return first + 1, i64(1)
     return first, n
+
+
+@device_function
+def find_slots(table, of_rows, features, f, begin, end, lines, shared):
+    """Find the bins of a feature and add up their statistics. Return how many bins hold rows, and
+    the slot of the missing rows (-1: none)."""
+    codes, records, _ = table
+    sums, _, line = lines
+    place_of, ascending, scan = shared[0], shared[1], shared[4]
+    t = cuda.threadIdx.x
+    n_bins = i32(features[f, N_BINS])
+    n, missing = find_bins(codes, records, begin, end, f, n_bins, place_of, ascending, scan, t)
+    if n > 1 or n == 1 and missing >= 0:
+        add_up_slots(codes, of_rows, records, begin, end, f, place_of, n + 1, sums, line, scan)
+    return n, missing
+
+
+@device_function
+def best_of_order(data, places, only, limits, criterion, ascending, scores, marks, t):
+    """Bring the best candidate of an order, or the only one, to the front of ``scores`` and
+    ``marks``. Cuts are between unequal neighbours."""
+    line, x, n_places, missing = places
+    best = NO_SPLIT
+    best_number = NOWHERE
+    share = (n_places + scores.shape[0] - 1) // scores.shape[0]
+    for p in range(t * share, min((t + 1) * share, n_places)):
+        for side in range(2 if missing >= 0 else 1):
+            number = i32(2 * p + side)
+            wanted = ascending[p + 1] != ascending[p]
+            if ascending[p + 1] < 0:
+                wanted = missing >= 0 and side == 0
+            if only != EVERY_CUT:
+                wanted = number == only
+            if wanted:
+                left, right = children_of(line, x, number, missing)
+                score = score_of_cut(data, left, right, limits, criterion)
+                if score > best:
+                    best = score
+                    best_number = number
+    scores[t] = best
+    marks[t] = best_number
+    best_to_front(scores, marks, t)

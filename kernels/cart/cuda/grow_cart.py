@@ -5,15 +5,16 @@ The host launches rounds ahead of the device and reads the state after many of t
 fixed number of launches with fixed grids; the amount of work is read from the tables (``tables``),
 and a round after the last one finds nothing to do::
 
-    search_items, settle_large    large young nodes: best splits
-    search_small                  small ones
-    write_splits, twice           of small and of large nodes
+    search_items, settle_items    large young nodes: best splits
+    search_nodes, twice           what is left of large ones, and small ones
+    write_splits, twice           of large and of small nodes
     count_splits, list_splits     which nodes are opened; where leaves are limited: choose_best
     make_children
     move_rows, twice              partition of large and of small nodes
 
-ABSOLUTE_ERROR, whose scores do not follow from statistics, and codes of 32 bits are grown by the
-host's threads on copies of the arrays: the trees are the same.
+ABSOLUTE_ERROR, whose scores do not follow from statistics, and tables with more categories than
+``grows_on_device`` allows are grown by the host's threads on copies of the arrays: the trees are
+the same.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from ...runtime.cuda.target import (
     on_device,
     upload,
 )
-from ...runtime.dtypes import RECORD
 from ..cpu import grow_cart as host
 from ..grown import NODE, finished, most_nodes
 from ..problem import CartParams, CartTable, CartTarget, GrownCart, grows_on_device
 from .control import limits_of, open_nodes, plant_roots
+from .cuts import sorted_lists
 from .rows import add_up, partition
 from .search import allocate_search, find_splits
 from .tables import (
@@ -107,8 +108,9 @@ class Batch:
         self.nodes = allocate_nodes(likely, width, words_of(table))
         blocks = blocks_for(-(-n_records // 2**10))
         self.growing = allocate_growing(self.n_trees, n_records, blocks, params)
-        self.aside = empty(n_records, RECORD)
-        self.search = allocate_search(table, target, records, params)
+        self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
+        self.aside = empty(self.lists.shape, self.lists.dtype)
+        self.search = allocate_search(table, target, self.lists, params)
         segments = upload(tree_begin, tree_end, keys)
         sums = add_up(target, records, tree_begin, tree_end)
         plant_roots(segments, sums, self.bins, self.nodes, self.growing, params)
@@ -126,6 +128,7 @@ class Batch:
                 self.nodes = with_room(self.nodes, min(self.most_nodes, 2 * self.nodes.capacity))
                 self.growing.state[:, IS_FULL] = 0
             elif state[N_YOUNG] == 0:
+                self.records[...] = self.lists[0]
                 return self._finished(int(state[N_NODES]))
 
     def _likely_rounds(self) -> int:
@@ -145,7 +148,7 @@ class Batch:
         find_splits(self.search, *of_round)
         write_splits(self.search, *of_round)
         open_nodes(self.bins, nodes, growing, self.limits, line, most)
-        buffers = (self.table.codes, self.records, self.aside)
+        buffers = (self.table.codes, self.lists, self.aside)
         partition(*buffers, self.bins, nodes, growing, line, min(most, n_records))
 
     def _finished(self, n_nodes: int) -> GrownCart:

@@ -1,7 +1,7 @@
 """The rows of classification and regression trees: statistics of the roots, stable partition.
 
-A block partitions the rows of a node, piece by piece from the front. Those that go left move up to
-the rows before them that did; those that go right are laid aside, and follow in the end.
+A block partitions a list of a node's rows, piece by piece from the front. Those that go left move
+up to the rows before them that did; those that go right are laid aside, and follow in the end.
 
     records  r0 r1 r2 | r3 r4 r5        r0, r4 go left
              r0 r1 r2 | r3 r4 r5        after the first piece; aside r1 r2
@@ -111,12 +111,14 @@ def partition_kernel(block: int, own: int) -> Any:
 
     @kernel
     def move_rows(
-        codes, records, aside, features, nodes, categories, opened, state, line, least, most
+        codes, lists, laid, features, nodes, categories, opened, state, line, least, most
     ):
-        """One opened node with ``least`` to ``most`` rows a block at a time."""
+        """One list of an opened node with ``least`` to ``most`` rows a block at a time."""
         scan = cuda.shared.array(block, np.int32)
         held = cuda.local.array(own, np.uint64)
         t = cuda.threadIdx.x
+        records = lists[cuda.blockIdx.y]
+        aside = laid[cuda.blockIdx.y]
         k = i64(cuda.blockIdx.x)
         while k < state[line, N_OPENED]:
             x = opened[k]
@@ -172,7 +174,7 @@ def partition_kernel(block: int, own: int) -> Any:
 
 def partition(
     codes: Array,
-    records: Array,
+    lists: Array,
     aside: Array,
     bins: Bins,
     nodes: Nodes,
@@ -180,12 +182,15 @@ def partition(
     line: int,
     most_nodes: int,
 ) -> None:
-    """Send the rows of the opened nodes, at most so many, to their children."""
-    args = (codes, records, aside, bins.features, nodes.table, nodes.categories)
+    """Send the rows of the opened nodes, at most so many, to their children in all lists (see
+    ``cuts``)."""
+    args = (codes, lists, aside, bins.features, nodes.table, nodes.categories)
     args += (growing.opened, growing.state, line)
-    n_records = records.shape[0]
+    n_lists, n_records = lists.shape
     for_small = (*args, 0, MOST_SMALL)
-    launch(partition_kernel(*SMALL), blocks_for(most_nodes, 32), SMALL[0], *for_small)
-    blocks = blocks_for(min(most_nodes, n_records // (MOST_SMALL + 1) + 1))
+    blocks = -(-blocks_for(n_lists * most_nodes, 32) // n_lists)
+    launch(partition_kernel(*SMALL), (blocks, n_lists), SMALL[0], *for_small)
+    most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
+    blocks = -(-blocks_for(n_lists * most_large) // n_lists)
     for_large = (*args, MOST_SMALL + 1, n_records)
-    launch(partition_kernel(*LARGE), blocks, LARGE[0], *for_large)
+    launch(partition_kernel(*LARGE), (blocks, n_lists), LARGE[0], *for_large)

@@ -1,9 +1,9 @@
 """The best splits of the young nodes.
 
 A block looks at the features of a small node one after another. A larger node has a block for each
-of the features that are looked at in any case; then one of them settles which feature is the best,
-and goes on with further features if those were all constant. The search only notes the number of
-the best candidate; what follows from it is written by kernels of their own, which arrange the bins
+of the features that are looked at in any case; then it is settled which feature is the best. If
+those were all constant, a block goes on with further ones. The search only notes the number of the
+best candidate; what follows from it is written by kernels of their own, which arrange the bins
 of its feature once more: together they would need more registers than a thread has.
 
 As in the reference, every candidate cuts an order of the bins with rows in two: the ascending
@@ -15,7 +15,8 @@ order does not matter.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,22 +32,22 @@ from ...runtime.cuda.target import (
     launch,
 )
 from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
-from ..problem import SCRATCH_BYTES, CartParams, CartTable, CartTarget
+from ..problem import SCRATCH_BYTES, CartParams, CartTable, CartTarget, has_many_bins
 from .candidates import (
+    EVERY_CUT,
     MOST_BINS,
     NO_SPLIT,
     add_up_places,
-    add_up_slots,
     arrange,
-    children_of,
-    find_bins,
+    best_of_order,
+    find_slots,
     is_classification,
     only_cut,
     orders_of,
     rank_by_statistic,
-    score_of_cut,
     sum_over_threads,
 )
+from .cuts import begin_cuts, next_cuts
 from .rows import ROW_MASK, differ
 from .tables import (
     BEGIN,
@@ -55,9 +56,9 @@ from .tables import (
     FOUND,
     IS_FULL,
     LEAST_WEIGHT,
+    LIST,
     MONOTONE,
     MOST_SMALL,
-    N_BINS,
     N_LARGE,
     N_YOUNG,
     SOUGHT,
@@ -70,7 +71,8 @@ i32, i64, u32, u64, f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
 
 SMALL_BLOCK = 4 if is_simulated() else 32
 LARGE_BLOCK = 8 if is_simulated() else 128
-EVERY_CUT = -1
+ORDER_SHIFT, MARK_MASK = i64(32), i64(0xFFFFFFFF)
+"""A candidate is its order above its number."""
 
 
 @device_function
@@ -109,31 +111,6 @@ def is_mixed(values, records, begin, end, flag, n_threads, t):
 
 
 @device_function
-def best_of_order(data, places, only, limits, criterion, scores, marks, t):
-    """Bring the best candidate of an order, or the only one, to the front of ``scores`` and
-    ``marks``."""
-    line, x, n_places, missing = places
-    best = NO_SPLIT
-    best_number = NOWHERE
-    share = (n_places + scores.shape[0] - 1) // scores.shape[0]
-    for p in range(t * share, min((t + 1) * share, n_places)):
-        for side in range(2 if missing >= 0 else 1):
-            number = i32(2 * p + side)
-            wanted = p < n_places - 1 or missing >= 0 and side == 0
-            if only != EVERY_CUT:
-                wanted = number == only
-            if wanted:
-                left, right = children_of(line, x, number, missing)
-                score = score_of_cut(data, left, right, limits, criterion)
-                if score > best:
-                    best = score
-                    best_number = number
-    scores[t] = best
-    marks[t] = best_number
-    best_to_front(scores, marks, t)
-
-
-@device_function
 def arrange_order(bins, settings, lines, shared, key, f, s, places):
     """Arrange the bins of a feature in order s and add them up. Return the number of a random
     split's one candidate, else ``EVERY_CUT``, and where it cuts the values."""
@@ -158,163 +135,163 @@ def arrange_order(bins, settings, lines, shared, key, f, s, places):
 
 
 @device_function
-def search_feature(table, of_rows, bins, found, settings, lines, shared, x, f, best, notes):
-    """Search the splits of node x by feature f. Return the best score, of ``best`` and of those
-    found, and whether there is a candidate. Where ``notes``, a better split than ``best`` is
-    noted."""
-    codes, records = table
-    features, lower, upper, entry_begin = bins
-    nodes, statistics, limits = found
-    criterion, least_rows, constrained, random_splits = settings
-    sums, up_to, line = lines
-    place_of, ascending, order, keys, scan, scores, marks = shared
-    t = cuda.threadIdx.x
-    node = nodes[x]
-    begin, end = node.begin, node.end
-    n_bins = i32(features[f, N_BINS])
-    n, missing = find_bins(codes, records, begin, end, f, n_bins, place_of, ascending, scan, t)
-    if n == 0 or n == 1 and missing < 0:
-        return best, False
-    add_up_slots(codes, of_rows, records, begin, end, f, place_of, n + 1, sums, line, scan)
-    data = (up_to, sums, statistics, entry_begin)
-    places = (line, x, n, missing)
-    least_weight = limits[node.tree, LEAST_WEIGHT]
-    own_limits = (least_rows, least_weight, constrained, features[f, MONOTONE], node.low, node.high)
-    first, n_orders = orders_of(features[f, CATEGORICAL], random_splits, entry_begin)
-    for s in range(first, first + n_orders):
-        own_places = (n, missing)
-        only, _ = arrange_order(bins, settings, lines, shared, node.key, f, s, own_places)
-        best_of_order(data, places, only, own_limits, criterion, scores, marks, t)
-        score = scores[0]
-        if score > best:
-            best = score
-            if notes and t == 0:
-                node.feature = FOUND - f
-                node.gain = score
-                node.last_left = marks[0]
-                node.missing_left = s
-        cuda.syncthreads()
-    return best, True
+def note_split(node, f, score, mark):
+    """Note the best split of a node; ``writing`` writes what follows from it."""
+    node.feature = FOUND - f
+    node.gain = score
+    node.last_left = mark & MARK_MASK
+    node.missing_left = mark >> ORDER_SHIFT
 
 
-@device_function
-def search_on(
-    table, of_rows, bins, found, settings, lines, shared, upcoming, x, j, n_first, shuffle
-):
-    """Search the features of node x from step j on: up to step ``n_first``, and further if all of
-    them are constant."""
-    nodes = found[0]
-    n_features = i64(bins[0].shape[0])
-    n_threads = upcoming.shape[0]
-    t = cuda.threadIdx.x
-    stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
-    best = NO_SPLIT
-    varied = False
-    drawn = j
-    while j < n_features and (j < n_first or not varied):
-        if j == drawn:
+class Searchers(NamedTuple):
+    """Device functions: the search of one feature, and of one feature after another."""
+
+    feature: Any
+    node: Any
+
+
+@functools.cache
+def searchers(with_cuts: bool) -> Searchers:
+    """Return the search on tables where some features may have many bins, or none."""
+
+    @device_function
+    def search_feature(table, of_rows, bins, found, settings, lines, shared, x, f):
+        """Search the splits of node x by feature f, in one order of its bins after another, or
+        along its list. Return the best score, its candidate, and whether there is any."""
+        features, entry_begin = bins[0], bins[3]
+        nodes, statistics, limits = found
+        criterion, least_rows, constrained, random_splits = settings
+        sums, up_to, line = lines
+        scores, marks = shared[5], shared[6]
+        t = cuda.threadIdx.x
+        node = nodes[x]
+        begin, end = node.begin, node.end
+        least_weight, direction = limits[node.tree, LEAST_WEIGHT], features[f, MONOTONE]
+        own_limits = (least_rows, least_weight, constrained, direction, node.low, node.high)
+        many = with_cuts and features[f, LIST] != 0
+        at, last = i64(0), i64(0)
+        if many:
+            own = (begin, end, node.key)
+            n_steps, missing, at, last = begin_cuts(
+                table, of_rows, bins, own, f, random_splits, lines, shared
+            )
+            n = i32(0)
+        else:
+            n, missing = find_slots(table, of_rows, features, f, begin, end, lines, shared)
+            at, n_steps = orders_of(features[f, CATEGORICAL], random_splits, entry_begin)
+            if n == 0 or n == 1 and missing < 0:
+                n_steps = i64(0)
+        best = NO_SPLIT
+        best_mark = i64(NOWHERE)
+        data = (up_to, sums, statistics, entry_begin)
+        for step in range(n_steps):
+            if many:
+                n, only = next_cuts(
+                    table, of_rows, bins, f, random_splits, at, last, step, lines, shared
+                )
+            else:
+                own_places = (n, missing)
+                only, _ = arrange_order(
+                    bins, settings, lines, shared, node.key, f, at + step, own_places
+                )
+            places = (line, x, n, missing)
+            best_of_order(data, places, only, own_limits, criterion, shared[1], scores, marks, t)
+            if scores[0] > best:
+                best = scores[0]
+                number = i64(marks[0])
+                best_mark = (at + step) << ORDER_SHIFT | number
+                if many:
+                    best_mark = i64(shared[1][number >> 1]) << 1 | number & 1
             cuda.syncthreads()
-            if drawn + t < n_features:
-                upcoming[t] = feature_after(stream, drawn + t, n_features, shuffle)
-            cuda.syncthreads()
-            drawn += n_threads
-        f = upcoming[j + n_threads - drawn]
-        best, varies = search_feature(
-            table, of_rows, bins, found, settings, lines, shared, x, f, best, True
-        )
-        varied = varied or varies
-        j += 1
+        return best, best_mark, n_steps > 0
+
+    @device_function
+    def search_node(
+        table, of_rows, bins, found, settings, lines, shared, upcoming, x, j, n_first, shuffle
+    ):
+        """Search the features of node x from step j on: up to step ``n_first``, and further while
+        all of them are constant."""
+        n_features = i64(bins[0].shape[0])
+        n_threads = upcoming.shape[0]
+        t = cuda.threadIdx.x
+        node = found[0][x]
+        stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
+        best = NO_SPLIT
+        varied = False
+        drawn = j
+        while j < n_features and (j < n_first or not varied):
+            if j == drawn:
+                cuda.syncthreads()
+                if drawn + t < n_features:
+                    upcoming[t] = feature_after(stream, drawn + t, n_features, shuffle)
+                cuda.syncthreads()
+                drawn += n_threads
+            f = upcoming[j + n_threads - drawn]
+            score, mark, varies = search_feature(
+                table, of_rows, bins, found, settings, lines, shared, x, f
+            )
+            if score > best:
+                best = score
+                if t == 0:
+                    note_split(node, f, score, mark)
+            varied = varied or varies
+            j += 1
+
+    return Searchers(search_feature, search_node)
 
 
-@kernel
-def search_small(
-    codes, records, classes, values, weight, features, lower, upper, entry_begin,
-    nodes, statistics, limits, state, line, criterion, least_rows,
-    constrained, random_splits, n_first, shuffle, sums, up_to,
-):  # fmt: skip
-    """One young node a block at a time, if it is small."""
-    place_of = cuda.shared.array(MOST_BINS, np.int32)
-    ascending = cuda.shared.array(MOST_SMALL, np.int32)
-    order = cuda.shared.array(MOST_SMALL, np.int32)
-    keys = cuda.shared.array(MOST_SMALL, np.float64)
-    scan = cuda.shared.array(SMALL_BLOCK, np.int64)
-    scores = cuda.shared.array(SMALL_BLOCK, np.float64)
-    marks = cuda.shared.array(SMALL_BLOCK, np.int32)
-    upcoming = cuda.shared.array(SMALL_BLOCK, np.int64)
-    flag = cuda.shared.array(1, np.int32)
-    t = cuda.threadIdx.x
-    b = i64(cuda.blockIdx.x)
-    n_workers = i64(sums.shape[0])
-    n_young = state[line, N_YOUNG] if state[line, IS_FULL] == 0 and b < n_workers else i64(0)
-    table = (codes, records)
-    of_rows = (classes, values, weight)
-    bins = (features, lower, upper, entry_begin)
-    found = (nodes, statistics, limits)
-    settings = (criterion, least_rows, constrained, random_splits)
-    shared = (place_of, ascending, order, keys, scan, scores, marks)
-    k = b
-    while k < n_young:
-        x = state[line, FIRST] + k
-        k += n_workers
-        if nodes[x].feature != SOUGHT:
-            continue
-        wanted = is_classification(entry_begin) or is_mixed(
-            values, records, nodes[x].begin, nodes[x].end, flag, SMALL_BLOCK, t
-        )
-        cuda.syncthreads()
-        if t == 0:
-            nodes[x].feature = -1
-        cuda.syncthreads()
-        if wanted:
+@functools.cache
+def items_kernel(with_cuts: bool) -> Any:
+    """Return the kernel for the first features of large nodes."""
+    search_feature = searchers(with_cuts).feature
+
+    @kernel
+    def search_items(
+        codes, lists, classes, values, weight, features, lower, upper, entry_begin,
+        nodes, statistics, limits, state, line, criterion, least_rows,
+        constrained, random_splits, n_first, shuffle, sums, up_to, large, scores_of_items,
+        marks_of_items,
+    ):  # fmt: skip
+        """One large node with one of its first features a block at a time."""
+        place_of = cuda.shared.array(MOST_BINS, np.int32)
+        ascending = cuda.shared.array(MOST_BINS, np.int32)
+        order = cuda.shared.array(MOST_BINS, np.int32)
+        keys = cuda.shared.array(MOST_BINS, np.float64)
+        scan = cuda.shared.array(LARGE_BLOCK, np.int64)
+        scores = cuda.shared.array(LARGE_BLOCK, np.float64)
+        marks = cuda.shared.array(LARGE_BLOCK, np.int32)
+        t = cuda.threadIdx.x
+        b = i64(cuda.blockIdx.x)
+        n_workers = i64(sums.shape[0])
+        n_large = state[line, N_LARGE] if state[line, IS_FULL] == 0 and b < n_workers else i64(0)
+        table = (codes, lists[0], lists)
+        of_rows = (classes, values, weight)
+        bins = (features, lower, upper, entry_begin)
+        found = (nodes, statistics, limits)
+        settings = (criterion, least_rows, constrained, random_splits)
+        shared = (place_of, ascending, order, keys, scan, scores, marks)
+        item = b
+        while item < n_large * n_first:
+            x = large[item // n_first]
+            stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
+            f = feature_after(stream, item % n_first, i64(features.shape[0]), shuffle)
             lines = (sums, up_to, b)
-            search_on(
-                table, of_rows, bins, found, settings, lines, shared, upcoming, x, i64(0),
-                n_first, shuffle,
-            )  # fmt: skip
+            best, mark, varies = search_feature(
+                table, of_rows, bins, found, settings, lines, shared, x, f
+            )
+            if t == 0:
+                scores_of_items[item] = best if varies else np.nan
+                marks_of_items[item] = mark
+            cuda.syncthreads()
+            item += n_workers
 
-
-@kernel
-def search_items(
-    codes, records, classes, values, weight, features, lower, upper, entry_begin,
-    nodes, statistics, limits, state, line, criterion, least_rows,
-    constrained, random_splits, n_first, shuffle, sums, up_to, large, scores_of_items,
-):  # fmt: skip
-    """One large node with one of its first features a block at a time."""
-    place_of = cuda.shared.array(MOST_BINS, np.int32)
-    ascending = cuda.shared.array(MOST_BINS, np.int32)
-    order = cuda.shared.array(MOST_BINS, np.int32)
-    keys = cuda.shared.array(MOST_BINS, np.float64)
-    scan = cuda.shared.array(LARGE_BLOCK, np.int64)
-    scores = cuda.shared.array(LARGE_BLOCK, np.float64)
-    marks = cuda.shared.array(LARGE_BLOCK, np.int32)
-    t = cuda.threadIdx.x
-    b = i64(cuda.blockIdx.x)
-    n_workers = i64(sums.shape[0])
-    n_large = state[line, N_LARGE] if state[line, IS_FULL] == 0 and b < n_workers else i64(0)
-    table = (codes, records)
-    of_rows = (classes, values, weight)
-    bins = (features, lower, upper, entry_begin)
-    found = (nodes, statistics, limits)
-    settings = (criterion, least_rows, constrained, random_splits)
-    shared = (place_of, ascending, order, keys, scan, scores, marks)
-    item = b
-    while item < n_large * n_first:
-        x = large[item // n_first]
-        stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
-        f = feature_after(stream, item % n_first, i64(features.shape[0]), shuffle)
-        lines = (sums, up_to, b)
-        best, varies = search_feature(
-            table, of_rows, bins, found, settings, lines, shared, x, f, NO_SPLIT, False
-        )
-        if t == 0:
-            scores_of_items[item] = best if varies else np.nan
-        cuda.syncthreads()
-        item += n_workers
+    return search_items
 
 
 @device_function
 def best_item(scores_of_items, first, n_first, scan, scores, marks, t):
-    """Return the first of the best items of a node, and whether any has a candidate."""
+    """Return the first of the best items of a node (-1: none has a split), and whether any has a
+    candidate."""
     best = NO_SPLIT
     best_number = NOWHERE
     n_varied = 0
@@ -335,81 +312,136 @@ def best_item(scores_of_items, first, n_first, scan, scores, marks, t):
 
 
 @kernel
-def settle_large(
-    codes, records, classes, values, weight, features, lower, upper, entry_begin,
-    nodes, statistics, limits, state, line, criterion, least_rows,
-    constrained, random_splits, n_first, shuffle, sums, up_to, large, scores_of_items,
+def settle_items(
+    lists, values, features, entry_begin, nodes, state, line, n_first, shuffle, large,
+    scores_of_items, marks_of_items,
 ):  # fmt: skip
-    """One large node a block at a time, when its items have been searched."""
-    place_of = cuda.shared.array(MOST_BINS, np.int32)
-    ascending = cuda.shared.array(MOST_BINS, np.int32)
-    order = cuda.shared.array(MOST_BINS, np.int32)
-    keys = cuda.shared.array(MOST_BINS, np.float64)
+    """Note the best split of a large node a block at a time; where the first features were all
+    constant, the node is searched on."""
     scan = cuda.shared.array(LARGE_BLOCK, np.int64)
     scores = cuda.shared.array(LARGE_BLOCK, np.float64)
     marks = cuda.shared.array(LARGE_BLOCK, np.int32)
-    upcoming = cuda.shared.array(LARGE_BLOCK, np.int64)
     flag = cuda.shared.array(1, np.int32)
     t = cuda.threadIdx.x
-    b = i64(cuda.blockIdx.x)
-    n_workers = i64(sums.shape[0])
-    n_large = state[line, N_LARGE] if state[line, IS_FULL] == 0 and b < n_workers else i64(0)
-    table = (codes, records)
-    of_rows = (classes, values, weight)
-    bins = (features, lower, upper, entry_begin)
-    found = (nodes, statistics, limits)
-    settings = (criterion, least_rows, constrained, random_splits)
-    shared = (place_of, ascending, order, keys, scan, scores, marks)
-    lines = (sums, up_to, b)
-    k = b
+    n_large = state[line, N_LARGE] if state[line, IS_FULL] == 0 else i64(0)
+    records = lists[0]
+    k = i64(cuda.blockIdx.x)
     while k < n_large:
-        x = large[k]
-        best, varied = best_item(scores_of_items, k * n_first, n_first, scan, scores, marks, t)
-        k += n_workers
+        node = nodes[large[k]]
+        first = k * n_first
+        best, varied = best_item(scores_of_items, first, n_first, scan, scores, marks, t)
+        k += cuda.gridDim.x
         if not is_classification(entry_begin) and not is_mixed(
-            values, records, nodes[x].begin, nodes[x].end, flag, LARGE_BLOCK, t
+            values, records, node.begin, node.end, flag, LARGE_BLOCK, t
         ):
             continue
-        if not varied or best >= 0:
-            # One feature, the best one, or those after the first ones up to one that varies.
-            start = i64(best) if varied else n_first
-            last = start + 1 if varied else n_first
-            search_on(
-                table, of_rows, bins, found, settings, lines, shared, upcoming, x, start, last,
-                shuffle,
+        if t == 0 and best >= 0:
+            stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
+            f = feature_after(stream, i64(best), i64(features.shape[0]), shuffle)
+            note_split(node, f, scores_of_items[first + best], marks_of_items[first + best])
+        elif t == 0 and not varied:
+            node.feature = SOUGHT
+
+
+@functools.cache
+def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> Any:
+    """Return the kernel for the features of small nodes, which have fewer bins with rows than
+    ``capacity``, or for the remaining features of large ones."""
+    search_node = searchers(with_cuts).node
+
+    @kernel
+    def search_nodes(
+        codes, lists, classes, values, weight, features, lower, upper, entry_begin,
+        nodes, statistics, limits, state, line, criterion, least_rows,
+        constrained, random_splits, n_first, shuffle, sums, up_to, large,
+    ):  # fmt: skip
+        """One young node whose split is to be found a block at a time."""
+        place_of = cuda.shared.array(MOST_BINS, np.int32)
+        ascending = cuda.shared.array(capacity, np.int32)
+        order = cuda.shared.array(capacity, np.int32)
+        keys = cuda.shared.array(capacity, np.float64)
+        scan = cuda.shared.array(block, np.int64)
+        scores = cuda.shared.array(block, np.float64)
+        marks = cuda.shared.array(block, np.int32)
+        upcoming = cuda.shared.array(block, np.int64)
+        flag = cuda.shared.array(1, np.int32)
+        t = cuda.threadIdx.x
+        b = i64(cuda.blockIdx.x)
+        n_workers = i64(sums.shape[0])
+        n = state[line, N_YOUNG] if is_small else state[line, N_LARGE]
+        if state[line, IS_FULL] != 0 or b >= n_workers:
+            n = i64(0)
+        table = (codes, lists[0], lists)
+        of_rows = (classes, values, weight)
+        bins = (features, lower, upper, entry_begin)
+        found = (nodes, statistics, limits)
+        settings = (criterion, least_rows, constrained, random_splits)
+        shared = (place_of, ascending, order, keys, scan, scores, marks)
+        k = b
+        while k < n:
+            x = state[line, FIRST] + k if is_small else large[k]
+            k += n_workers
+            if nodes[x].feature != SOUGHT:
+                continue
+            wanted = not is_small or is_classification(entry_begin) or is_mixed(
+                values, table[1], nodes[x].begin, nodes[x].end, flag, block, t
             )  # fmt: skip
+            cuda.syncthreads()
+            if t == 0:
+                nodes[x].feature = -1
+            cuda.syncthreads()
+            if wanted:
+                lines = (sums, up_to, b)
+                start = i64(0) if is_small else i64(n_first)
+                search_node(
+                    table, of_rows, bins, found, settings, lines, shared, upcoming, x, start,
+                    n_first, shuffle,
+                )  # fmt: skip
+
+    return search_nodes
+
+
+SIZES = (LARGE_BLOCK, MOST_BINS, False), (SMALL_BLOCK, MOST_SMALL + 1, True)
+"""Settings of ``nodes_kernel`` and ``writing.writing_kernel``: large nodes come first."""
 
 
 class Search(NamedTuple):
     """The arguments that the search has in every round.
 
+    rows : tuple of arrays
+        Codes, lists (see ``cuts``), and the target.
     settings : tuple of int
         As the kernels take them behind ``line``.
     small, large : tuple of int64
         Scratch of the blocks for small and for large nodes.
+    with_cuts : bool
+        Whether features may have many bins.
     """
 
     rows: tuple[Array, ...]
     settings: tuple[int, ...]
     small: tuple[Array, Array]
     large: tuple[Array, Array]
+    with_cuts: bool
 
 
 def allocate_search(
-    table: CartTable, target: CartTarget, records: Array, params: CartParams
+    table: CartTable, target: CartTarget, lists: Array, params: CartParams
 ) -> Search:
     """Allocate the scratch of the search."""
     n_features = table.n_bins.size
     numbers = (params.criterion, params.min_samples_leaf, int(table.monotone.any()))
-    most = records.shape[0]
-    n_slots = int(np.max(table.n_bins, initial=0)) + 1
+    most = lists.shape[1]
+    n_slots = int(np.max(table.n_bins * ~has_many_bins(table), initial=0)) + 1
+    small = max(SMALL_BLOCK, min(n_slots, MOST_SMALL + 1))
     return Search(
-        rows=(table.codes, records, target.classes, target.values, target.weight),
+        rows=(table.codes, lists, target.classes, target.values, target.weight),
         settings=(
             *numbers, params.random_splits, min(params.max_features, n_features), params.shuffle,
         ),
-        small=_scratch(most, 32, min(n_slots, MOST_SMALL + 1), target.n_statistics),
-        large=_scratch(most, 16, n_slots + 1, target.n_statistics),
+        small=_scratch(most, 32, small, target.n_statistics),
+        large=_scratch(most, 16, max(LARGE_BLOCK, n_slots + 1), target.n_statistics),
+        with_cuts=table.codes.dtype != np.uint8,
     )  # fmt: skip
 
 
@@ -423,11 +455,20 @@ def _scratch(most: int, per_multiprocessor: int, n_slots: int, width: int) -> tu
 def find_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
     """Find the best splits of the young nodes."""
     of_round = (growing.limits, growing.state, line)
-    before = (*search.rows, *bins, nodes.table, nodes.statistics)
-    args = (*before, *of_round, *search.settings)
-    for_large = (*args, *search.large, growing.large, growing.found)
+    args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
+    items = (growing.large, growing.found, growing.marks)
     blocks = blocks_for(search.large[0].shape[0], 16)
-    launch(search_items, blocks, LARGE_BLOCK, *for_large)
-    launch(settle_large, blocks, LARGE_BLOCK, *for_large)
-    blocks = blocks_for(search.small[0].shape[0], 32)
-    launch(search_small, blocks, SMALL_BLOCK, *args, *search.small)
+    launch(items_kernel(search.with_cuts), blocks, LARGE_BLOCK, *args, *search.large, *items)
+    _, lists, _, values, _ = search.rows
+    args_to_settle = (lists, values, bins.features, bins.entry_begin, nodes.table, growing.state)
+    launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *search.settings[4:], *items)
+    for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
+        blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
+        kernel = nodes_kernel(*size, search.with_cuts)
+        launch(kernel, blocks, size[0], *args, *lines, growing.large)
+
+
+def by_size(search: Search) -> tuple[tuple[tuple[Array, Array], int], ...]:
+    """Return the scratch for large and for small nodes, and how many blocks of each a
+    multiprocessor takes."""
+    return (search.large, 16), (search.small, 32)

@@ -14,14 +14,14 @@ from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import empty, is_simulated, records_in, upload, zeros
 from ..grown import NODE
-from ..problem import CartParams, CartTable, CartTarget
+from ..problem import CartParams, CartTable, CartTarget, has_many_bins
 
 MOST_SMALL = 8 if is_simulated() else 64
 """Rows of a node that a single warp looks at."""
 SOUGHT, FOUND = -2, -3
-"""``feature`` of a small young node whose split is to be found (larger ones are in a list), and
-minus the number of the feature, of a node whose split is noted: score in ``gain``, number of the
-candidate in ``last_left``, and of the order in ``missing_left``."""
+"""``feature`` of a young node whose split is to be found by a block alone, and minus the number of
+the feature, of a node whose split is noted: score in ``gain``, number of the candidate in
+``last_left``, and of the order in ``missing_left``."""
 
 FIRST, N_YOUNG, N_NODES, N_LARGE, N_OPENED, IS_FULL, N_COUNTS = range(7)
 """Columns of ``Growing.state``. ``IS_FULL``: the table of nodes has no room for the next
@@ -34,14 +34,15 @@ number of leaves is limited."""
 LEAST_WEIGHT, LEAST_GAIN = range(2)
 """Columns of ``Growing.limits``: the least weight of a child, the least gain of a split."""
 
-N_BINS, CATEGORICAL, MONOTONE, BEGIN, N_FEATURE_COLUMNS = range(5)
-"""Columns of ``Bins.features``."""
+N_BINS, CATEGORICAL, MONOTONE, BEGIN, LIST = range(5)
+"""Columns of ``Bins.features``. ``LIST``: 0, or of a feature with many bins the number, from 1 on,
+of the list that has its records sorted (see ``cuts``)."""
 
 
 class Bins(NamedTuple):
     """What the search needs to know of the features.
 
-    features : int64, shape (n_features, 4)
+    features : int64, shape (n_features, 5)
     lower, upper : float64
         See ``CartTable``.
     entry_begin : int64, shape (n_outputs + 1,)
@@ -56,7 +57,9 @@ class Bins(NamedTuple):
 
 def upload_bins(table: CartTable, target: CartTarget) -> Bins:
     """Copy the bins of a table to the device."""
-    columns = (table.n_bins, table.categorical, table.monotone, table.begin[:-1])
+    has_many = has_many_bins(table)
+    lists = np.cumsum(has_many) * has_many
+    columns = (table.n_bins, table.categorical, table.monotone, table.begin[:-1], lists)
     features = np.column_stack([column.astype(np.int64) for column in columns])
     entry_begin = target.output_begin + (0 if target.classes.shape[0] else 1)
     return Bins(*upload(features, table.lower, table.upper, entry_begin.astype(np.int64)))
@@ -121,8 +124,9 @@ class Growing(NamedTuple):
     limits : float64, shape (n_trees, 2)
     large : int64
         The young nodes of more than ``MOST_SMALL`` rows whose split is to be found, in any order.
-    found : float64, shape (large nodes * features,)
-        The best score for a feature; NaN if it has no candidate.
+    found, marks : float64 and int64, shape (large nodes * features,)
+        The best score for a feature, NaN if it has no candidate, and its candidate:
+        ``order << 32 | number``.
     opened : int64
         The nodes that are opened, in ascending order.
     counts : int64
@@ -136,6 +140,7 @@ class Growing(NamedTuple):
     limits: Array
     large: Array
     found: Array
+    marks: Array
     opened: Array
     counts: Array
     waiting: Array
@@ -151,6 +156,7 @@ def allocate_growing(n_trees: int, n_records: int, n_blocks: int, params: CartPa
         limits=empty((n_trees, 2), np.float64),
         large=empty(n_large, np.int64),
         found=empty(n_large * params.max_features, np.float64),
+        marks=empty(n_large * params.max_features, np.int64),
         opened=empty(n_trees if is_limited else n_records // 2 + 1, np.int64),
         counts=empty(n_blocks, np.int64),
         waiting=empty((n_trees, params.max_leaves if is_limited else 0), np.int64),

@@ -23,7 +23,8 @@ from .candidates import (
     statistic,
     value_of,
 )
-from .search import LARGE_BLOCK, SMALL_BLOCK, Search, arrange_order
+from .cuts import LEFT, MISSING, NONE, add_up_sides, children_at, cut_at_random, find_range
+from .search import SIZES, Search, arrange_order, by_size
 from .tables import (
     BEGIN,
     CATEGORICAL,
@@ -31,6 +32,7 @@ from .tables import (
     FOUND,
     IS_FULL,
     LEAST_GAIN,
+    LIST,
     MOST_SMALL,
     N_BINS,
     N_LARGE,
@@ -73,24 +75,23 @@ def write_categories(place_of, place, others_left, n_bins, x, categories, n_thre
 
 
 @device_function
-def write_split(data, places, number, score, where, cut, settings, nodes, of_left, bins, f, t):
-    """Write the split of a node, except for its categories."""
-    line, x, n_places, missing = places
-    ascending, order = bins
+def write_split(data, family, ends, side, score, where, cut, settings, node, of_left, f, t):
+    """Write the split of a node into its children, except for its categories.
+
+    ``family`` are the left child, the right one, and all rows as one child; ``ends`` the last bin
+    on the left, the first one on the right, and the slot of the missing rows (-1: none).
+    """
+    left, right, whole = family
+    last_left, first_right, missing = ends
     criterion, random_splits, n_threads = settings
-    left, right = children_of(line, x, number, missing)
+    x = left[1]
     for s in range(t, of_left.shape[1], n_threads):
         of_left[x, s] = statistic(data, left, s)
     if t == 0:
-        place = number >> 1
-        whole = (line, x, n_places - 1, missing, False)
         weight = f64(packed_weight(data, whole) & MASK)
-        last_left = ascending[order[place]]
-        first_right = ascending[order[place + 1]] if place + 1 < n_places else i32(NO_PLACE)
-        missing_left = number & 1
+        missing_left = side
         if missing < 0 and left_is_larger(data, left, right):
-            missing_left = 1
-        node = nodes[x]
+            missing_left = i32(1)
         node.feature = f
         node.last_left = last_left
         node.missing_left = missing_left
@@ -102,15 +103,17 @@ def write_split(data, places, number, score, where, cut, settings, nodes, of_lef
 
 @functools.cache
 def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
-    """Return the kernel for nodes of one size: those with at most ``capacity`` bins with rows."""
+    """Return the kernel for nodes of one size: with fewer bins that hold rows than ``capacity``."""
 
     @kernel
     def write_splits(
-        codes, records, classes, values, weight, features, lower, upper, entry_begin,
+        codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
         sums, up_to, large,
     ):  # fmt: skip
-        """Write the split that is noted at a node, one a block at a time."""
+        """Write the split that is noted at a node, one a block at a time, if its feature has few
+        bins."""
+        records = lists[0]
         place_of = cuda.shared.array(MOST_BINS, np.int32)
         ascending = cuda.shared.array(capacity, np.int32)
         order = cuda.shared.array(capacity, np.int32)
@@ -130,7 +133,7 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             node = nodes[x]
             begin, end = node.begin, node.end
             f = FOUND - node.feature
-            if f < 0 or is_small and end - begin > MOST_SMALL:
+            if f < 0 or features[f, LIST] != 0 or is_small and end - begin > MOST_SMALL:
                 continue
             number, s = i32(node.last_left), node.missing_left
             score = node.gain
@@ -150,16 +153,18 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             _, cut = arrange_order(bins, settings, lines, shared, node.key, f, s, places)
             data = (up_to, sums, statistics, entry_begin)
             where = (features[f, CATEGORICAL], features[f, BEGIN], lower, upper)
-            own_places = (b, x, n_places, missing)
+            left, right = children_of(b, x, number, missing)
+            family = (left, right, (b, x, n_places - 1, missing, False))
+            p = number >> 1
+            after = ascending[order[p + 1]] if p + 1 < n_places else i32(NO_PLACE)
+            ends = (ascending[order[p]], after, missing)
             writing = (criterion, random_splits, block)
-            of_bins = (ascending, order)
             write_split(
-                data, own_places, number, score, where, cut, writing, nodes, of_left, of_bins, f, t
+                data, family, ends, number & 1, score, where, cut, writing, node, of_left, f, t
             )
             if features[f, CATEGORICAL] != 0:
-                left, right = children_of(b, x, number, missing)
                 others = left_is_larger(data, left, right)
-                write_categories(place_of, number >> 1, others, n_bins, x, categories, block, t)
+                write_categories(place_of, p, others, n_bins, x, categories, block, t)
             if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
                 node.feature = -1
             cuda.syncthreads()
@@ -167,7 +172,61 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     return write_splits
 
 
-WRITING = (SMALL_BLOCK, MOST_SMALL, True), (LARGE_BLOCK, MOST_BINS, False)
+@functools.cache
+def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
+    """Return the kernel for nodes of one size that are split by a feature with many bins."""
+
+    @kernel
+    def write_cuts(
+        codes, lists, classes, values, weight, features, lower, upper, entry_begin,
+        nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
+        sums, up_to, large,
+    ):  # fmt: skip
+        """Write the cut that is noted at a node, one a block at a time."""
+        records = lists[0]
+        found = cuda.shared.array(3, np.int32)
+        t = cuda.threadIdx.x
+        b = i64(cuda.blockIdx.x)
+        n_workers = i64(sums.shape[0])
+        n = state[line, N_YOUNG] if is_small else state[line, N_LARGE]
+        if state[line, IS_FULL] != 0 or b >= n_workers:
+            n = i64(0)
+        k = b
+        while k < n:
+            x = state[line, FIRST] + k if is_small else large[k]
+            k += n_workers
+            node = nodes[x]
+            begin, end = node.begin, node.end
+            f = FOUND - node.feature
+            if f < 0 or features[f, LIST] == 0 or is_small and end - begin > MOST_SMALL:
+                continue
+            number = i32(node.last_left)
+            score = node.gain
+            cuda.syncthreads()
+            n_bins = i32(features[f, N_BINS])
+            first = features[f, BEGIN]
+            cut = np.nan
+            if random_splits != 0:
+                low, high, _ = find_range(codes, records, begin, end, f, n_bins, found, block, t)
+                cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
+            last_left, first_right, has_missing = add_up_sides(
+                (codes, records), (classes, values, weight), (begin, end), f, n_bins, number >> 1,
+                (sums, up_to, b), found, block, t,
+            )  # fmt: skip
+            left, right = children_at(b, x, LEFT, number & 1, has_missing)
+            family = (left, right, (b, x, NONE, i32(-1), True))
+            ends = (last_left, first_right, i32(MISSING) if has_missing else i32(-1))
+            data = (sums, sums, statistics, entry_begin)
+            where = (i64(0), first, lower, upper)
+            writing = (criterion, random_splits, block)
+            write_split(
+                data, family, ends, number & 1, score, where, cut, writing, node, of_left, f, t
+            )
+            if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
+                node.feature = -1
+            cuda.syncthreads()
+
+    return write_cuts
 
 
 def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
@@ -175,7 +234,8 @@ def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, lin
     criterion, _, _, random_splits = search.settings[:4]
     args = (*search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories)
     args += (growing.limits, growing.state, line, criterion, random_splits)
-    blocks = blocks_for(search.small[0].shape[0], 32)
-    launch(writing_kernel(*WRITING[0]), blocks, SMALL_BLOCK, *args, *search.small, growing.large)
-    blocks = blocks_for(search.large[0].shape[0], 16)
-    launch(writing_kernel(*WRITING[1]), blocks, LARGE_BLOCK, *args, *search.large, growing.large)
+    for size, (lines, per_multiprocessor) in zip(SIZES, by_size(search), strict=True):
+        blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
+        launch(writing_kernel(*size), blocks, size[0], *args, *lines, growing.large)
+        if search.with_cuts:
+            launch(cut_writing_kernel(*size), blocks, size[0], *args, *lines, growing.large)

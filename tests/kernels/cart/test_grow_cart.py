@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuens.kernels.cart import problem as problems
 from gpuens.kernels.cart.problem import (
     ABSOLUTE_ERROR,
     COUNT_SHIFT,
@@ -114,10 +115,16 @@ def test_parity_of_settings(target, oracle, same, criterion, settings):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 @pytest.mark.parametrize("criterion", CRITERIA)
 @pytest.mark.parametrize("settings", ["without limits", "random, one feature"])
-def test_parity_of_criteria(target, oracle, same, criterion, n_outputs, wide, settings):
+def test_parity_of_criteria(
+    target, oracle, same, monkeypatch, criterion, n_outputs, wide, settings
+):
+    """In wide codes, features with more than five bins have many for a GPU."""
+    monkeypatch.setattr(problems, "FEW_BINS", 5 if wide else 255)
     n_classes = (3 if n_outputs == 1 else 2) if CRITERIA[criterion] in CLASSIFICATION else 0
     settings = {"criterion": CRITERIA[criterion], **SETTINGS[settings]}
     arguments = {"n": 60, "n_classes": n_classes, "n_outputs": n_outputs, "wide": wide}
+    if wide:
+        arguments["n_categories"] = 200 if n_outputs == 1 else 300
     check_parity(target, oracle, same, settings, **arguments)
 
 
@@ -144,8 +151,12 @@ def test_parity_with_a_least_gain(target, oracle, same, criterion, least):
     assert gains[gains != 0].min() >= least * weight
 
 
-def test_parity_with_255_bins_and_missing_values(target, oracle, same):
-    check_parity(target, oracle, same, {"max_depth": 4}, n=700, n_classes=2, n_trees=1)
+@pytest.mark.parametrize("wide", [False, True], ids=["uint8", "uint32"])
+def test_parity_of_large_nodes(target, oracle, same, monkeypatch, wide):
+    """With 255 bins, or one for each value, and missing values."""
+    monkeypatch.setattr(problems, "FEW_BINS", 5 if wide else 255)
+    settings = {"max_depth": 4}
+    check_parity(target, oracle, same, settings, n=700, n_classes=2, n_trees=1, wide=wide)
 
 
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):

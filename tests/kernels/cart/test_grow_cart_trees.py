@@ -282,7 +282,11 @@ CHOICES = {
 def test_random_trees(oracle, cpu, same, choices, n, n_outputs, wide, monotone, seed):
     """Both implementations agree, and the trees keep what they promise."""
     n_classes = 2 + seed % 2 if choices["criterion"] <= MISCLASSIFICATION else 0
-    case = mixed_problem(n, n_classes, n_outputs, 1 + seed % 3, wide, seed=seed)
+    n_categories = 300 if wide else 40
+    n_trees = 1 + seed % 3
+    case = mixed_problem(
+        n, n_classes, n_outputs, n_trees, wide, seed=seed, n_categories=n_categories
+    )
     if monotone and n_outputs == 1 and n_classes != 3:
         case = case.with_monotone(1, 0, -1, 0, 0, 0, 0)
     grown, records = case.grow(cpu, **choices)
