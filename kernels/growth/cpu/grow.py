@@ -220,11 +220,11 @@ def grow(
 ) -> GrownTrees:
     n_features, n_rows = codes.columns.shape
     words = [tree.words for tree in trees]
-    n_records = sum(own.size for own in words)
+    records = words[0] if len(words) == 1 else np.concatenate(words)
     frontier = _frontier(codes, [own.size for own in words], keys, params, n_bins, rules)
     fr.set_statistics(frontier, [tree.sums for tree in trees], [tree.scales for tree in trees])
-    n_threads = max(1, min(get_threads(), n_records * n_features // MIN_CELLS_PER_THREAD))
-    table, work = _workspace(codes, n_bins, words, frontier, n_threads)
+    n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
+    table, work = _workspace(codes, n_bins, records, frontier, n_threads)
     work.counts[:] = 0
     leaf = np.full((len(trees), n_rows), -1, np.int32)
     order = np.empty(frontier.nodes.size, np.int64)
@@ -254,23 +254,16 @@ def _frontier(
 
 
 def _workspace(
-    codes: Codes,
-    n_bins: np.ndarray,
-    words: Sequence[np.ndarray],
-    frontier: Frontier,
-    n_threads: int,
+    codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int
 ) -> tuple[Table, Work]:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""
     kept = derived(codes.rows, "workspace", dict)
-    n_records = sum(own.size for own in words)
-    sizes = (n_records, len(words), frontier.nodes.size, n_threads)
+    sizes = (records.size, frontier.nodes.size, n_threads)
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
-        kept["joined"] = np.empty(n_records if len(words) > 1 else 0, np.uint64)
-        kept["spare"] = np.empty(n_records, np.uint64)
-        kept["work"] = allocate_work(layout(codes, n_bins), n_records, frontier, n_threads)
-    records = words[0] if len(words) == 1 else np.concatenate(words, out=kept["joined"])
+        kept["spare"] = np.empty_like(records)
+        kept["work"] = allocate_work(layout(codes, n_bins), records.size, frontier, n_threads)
     table = Table(codes.columns, layout(codes, n_bins), (records, kept["spare"]))
     return table, kept["work"]
