@@ -68,9 +68,9 @@ class RankingMetric:
         """
         n = len(score)
         sizes = read_queries(group, qid, n)
-        relevance = read_target(to_numpy(y), n, CPU, estimator=self)
+        relevance = read_target(to_numpy(y), n, CPU, estimator=self).copy()
         check_relevance(relevance, self.label_gain, "y")
-        raw = read_target(to_numpy(score), n, CPU, estimator=self, name="score")
+        raw = read_target(to_numpy(score), n, CPU, estimator=self, name="score").copy()
         weight = weight_of_rows(sample_weight, sizes, n)
         weight = read_sample_weight(weight, n, CPU, estimator=self)
         query = np.repeat(np.arange(sizes.size, dtype=np.float64), sizes)

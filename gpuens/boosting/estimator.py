@@ -80,6 +80,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
     _categories: Any = None
+    _document_bytes: ClassVar[int] = 0
+    """Bytes of a row that rankings take besides."""
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(

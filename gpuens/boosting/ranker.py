@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -78,6 +78,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     """
 
     _losses = OF_RANKINGS
+    _document_bytes: ClassVar[int] = 8 * 3 + 8 * 2 + 8 * 5 + 4 * 4
+    """Relevance, query and position; gain and discount; both gradients and their sums on a GPU;
+    order and layout."""
 
     loss: Any = field(default="lambdarank", kw_only=False)
     scoring: Any = "ndcg"

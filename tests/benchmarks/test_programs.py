@@ -26,6 +26,7 @@ from benchmarks.programs import (
     memory,
     predict,
     published,
+    ranking,
     stacking,
 )
 from benchmarks.start import first_model, startup
@@ -388,6 +389,24 @@ class TestStacking:
         assert X_test[:, 0].tolist() == list(range(0, 20, 2)) and len(X) == len(y) == 22
         X, X_test, y, y_test = stacking.split(arrays, 0)
         assert len(y_test) == 10 and len(X) == 30
+
+
+class TestRanking:
+    def test_quality_and_speed(self, run, write_table, only_libraries, capsys):
+        only_libraries("gpuens", "LightGBM")
+        y = np.arange(240) % 3
+        folder = write_table("lambdarank_lightgbm", y=y, group_sizes=np.full(40, 6))
+        options = "--seeds 2 --rounds 2 --queries 3 --repeats 1 --threads 1"
+        results = run(ranking, "--data", folder, *options.split())["results"]
+        names = list(results["speed"])
+        assert names[0] == "gpuens" and list(results["quality"]) == names
+        for name in names:
+            ndcg = results["quality"][name]["ndcg"]
+            assert len(ndcg) == 4 and all(0 < value <= 1 for value in ndcg)
+            assert results["quality"][name]["mean"] == pytest.approx(np.mean(ndcg))
+            ratio = results["speed"]["gpuens"]["seconds"][0] / results["speed"][name]["seconds"][0]
+            assert results["speed"][name]["ratio"] == pytest.approx(ratio)
+        assert "NDCG@10, training" in capsys.readouterr().out
 
 
 class TestCommand:

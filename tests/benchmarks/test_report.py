@@ -116,6 +116,12 @@ RESULTS = {
     },
     "categories": {"losses": {"adult": {"gpuens": [0.25]}},
                    "ratios": {"adult": {"LightGBM": 1.005, "numbers": 0.98}}},
+    "ranking": {
+        "quality": {"gpuens": {"ndcg": [0.5, 0.5, 0.75, 0.75], "mean": 0.625, "spread": 0.0},
+                    "XGBoost": {"ndcg": [0.5, 0.75, 0.75, 0.5], "mean": 0.625, "spread": 0.1}},
+        "speed": {"gpuens": {"seconds": [1.0], "ratio": 1.0, "ndcg": 0.5},
+                  "LightGBM": {"seconds": [2.0], "ratio": 0.5, "ndcg": 0.5}},
+    },
     "stacking": {"adult": {"title": "adult: 9 × 2", "best": "boosting", "ratios": {"stack": 1.0},
                            "losses": {"stack": [0.25], "boosting": [0.25]},
                            "seconds": {"stack": [2.0]}}},
@@ -176,6 +182,7 @@ def measured(name, records):
         ("adaboost", [(0.02, True), (6.25, True), (5.5, False), (0.75, False), (0, True)]),
         ("losses", [(0.31, True), (5.0, False), (1.004, True)]),
         ("categories", [(1.005, True)]),
+        ("ranking", [(0, True), (0.25, False), (0, True), (-0.25, True), (0, True), (0.5, True)]),
         ("stacking", [(1.0, False)]),  # it must be below
         ("inspection", [(0.025, True), (0.025, True), (2.5, False)]),
         ("explain", [(0.05, True), (0.1, False), (1e-15, True)]),
@@ -335,6 +342,7 @@ PROGRAMS = {
     "categories": "--seeds 1 --trees 2 --threads 1",
     "inspection": "--rows 200 --trees 2 --points 4 --points-of-two 2 --models 3 --repeats 1",
     "many_fits": "--rows 200 --trees 2 --repeats 1 --threads 1",
+    "ranking": "--seeds 1 --rounds 2 --queries 3 --repeats 1 --threads 1 --only speed",
     "kernels": "--rows 200 --features 3 --trees 2 --repeats 1 --threads 1",
     "memory": "--repeats 1 --threads 1 --rows 500 --trees 2",
 }

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gpuens
@@ -185,6 +186,25 @@ def test_a_loss_of_ones_own(cupy, n_trees):
     on_cpu = fitted("cpu", n_trees, case, X, y, weight)
     on_gpu = fitted("cuda", n_trees, case, *map(cupy.asarray, (X, y, weight)))
     assert on_gpu.forest_.fingerprint() == on_cpu.forest_.fingerprint()
+
+
+@pytest.mark.parametrize("loss", ["lambdarank", "xendcg"])
+def test_rankings(cupy, host, n_trees, loss):
+    """Both kinds of gradients, and biases of positions; metrics of rows of the GPU."""
+    X, y, weight = (part[:800] for part in table(4, True))
+    more: dict[str, Any] = {"group": [1, 2, 197, *[40] * 15]}
+    if loss == "lambdarank":
+        more["position"] = np.arange(800) % 9
+    model = gpuens.GradientBoostingRanker(loss, n_estimators=n_trees, scoring=["ndcg@5", "map"])
+    model.set_params(device="cpu")
+    model.fit(X, y, weight, **more, eval_set=(X, y), eval_group=more["group"])
+    other = clone(model).set_params(device="cuda")
+    X_there, y_there = cupy.asarray(X), cupy.asarray(y)
+    sets = {"eval_set": (X_there, y_there), "eval_group": more["group"]}
+    other.fit(X_there, y_there, cupy.asarray(weight), **more, **sets)
+    assert_same(cupy, host, model, other, X, X_there)
+    if loss == "lambdarank":
+        assert other.position_bias_.tolist() == model.position_bias_.tolist()
 
 
 def test_training_goes_on_on_the_other_device(cupy, n_trees):
