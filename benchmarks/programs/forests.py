@@ -123,6 +123,26 @@ def single_tree(options: Options) -> Results:
     return part_of(X, y, table, n_trees=1, same=same_tree.compare(ours, theirs, X, y))
 
 
+def wide_table(options: Options) -> tuple[np.ndarray, np.ndarray]:
+    """Return few rows of very many features."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, options.wide)).astype(np.float32)
+    return X, (X[:, 0] + rng.normal(size=50) > 0).astype(np.int64)
+
+
+def wide_tree(options: Options) -> Results:
+    """Train one tree on a wide table."""
+    X, y = wide_table(options)
+    return part_of(X, y, time_fits(TREE, X, y, options)[0], n_trees=1)
+
+
+def wide_forest(options: Options) -> Results:
+    """Train a forest that looks at all features of a wide table."""
+    X, y = wide_table(options)
+    settings: dict[str, Any] = {"n_estimators": 3, "max_features": None}
+    return part_of(X, y, time_fits(FOREST, X, y, options, **settings)[0], n_trees=3)
+
+
 CUML = "cuML"
 WARM_UP_ROWS = 4096
 
@@ -191,12 +211,17 @@ def fingerprint(name: str, X: np.ndarray, y: np.ndarray, threads: int) -> str:
     return sha256("".join(members).encode()).hexdigest()
 
 
-AT_MOST = {"depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0}
+AT_MOST = {
+    "depth_14": 0.12, "to_purity": 0.30, "predict": 0.20, "single_tree": 1.0,
+    "wide_tree": 1.0, "wide_forest": 1.0,
+}  # fmt: skip
 WORK = {
     "depth_14": "train a forest of depth 14",
     "to_purity": "train a forest to purity",
     "predict": "predict with deep trees",
     "single_tree": "train one exact tree",
+    "wide_tree": "train one exact tree",
+    "wide_forest": "train a forest on all features",
 }
 
 
@@ -237,7 +262,8 @@ PROGRAM = Program(
     "forests", __doc__,
     {
         "depth_14": depth_14, "to_purity": to_purity, "predict": predict,
-        "single_tree": single_tree, "identity": identity,
+        "single_tree": single_tree, "wide_tree": wide_tree, "wide_forest": wide_forest,
+        "identity": identity,
     },
     {
         **timing(3),
@@ -246,6 +272,7 @@ PROGRAM = Program(
         "trees": (100, "trees; 2/5 with depth 14"),
         "splits": (5, "splits for the accuracy"),
         "predict_rows": (1_000_000, "rows to predict"),
+        "wide": (100_000, "features of the wide tables of 50 rows"),
         "gpu_rows": (465_000, "rows to train on in `gpu`"),
         "depth": (30, "depth of the trees of `gpu`"),
     },

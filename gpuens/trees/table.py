@@ -16,6 +16,7 @@ from ..kernels.binning.bin_values import bin_values
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
+from .few_rows import codes_of_few_rows, has_few_rows
 
 CELLS_WORTH_A_THREAD = 100_000
 COLUMN_BYTES = 32
@@ -78,6 +79,18 @@ def cart_table(
     -------
     CartTable
     """
+    categorical = (n_categories > 0).astype(np.uint8)
+    if device.xp is np and not categorical.any() and has_few_rows(X.shape[0], max_bins):
+        few = codes_of_few_rows(to_numpy(X), 1 if X.size < CELLS_WORTH_A_THREAD else n_threads)
+        return CartTable(
+            codes=few.codes,
+            n_bins=few.n_bins,
+            begin=np.concatenate([[0], np.cumsum(few.n_bins, dtype=np.int64)]),
+            lower=few.values,
+            upper=few.values,
+            categorical=categorical,
+            monotone=monotone,
+        )
     sampled: tuple[np.ndarray, ...] | None = None
     if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
         sampled = Binner.fit(X, None, max_bins, seed, device, n_threads).thresholds
@@ -98,7 +111,7 @@ def cart_table(
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
         lower=np.concatenate([feature.lower for feature in features]),
         upper=np.concatenate([feature.upper for feature in features]),
-        categorical=(n_categories > 0).astype(np.uint8),
+        categorical=categorical,
         monotone=monotone,
     )
 

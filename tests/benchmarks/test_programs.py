@@ -174,7 +174,9 @@ class TestIdentity:
 
 
 class TestForests:
-    SMALL = "--rows 300 --trees 10 --splits 2 --predict-rows 400 --repeats 2 --threads 1".split()
+    SMALL = (
+        "--rows 300 --trees 10 --splits 2 --predict-rows 400 --wide 400 --repeats 2 --threads 1"
+    ).split()
 
     @pytest.fixture
     def tables(self, write_table):
