@@ -34,10 +34,16 @@ from ..common.program import Content, Options, Program, Results
 
 MODELS = {
     "boosting": ("gpuens", "GradientBoostingClassifier(n_estimators=trees, n_jobs=threads)"),
-    "forest": ("gpuens", "RandomForestClassifier(trees, n_jobs=threads, random_state=0)"),
+    "forest": (
+        "gpuens",
+        "RandomForestClassifier(n_estimators=trees, n_jobs=threads, random_state=0)",
+    ),
     "tree": ("gpuens", "DecisionTreeClassifier(max_depth=8)"),
     "AdaBoost": ("gpuens", "AdaBoostClassifier(n_estimators=trees, random_state=0)"),
-    "isolation forest": ("gpuens", "IsolationForest(trees, n_jobs=threads, random_state=0)"),
+    "isolation forest": (
+        "gpuens",
+        "IsolationForest(n_estimators=trees, n_jobs=threads, random_state=0)",
+    ),
     "XGBoost": ("xgboost", "XGBClassifier(n_estimators=trees, n_jobs=threads)"),
     "LightGBM": ("lightgbm", "LGBMClassifier(n_estimators=trees, n_jobs=threads, verbose=-1)"),
 }

@@ -11,6 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
+import gpuens
 from benchmarks import __main__
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
@@ -120,6 +121,12 @@ class TestFirstModel:
         assert {"gpuens.kernels", "sklearn", "numpy"} <= results["imports"]["tree"].keys()
         assert results["environment"]["gpuens"]
         assert results["gaps"][0].startswith("boosting: a new process ended with 1: Attribute")
+
+    @pytest.mark.parametrize("name", filter(first_model.is_ours, first_model.MODELS))
+    def test_the_estimators_take_their_parameters(self, name):
+        """A process that fails is left out of the results."""
+        known = {**vars(gpuens), "trees": 3, "threads": 1}
+        assert eval(first_model.MODELS[name][1], known).get_params()
 
     def test_own_time_of_modules_is_summed_by_package(self):
         stderr = """import time: self [us] | cumulative | imported package
