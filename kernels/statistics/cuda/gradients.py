@@ -126,8 +126,10 @@ def gradients_kernel(loss: type) -> Any:
     gradient = formulas_of(loss).gradient
 
     @device_function
-    def write_row(i, y, raw, parameter, shift, weight, leaf, values, factor, g, h):
-        """Write the gradient and the hessian of a row, and return their sizes."""
+    def write_row(i, n, y, raw, parameter, shift, weight, leaf, values, factor, g, h):
+        """Write the gradient and the hessian of row i of n, and return their sizes."""
+        if i >= n:
+            return f32(0), f32(0)
         f = raw[i]
         if leaf.shape[0] > 0:
             f += mul(factor, values[u32(leaf[i])])
@@ -160,6 +162,7 @@ def gradients_kernel(loss: type) -> Any:
         tops_h = cuda.shared.array(BLOCK, np.float32)
         turns_g = cuda.shared.array(MOST_LEVELS, np.float64)
         turns_h = cuda.shared.array(MOST_LEVELS, np.float64)
+        of_block = cuda.shared.array(ARRIVED, np.float64)  # registers are few
         is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
         n = u32(raw.shape[0])
@@ -167,21 +170,16 @@ def gradients_kernel(loss: type) -> Any:
         place = u32(0)
         top_g = f32(0)
         top_h = f32(0)
-        largest_g = largest_h = sum_g = sum_h = f64(0)
         for turn in range(n_turns):
             chunk = u32(u32(cuda.blockIdx.x) + u32(place * u32(cuda.gridDim.x)))
-            of_chunk_g = f64(0)
-            of_chunk_h = f64(0)
+            sum_g = sum_h = largest_g = largest_h = f64(0)
             if chunk < n_chunks:
                 k = t
                 while k < u32(SUM_CHUNK):
-                    i = u32(chunk * u32(SUM_CHUNK) + k)
-                    size_g = f32(0)
-                    size_h = f32(0)
-                    if i < n:
-                        size_g, size_h = write_row(
-                            i, y, raw, parameter, shift, weight, leaf, values, factor, g, h
-                        )
+                    size_g, size_h = write_row(
+                        u32(chunk * u32(SUM_CHUNK) + k), n, y, raw, parameter, shift, weight, leaf,
+                        values, factor, g, h,
+                    )  # fmt: skip
                     top_g = max(top_g, size_g)
                     top_h = max(top_h, size_h)
                     sums_g[k] = f64(size_g)  # one store: libNVVM can misplace one over a zero
@@ -190,21 +188,21 @@ def gradients_kernel(loss: type) -> Any:
                 tops_g[t] = top_g
                 tops_h[t] = top_h
                 halve(sums_g, sums_h, tops_g, tops_h, t)
-                of_chunk_g = sums_g[0]
-                of_chunk_h = sums_h[0]
+                sum_g = sums_g[0]
+                sum_h = sums_h[0]
                 largest_g = f64(tops_g[0])
                 largest_h = f64(tops_h[0])
             if t == u32(0):
-                sum_g = add_up(turns_g, u32(turn), of_chunk_g)
-                sum_h = add_up(turns_h, u32(turn), of_chunk_h)
+                of_block[SUM_G] = add_up(turns_g, u32(turn), sum_g)
+                of_block[SUM_H] = add_up(turns_h, u32(turn), sum_h)
+                if turn == 0 or chunk < n_chunks:  # of all turns so far
+                    of_block[MAX_G] = largest_g
+                    of_block[MAX_H] = largest_h
             cuda.syncthreads()
             place = next_place(place, u32(n_turns >> 1))
         if t == u32(0):
-            block = u32(cuda.blockIdx.x)
-            cuda.atomic.add(measures, (MAX_G, block), largest_g)
-            cuda.atomic.add(measures, (SUM_G, block), sum_g)
-            cuda.atomic.add(measures, (MAX_H, block), largest_h)
-            cuda.atomic.add(measures, (SUM_H, block), sum_h)
+            for k in range(ARRIVED):
+                cuda.atomic.add(measures, (k, cuda.blockIdx.x), of_block[k])
         if arrives_last(measures, (ARRIVED, 0), is_last, t):
             join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t)
 
