@@ -421,6 +421,20 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         """The first metric on the training rows; empty if early stopping watches other rows."""
         return self._scores("training")
 
+    @property
+    def best_iteration_(self) -> int:
+        """The round with the best value of the first metric on the first evaluation set, from 1 (0:
+        the model without trees); ``n_iter_`` if none was recorded."""
+        check_is_fitted(self)
+        metrics: dict[str, list[float]] = next(iter(self.evals_result_.values()), {})
+        values = np.array(next(iter(metrics.values()), []))
+        if np.isnan(values).all():  # also of an empty array
+            return self.n_iter_
+        several = isinstance(self.scoring, (list, tuple))
+        watched = self.scoring[0] if several else self.scoring
+        lower = watched == "loss" or not getattr(watched, "higher_is_better", True)
+        return int(np.nanargmin(values) if lower else np.nanargmax(values))
+
     def _scores(self, data: str) -> np.ndarray:
         check_is_fitted(self)
         for name_of_rows, metrics in self.evals_result_.items():

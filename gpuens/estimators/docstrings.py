@@ -158,6 +158,9 @@ BOOSTING = """Parameters
         Share of each feature in the gains of all splits; they add up to 1.
     n_iter_ : int
         Rounds in the model.
+    best_iteration_ : int
+        The round with the best value of the first metric on the first evaluation set, from 1 (0:
+        the model without trees); ``n_iter_`` if none was recorded.
     n_trees_per_iteration_ : int
         1, or the number of classes where there are more than two, or of targets or quantiles.
     do_early_stopping_ : bool

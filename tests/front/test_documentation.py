@@ -1,7 +1,10 @@
-"""The code in README.md and docs/ runs, and prints what stands below it."""
+"""The code in README.md and docs/ runs, and prints the output below it; other code imports what it
+names."""
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 import re
 from importlib import import_module
@@ -67,6 +70,26 @@ def test_code_on_the_page_runs(page, tmp_path, monkeypatch, capsys):
         printed = capsys.readouterr().out
         if block["printed"] is not None:
             assert printed == block["printed"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_name_in_code_is_defined_on_its_page(page):
+    """Also in code that is not run."""
+    known = set(vars(builtins))
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["language"] != "python":
+            continue
+        nodes = list(ast.walk(ast.parse(block["code"])))
+        names = [node for node in nodes if isinstance(node, ast.Name)]
+        known |= {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+        known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+        known |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        known |= {
+            (node.asname or node.name).partition(".")[0]
+            for node in nodes
+            if isinstance(node, ast.alias)
+        }
+        assert {node.id for node in names} <= known
 
 
 def test_readme_is_short_and_its_links_lead_somewhere():
