@@ -260,11 +260,19 @@ def _of_each(values: Any, name: str, eval_set: Any, n: int) -> list[Any]:
 
 def _with_queries(rows: EvalSet, group: Any, qid: Any, position: Any, prefix: str) -> EvalSet:
     """Return a set of rows with its queries, and weights of its rows."""
-    shape = getattr(rows.y, "shape", None)
-    n = len(rows.y) if shape is None else int(shape[0])
+    n = _count_rows(rows.y, rows.names[1])
     sizes = read_queries(group, qid, n, prefix)
     weight = weight_of_rows(rows.weight, sizes, n)
     return rows._replace(weight=weight, of_queries=OfQueries(sizes, position))
+
+
+def _count_rows(y: Any, name: str) -> int:
+    shape = getattr(y, "shape", None)
+    if shape is None:
+        shape = (len(y),) if hasattr(y, "__len__") else np.asarray(y).shape
+    if not len(shape):
+        raise ValueError(f"{name} must have the relevance of each row of X, got {y!r}.")
+    return int(shape[0])
 
 
 def _read_position(position: Any, n_rows: int) -> np.ndarray:
