@@ -17,6 +17,7 @@ PROGRAMS = {
     "kernels": "time of every operation beside its floor on this machine",
     "categories": "log loss with categorical features, beside LightGBM and scikit-learn",
     "forests": "time to train and use trees and forests, beside scikit-learn",
+    "purity": "time of forests on five tables, with out-of-bag scores, beside scikit-learn",
     "adaboost": "time to train AdaBoost and its test errors, beside scikit-learn",
     "losses": "losses of gradient boosting on real data, beside LightGBM and scikit-learn",
     "ranking": "NDCG and CPU time of rankings, beside LightGBM and XGBoost",
@@ -44,7 +45,8 @@ ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "co
          "gpu_model": "model", "crossover": "gpu", "explain": "explanation",
          "startup": "start", "first_model": "start"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
-NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag")
+NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
+                "purity")  # fmt: skip
 STANDARD = [name for name in PROGRAMS if name not in NOT_STANDARD]
 ALL = "all"
 

@@ -27,6 +27,7 @@ from benchmarks.programs import (
     memory,
     predict,
     published,
+    purity,
     ranking,
     stacking,
 )
@@ -50,6 +51,16 @@ class TestFit:
             assert len(row["seconds"]) == 2 and 0.4 < row["quality"]["auc"] < 1
         if find_spec("matplotlib"):
             assert len(list(tmp_path.glob("results/fit-*.png"))) == 1
+
+
+def test_purity_on_one_table(run, monkeypatch):
+    few = {"60 × 50": (purity.REGRESSOR, lambda: purity.linear(60, 50, 1.0))}
+    monkeypatch.setattr(purity, "TABLES", few)
+    record = run(purity, *"--trees 25 --repeats 2 --threads 1".split())
+    for part in purity.SCORED:
+        found = record["results"][part]["60 × 50"]
+        assert all(len(found[kind][name]) == 2 for kind in ("wall", "busy") for name in BOTH)
+        assert found["ratio"] > 0
 
 
 class TestPredict:
