@@ -18,10 +18,11 @@ def warn_if_nothing_was_learned(forest: Forest, grower: Grower, min_sum_hessian:
     min_sum_hessian : float
         Of a child.
     """
-    y = grower.rows.y
+    y, weight = grower.rows.y, grower.rows.weight
     if forest.n_trees == 0 or forest.feature.size > forest.n_trees:
         return
-    if bool((y.min(axis=-1) == y.max(axis=-1)).all()):
+    seen = y[..., weight > 0] if weight.size else y
+    if bool((seen.min(axis=-1) == seen.max(axis=-1)).all()):
         return
     gradient, hessian = grower.sizes()
     if gradient == 0.0:
