@@ -18,17 +18,23 @@ import gpuens
 from building import library as building
 from gpuens.kernels.runtime import native, origins
 from gpuens.kernels.runtime.compilation import Kernel, kernel
+from gpuens.kernels.scalars.deferred import Function
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
 
 RECORD = np.dtype([("count", np.int64), ("score", np.float32), ("codes", np.uint32, (2,))])
 
 
+class Uncached(Kernel):
+    """A kernel that is compiled in every process: what the cache on disk holds cannot be linked."""
+
+    def _make(self, numba: Any) -> Any:
+        return Function._make(self, numba)
+
+
 def uncached(function: Any) -> Kernel:
-    """Decorate a kernel that is compiled in every process: what Numba's cache on disk holds cannot
-    be linked."""
-    made = kernel(function)
-    return Kernel(function, {**made.options, "cache": False})
+    """Decorate a kernel."""
+    return Uncached(function, kernel(function).options)
 
 
 class Inner(NamedTuple):
