@@ -40,10 +40,10 @@ PROGRAMS = {
     "gpu_model": "time on GPUs that are not here, modelled from the compiled kernels",
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
-ROOMS = {"accuracy": "accuracy", "kernels": "kernels", "scaling": "scaling", "compare": "report",
-         "report": "report", **dict.fromkeys(OF_GPUS, "gpu"),
-         "gpu_model": "model", "crossover": "gpu", "explain": "explanation",
-         "startup": "start", "first_model": "start"}  # fmt: skip
+ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
+         "scaling": "scaling", "compare": "report", "report": "report",
+         **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
+         "explain": "explanation", "startup": "start", "first_model": "start"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
                 "purity")  # fmt: skip

@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gpuens
 from benchmarks import __main__
+from benchmarks.accuracy import published
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
 from benchmarks.explanation import explain
@@ -26,7 +27,6 @@ from benchmarks.programs import (
     losses,
     memory,
     predict,
-    published,
     purity,
     ranking,
     stacking,
