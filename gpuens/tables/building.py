@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from tqdm.auto import tqdm
 
 from ..devices.placement import CPU, to_numpy
 from ..inputs.binning import Binner, sample_rows
@@ -64,6 +63,8 @@ class Reader:
 
     def batches(self, task: str) -> Iterator[Batch]:
         """Yield the batches, with a bar of progress if that is wanted."""
+        from tqdm.auto import tqdm  # which training on arrays does not need
+
         with tqdm(total=self.n_rows, desc=task, unit=" rows", disable=not self.verbose) as bar:
             for number, batch in enumerate(self.source):
                 yield batch

@@ -70,3 +70,13 @@ def test_models_are_those_of_features_with_bytes_of_their_own(monkeypatch, cls, 
     assert columns[0] <= 5 and columns[1] == X.shape[1]
     assert set(range(FIRST, X.shape[1])) & set(shared.forest_.feature.tolist())
     assert shared.forest_.fingerprint() == apart.forest_.fingerprint()
+
+
+def test_a_single_feature_of_few_bins(monkeypatch):
+    """It shares no byte, and the bytes stay in the order of the features."""
+    X, y, _ = table()
+    X = X[:, [1, 0]]
+    model = GradientBoostingRegressor(n_estimators=5, device="cpu").fit(X, y)
+    monkeypatch.setattr(layout, "FEWEST_ROWS", len(X) + 1)
+    alone = GradientBoostingRegressor(n_estimators=5, device="cpu").fit(X, y)
+    assert model.forest_.fingerprint() == alone.forest_.fingerprint()

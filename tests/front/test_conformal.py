@@ -162,9 +162,7 @@ class TestEstimator:
 
 
 def known_failures(estimator):
-    if estimator.method == "split":
-        return {}
-    reason = "A bag draws rows by their number: after repeating some it draws others."
+    reason = "Rows are drawn by their number: after repeating some others are drawn."
     return {
         f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")
     }

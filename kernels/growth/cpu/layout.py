@@ -121,7 +121,7 @@ def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
     features = np.zeros(n_features, FEATURE)
     features["n_bins"] = features["n_values"] = n_bins
     groups = [[f] for f in own]
-    slots = [int(n_bins[f]) for f in own]
+    features["product"] = n_bins
     for digits_of_byte in shared:
         product = 1
         for digit in digits_of_byte:
@@ -129,9 +129,10 @@ def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
             product *= digit.n_values
         groups.append([f for digit in digits_of_byte for f in digit.features])
         features["product"][groups[-1]] = product
-        slots.append(product)
         if len(groups[-1]) == 1:
             features["stride"][groups[-1]] = 0
+    groups.sort(key=lambda group: (len(group) > 1, group[0]))  # all alone: as in ``codes``
+    slots = [int(features["product"][group[0]]) for group in groups]
     begin = np.cumsum([0, *map(len, groups)])
     for column, group in enumerate(groups):
         features["column"][group] = column
