@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
@@ -45,7 +45,8 @@ class OutOfBagErrors:
     def add(self, t: int, tree: Forest) -> None:
         """Add tree t: its predictions for the rows outside its sample, and their new errors."""
         rows = left_out(self.plan.counts(t, CPU))
-        raw = tree.raw_predict(self.values[self.device.asarray(rows)], self.device)
+        outside = self.values[module_of(self.values).asarray(rows)]  # on the host or the device
+        raw = tree.raw_predict(outside, self.device)
         self.total.add(rows, to_numpy(raw).T)
         mean = self.total.sums[rows] / self.total.n_models[rows, None]
         self._errors[rows] = row_errors(self.classes, mean.T, self.truth[rows])

@@ -218,6 +218,8 @@ def test_histogram_adds_natively_in_shared_memory(gpu, tmp_path):
     assert not re.search(r"\b(STL|LDL)\b", sass)
 
 
-@pytest.mark.parametrize("name", ["leaf_sums_shared", "leaf_sums_global", "partition_move"])
+@pytest.mark.parametrize(
+    "name", ["leaf_sums_shared_wide", "leaf_sums_global_narrow", "partition_move"]
+)
 def test_no_compare_and_swap_loops(name):
     assert not re.search(r"\batom\.\S*cas", ptx_of(name, GPUS[2]))
