@@ -124,7 +124,7 @@ class NDCG(RankingMetric):
     --------
     >>> from gpuens.ranking_metrics import NDCG
     >>> NDCG(k=1)([0, 1, 3, 0], [0.1, 0.9, 0.2, 0.8], group=[2, 2])
-    1.0
+    0.5
     >>> NDCG()([1, 0, 3, 0], [0.1, 0.9, 0.2, 0.8], group=[2, 2]) < 0.7
     True
     """

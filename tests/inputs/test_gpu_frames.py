@@ -86,7 +86,7 @@ def test_missing_values(cupy, cudf, columns):
 def test_columns_that_are_not_numbers(cupy, cudf, column):
     frame = cudf.DataFrame({"number": Y, "other": column})
     with pytest.raises(ValueError, match="its column 'other' has dtype .* categorical_features"):
-        gpuens.RandomForestClassifier().fit(frame, Y)
+        gpuens.RandomForestClassifier(categorical_features=None).fit(frame, Y)
 
 
 @pytest.mark.parametrize("named", ["from_dtype", ["color"]], ids=str)

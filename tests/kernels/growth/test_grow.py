@@ -203,7 +203,7 @@ def shared_digits(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
     not_sampled = np.arange(n) % 2 == 1
     codes[15, np.flatnonzero((choice == 0) & (counted == 0) & not_sampled)[0]] = 1
     n_bins = np.array([200] + [2] * 12 + [30, 20, 2], np.int32)
-    return codes, n_bins, [1, 3, 12]
+    return codes, n_bins, [1, 12, 3]
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
