@@ -34,7 +34,7 @@ LARGEST_GAP = 0.005
 """By which NDCG at one rank may be below that of the better library."""
 LARGEST_RATIO = 0.6
 DOCUMENTS = 100
-"""Of a query that is generated."""
+"""Size of a query that is generated."""
 SHARE = 0.8
 LEAVES, ROWS_OF_LEAF, TRUNCATION = 31, 20, 30
 

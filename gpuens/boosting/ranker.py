@@ -29,7 +29,7 @@ from .trees import ForestBuilder
 
 
 class OfQueries(NamedTuple):
-    """What a set of rows has besides X, y and weights.
+    """The queries and positions of a set of rows.
 
     sizes : int64 ndarray, shape (n_queries,)
     position : array, shape (n_rows,), or None

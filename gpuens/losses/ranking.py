@@ -39,7 +39,7 @@ _subkey = vectorise(subkey)
 
 
 class Documents(NamedTuple):
-    """What the gradients of a set of rows need beside the scores.
+    """The quantities that gradients of a set of rows need beside the scores.
 
     gain : float64, shape (n_rows,)
     queries : Queries

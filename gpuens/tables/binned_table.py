@@ -16,10 +16,10 @@ from ..inputs.binning import Binner
 from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
-from ..kernels.runtime.dtypes import MAX_BINS, MISSING, ROW_ALIGNMENT, Codes
+from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from .building import Reader, fit_bins, write_codes
 from .file import CodesFile, read_table_file, require_free
-from .parts import Binning, Content, Features
+from .parts import Binning, Content, Features, stride_of
 from .sources import source_of
 
 PIECE_ROWS = 2**16
@@ -173,7 +173,7 @@ class BinnedTable:
         Raises
         ------
         FileNotFoundError
-            There is no such file.
+            The file does not exist.
         ValueError
             The file is damaged, or holds something else.
         """
@@ -332,8 +332,8 @@ class BinnedTable:
 def empty_codes(shape: tuple[int, int]) -> Codes:
     """Return room for the codes of a table."""
     n_rows, n_features = shape
-    stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    return Codes(np.empty((n_rows, stride), np.uint8), np.empty((n_features, n_rows), np.uint8))
+    rows = np.empty((n_rows, stride_of(n_features)), np.uint8)
+    return Codes(rows, np.empty((n_features, n_rows), np.uint8))
 
 
 def _into(codes: Codes) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..devices.placement import CPU, to_numpy
+from ..inputs.arrays import MOST_ROWS
 from ..inputs.binning import Binner, sample_rows
 from ..inputs.categories import MAX_CATEGORIES, Categories, read_features
 from ..inputs.category_bins import bins_by_count, with_categories
@@ -19,8 +20,6 @@ from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.dtypes import Codes
 from .parts import Features
 from .sources import Batch, Source
-
-MOST_ROWS = 2**31 - 1
 
 
 class Columns(BaseEstimator):
@@ -66,9 +65,9 @@ class Reader:
         from tqdm.auto import tqdm  # which training on arrays does not need
 
         with tqdm(total=self.n_rows, desc=task, unit=" rows", disable=not self.verbose) as bar:
-            for number, batch in enumerate(self.source):
+            for batch in self.source:
                 yield batch
-                bar.update(_length(batch.X, number))
+                bar.update(_length(batch.X))
 
     def survey(self) -> Survey:
         """Read all rows for the first time."""
@@ -92,7 +91,7 @@ class Reader:
             _count(told, table, weights[-1], values_of, seen.counts, number)
             sample.add(table)
             seen.lengths.append(n)
-            seen.checksums.append(_checksum(table))
+            seen.checksums.append(_checksum(table, told))
         if first is None:
             raise ValueError("batches holds no rows: at least one batch is needed.")
         if seen.n_rows > MOST_ROWS:
@@ -124,7 +123,7 @@ class Reader:
             alone = Columns()
             table = self._read(batch, alone, number - 1)
             if len(table) != survey.lengths[number - 1] or (
-                _checksum(table) != survey.checksums[number - 1]
+                _checksum(table, alone) != survey.checksums[number - 1]
             ):
                 raise ValueError(
                     f"Batch {number - 1} holds other rows than when batches was read before. It "
@@ -211,14 +210,19 @@ def write_codes(
         store(rows, binner.transform(table, CPU))
 
 
-def _length(X: Any, number: int) -> int:
+def _length(X: Any) -> int:
     shape = getattr(X, "shape", None)
     return int(shape[0]) if shape else len(X)
 
 
-def _checksum(table: np.ndarray) -> int:
+def _checksum(table: np.ndarray, told: Any) -> int:
+    """Return a checksum of the rows of a batch, of categories by their values."""
     contiguous = table.T if table.flags.f_contiguous else np.ascontiguousarray(table)
-    return zlib.crc32(contiguous.data)
+    found = zlib.crc32(contiguous.data)
+    for values in () if told._categories is None else told._categories.values:
+        if values is not None:
+            found = zlib.crc32(repr(values.tolist()).encode("utf-8", "backslashreplace"), found)
+    return found
 
 
 def _require_same(first: Any, told: Any, number: int) -> None:
@@ -231,7 +235,7 @@ def _require_same(first: Any, told: Any, number: int) -> None:
         known, found = getattr(first, name, None), getattr(told, name, None)
         if not np.array_equal(np.asarray(known), np.asarray(found)):
             raise ValueError(
-                f"Batch {number} has another {what} than batch 0: {_shown(found)} instead of "
+                f"Batch {number} differs from batch 0 in the {what}: {_shown(found)} instead of "
                 f"{_shown(known)}. All batches must have the same columns, in the same order and "
                 "of the same types."
             )

@@ -19,8 +19,8 @@ from ..estimators.all_or_nothing import replacing
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
-from ..kernels.runtime.dtypes import MAX_BINS, ROW_ALIGNMENT, Codes
-from .parts import Binning, Content, Features
+from ..kernels.runtime.dtypes import MAX_BINS, Codes
+from .parts import Binning, Content, Features, stride_of
 
 FORMAT = 1
 DOCUMENT = "gpuens table"
@@ -28,7 +28,7 @@ DOCUMENT = "gpuens table"
 _NAMES = {"u1": "U8", "b1": "BOOL", "f8": "F64", "f4": "F32"} | {
     f"{kind}{size}": f"{kind.upper()}{8 * size}" for kind in "iu" for size in (1, 2, 4, 8)
 }
-"""What safetensors calls dtypes."""
+"""The names that safetensors has for dtypes."""
 _DTYPES = {name: np.dtype(f"<{code}") for code, name in _NAMES.items()}
 _LENGTH_BYTES = 8
 
@@ -60,7 +60,7 @@ class CodesFile:
         assert content.path is not None
         n_rows, n_features = shape
         self.path = content.path
-        self.stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
+        self.stride = stride_of(n_features)
         document, self.arrays = _described(content, binner, features, binning)
         small = {name: (a.dtype.str[1:], a.shape) for name, a in self.arrays.items()}
         codes = {"rows": ("u1", (n_rows, self.stride)), "columns": ("u1", (n_features, n_rows))}
@@ -98,7 +98,7 @@ def read_table_file(path: Path) -> Opened:
     Raises
     ------
     FileNotFoundError
-        There is no such file.
+        The file does not exist.
     ValueError
         It is damaged, or not a table.
     """
@@ -134,8 +134,10 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     features = _features(document)
     codes = Codes(*_mapped(path, ("rows", "columns")))
     n_rows, n_features = codes.columns.shape[1], features.n
-    stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    _require(codes.rows.shape == (n_rows, stride), "its rows have another shape than its columns")
+    _require(
+        codes.rows.shape == (n_rows, stride_of(n_features)),
+        "its rows have another shape than its columns",
+    )
     _require(codes.columns.shape[0] == n_features, "codes and names of features do not match")
     binner = _binner(document, arrays, features)
     y = arrays.get("y")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..inputs.categories import Categories
+from ..kernels.runtime.dtypes import ROW_ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,13 @@ class Binning:
 
 
 class Content(NamedTuple):
-    """What belongs to the rows of a table, and the file that holds their codes, or None."""
+    """The target and the weights of the rows, and the file that holds their codes; or None."""
 
     y: np.ndarray | None
     weight: np.ndarray | None
     path: Path | None
+
+
+def stride_of(n_features: int) -> int:
+    """Return the bytes of a row of ``Codes.rows``."""
+    return -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT

@@ -1,4 +1,4 @@
-"""What tables can be read from in batches, again and again."""
+"""Sources that a table is read from in batches, again and again."""
 
 from __future__ import annotations
 

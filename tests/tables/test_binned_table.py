@@ -317,8 +317,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("other", "match"),
         [
-            ((X[:, :4], Y), "Batch 1 has another number of features than batch 0: 4 instead of 5"),
-            ((pd.DataFrame(X, columns=list("abcde")), Y), "Batch 1 has another names of features"),
+            ((X[:, :4], Y), "Batch 1 differs from batch 0 in the number of features: 4 instead"),
+            (
+                (pd.DataFrame(X, columns=list("abcde")), Y),
+                "Batch 1 .* in the names of features",
+            ),
             ((X,), "Batch 0 has a y, batch 1 has none"),
             ((X, Y, WEIGHT), "Batch 1 has a weight, batch 0 has none"),
             ((X, Y[:-1]), "y of batch 1 must have a value for each of its 900 rows"),
@@ -340,7 +343,7 @@ class TestBadInput:
         typed = FRAME.assign(town=FRAME["town"].astype("category"))
         self.fails(
             ValueError,
-            "another columns of categories|column 'town' has dtype",
+            "in the columns of categories|column 'town' has dtype",
             lambda: [(typed, Y), (FRAME, Y)],
             categorical_features="from_dtype",
         )
@@ -357,6 +360,17 @@ class TestBadInput:
     def test_other_rows_the_second_time(self, second, match):
         readings = itertools.count()
         self.fails(ValueError, match, lambda: [(X, Y)] if next(readings) == 0 else second)
+
+    def test_other_categories_the_second_time(self):
+        """Their numbers are the same."""
+        readings = itertools.count()
+        others = FRAME.assign(town="new " + FRAME["town"])
+        self.fails(
+            ValueError,
+            "Batch 0 holds other rows",
+            lambda: [(FRAME if next(readings) == 0 else others, Y)],
+            categorical_features=CATEGORIES,
+        )
 
     def test_fits(self):
         table = BinnedTable.from_batches(in_batches(X, Y), max_bins=20)
