@@ -249,7 +249,7 @@ def _beside(values: Any, n: int, name: str, number: int) -> np.ndarray | None:
     """Return the target of a batch as an array."""
     if values is None:
         return None
-    array = np.asarray(to_numpy(values))
+    array = np.array(to_numpy(values))  # a view would keep the whole batch in memory
     if array.ndim == 0 or len(array) != n:
         raise ValueError(
             f"{name} of batch {number} must have a value for each of its {n} rows, got shape "
@@ -272,8 +272,8 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray | None:
     weights = _beside(weight, n, "weight", number)
     assert weights is not None
     if weights.any():
-        return np.asarray(read_sample_weight(weights, n, CPU, estimator=Columns(),
-                                             name=f"weight of batch {number}"))  # fmt: skip
+        name = f"weight of batch {number}"
+        return to_numpy(read_sample_weight(weights, n, CPU, estimator=Columns(), name=name))
     return weights.astype(np.float64)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,21 @@ class TestModels:
         on_rows.fit(rows, Y).set_params(warm_start=True, n_estimators=9).fit(rows, Y)
         assert same(on_table, on_rows)
         assert same(regressor().fit(table, init=on_table), regressor().fit(rows, Y, init=on_rows))
+
+    def test_batches_are_not_kept(self):
+        """Targets and weights that are columns of a batch are copied."""
+        kept = []
+
+        def batches():
+            for k in range(3):
+                rows = np.random.default_rng(k).normal(size=(50, 4))
+                kept.append(weakref.ref(rows))
+                yield rows[:, :2], rows[:, 2], abs(rows[:, 3])
+                del rows
+                assert sum(one() is not None for one in kept) <= 1
+
+        BinnedTable.from_batches(batches)
+        assert len(kept) == 9
 
     def test_a_target_of_the_fit(self):
         table = BinnedTable.from_batches(in_batches(X))
