@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import gpuens
+from gpuens.kernels.runtime.collective import Alone, Share, sharing
 from tests.support.fingerprints import fingerprints
 
 MANY, FEW = 1500, 3
@@ -23,6 +24,7 @@ def run_everything() -> None:
             explain(model)
             for table in layouts(rows()):
                 use(model, table)
+    share_rows()
     gpuens.warmup("cpu", verbose=False)
     fingerprints()
 
@@ -59,6 +61,19 @@ def fitted() -> Iterator[Any]:
     yield gpuens.RandomForestClassifier(**few).fit(X, y)
     yield gpuens.DecisionTreeRegressor(device="cpu").fit(X, y)
     yield gpuens.IsolationForest(**few).fit(np.nan_to_num(X))
+
+
+def share_rows() -> None:
+    """Fit models of every loss on a table that workers share, here by a single one."""
+    X = rows()
+    y = np.arange(MANY) % 3
+    share = Share(Alone(), 0, MANY, MANY)
+    few: dict[str, Any] = {"n_estimators": 3, "device": "cpu", "min_samples_leaf": 300}
+    with sharing(share):
+        for loss in ("squared_error", "poisson", "gamma", "tweedie"):
+            gpuens.GradientBoostingRegressor(loss=loss, **few).fit(X, y + 1.0)
+        for n_classes, loss in ((2, "log_loss"), (3, "log_loss"), (2, "exponential"), (3, "focal")):
+            gpuens.GradientBoostingClassifier(loss=loss, **few).fit(X, y % n_classes)
 
 
 def use(model: Any, table: np.ndarray) -> None:

@@ -11,10 +11,12 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import class_factors, read_labels
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
 from .estimator import BoostingEstimator
+from .sharing import classes_of_all
 
 
 @documented(
@@ -57,9 +59,13 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
     class_weight: Any = None
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
-        labels = read_labels(y, n, device, estimator=self, min_classes=2 if fit else 1, name=name)
+        share = current_share()
+        fewest = 2 if fit and share is None else 1
+        labels = read_labels(y, n, device, estimator=self, min_classes=fewest, name=name)
         if fit and not hasattr(self, "forest_"):
-            self.classes_ = labels.classes
+            self.classes_ = (
+                labels.classes if share is None else classes_of_all(labels.classes, share)
+            )
         number = {label: k for k, label in enumerate(self.classes_.tolist())}
         found = labels.classes.tolist()
         if unknown := [label for label in found if label not in number]:

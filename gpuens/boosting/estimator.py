@@ -21,7 +21,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.training import Evaluation, TrainingPlan
+from ..estimators.training import TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
@@ -30,6 +30,7 @@ from ..inputs.categories import read_features
 from ..inputs.category_bins import fit_binner
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share, largest_of_all, rows_of_all
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from .learned import warn_if_nothing_was_learned
@@ -45,6 +46,7 @@ from .parameters import (
 )
 from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
+from .sharing import evaluations, fit_shared_binner, require_shareable, require_whole_table
 from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -136,7 +138,11 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         arrays = {name: array for rows in given for name, array in rows.arrays().items()}
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])
-        device = resolve_device(self.device, X, work=work, **arrays)
+        wanted = self.device
+        if current_share() is not None:
+            require_shareable(self, loss, init)
+            wanted = "cpu"
+        device = resolve_device(wanted, X, work=work, **arrays)
         self._report_choice(device)
         with self._working_on(device):
             with nullcontext() if init is None else kept_on_failure(self):
@@ -196,7 +202,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             n_rounds,
             before.n_iter if before else 0,
             before.evals if before else {},
-            [Evaluation(data, m.name, r, m.compute) for data, r in watched for m in metrics],
+            evaluations(watched, metrics, rows),
             stopping if self.do_early_stopping_ else None,
             callbacks_of(self),
             bool(self.keep_best),
@@ -228,6 +234,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
+        if (share := current_share()) is not None:
+            return fit_shared_binner(self, rows, share, device)
         if isinstance(rows.table, BinnedTable):
             return rows.table.binner_for(int(self.max_bins), int(self.cat_hash_groups))
         return fit_binner(
@@ -323,10 +331,11 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         for rows, read in zip(given, sets, strict=True):
             target = read.target
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n = sets[0].table.shape[0]
+        n = rows_of_all(sets[0].table.shape[0])
         self.do_early_stopping_ = self._stops_early(n, len(sets) > 1)
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
             return sets
+        require_whole_table(self)
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
@@ -478,7 +487,7 @@ def _base_of(
 
 def _in_range(weights: Array) -> Array:
     """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
-    largest = float(weights.max())
+    largest = largest_of_all(float(weights.max()))
     if largest > TINY_WEIGHT:
         return weights
     exponent = -math.frexp(largest)[1]

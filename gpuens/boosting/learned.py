@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..estimators.nothing_learned import warn
 from ..forest.forest import Forest
+from ..kernels.runtime.collective import current_share
 from .round import Grower
 
 
@@ -18,6 +19,8 @@ def warn_if_nothing_was_learned(forest: Forest, grower: Grower, min_sum_hessian:
     min_sum_hessian : float
         Of a child.
     """
+    if current_share() is not None:  # a worker does not know the targets of the others
+        return
     y, weight = grower.rows.y, grower.rows.weight
     if forest.n_trees == 0 or forest.feature.size > forest.n_trees:
         return

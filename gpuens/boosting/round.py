@@ -16,6 +16,7 @@ from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import rows_of_all
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
@@ -142,17 +143,24 @@ class Grower:
         self.settings = settings
         self.device = device
         n = rows.raw.shape[1]
-        self.batch = batch_size(loss.n_outputs, n, self.n_bins.size, device)
+        self.batch = batch_size(loss.n_outputs, rows_of_all(n), self.n_bins.size, device)
         xp = device.xp
         self.joins_updates = device.runs_ahead and self._reads_raw_once()
         self._update: Update | None = None
+        self._whole_weight: Array | None = None
+        self._all_rows: Sample | None = None
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
-    @cached_property
+    # Not cached properties: until Python 3.12 these have a lock, and while one worker of a shared
+    # table held it, other workers in its process could not take part in the collective.
+
+    @property
     def whole_weight(self) -> Array:
         """The weights as integers, for quantiles."""
-        return whole_weights(self.rows.weight, self.device)
+        if self._whole_weight is None:
+            self._whole_weight = whole_weights(self.rows.weight, self.device)
+        return self._whole_weight
 
     def _reads_raw_once(self) -> bool:
         """Whether a round needs the raw predictions for its gradients only."""
@@ -234,12 +242,14 @@ class Grower:
             chance = mvs_chances(squares, fraction, device)
         return draw_by_chance(chance, rows.weight, seed, index, device)
 
-    @cached_property
+    @property
     def _weighted_rows(self) -> Sample:
         """The rows with a positive weight; kept, because finding them waits for a GPU."""
-        rows, device = self.rows, self.device
-        drawn = draw_rows(rows.raw.shape[1], 1.0, rows.weight, 0, 0, device)
-        return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+        if self._all_rows is None:
+            rows, device = self.rows, self.device
+            drawn = draw_rows(rows.raw.shape[1], 1.0, rows.weight, 0, 0, device)
+            self._all_rows = Sample(drawn, device.xp.empty(0, dtype=np.float32))
+        return self._all_rows
 
     @cached_property
     def _balanced(self) -> Array:

@@ -17,6 +17,7 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_
 
 from ..devices.placement import Device, gpu_of, is_gpu_frame, module_of, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_all
 
 _WIDEST_LOOKUP = 2**16
 """Range of integer labels below which a table is cheaper than sorting, however few the rows."""
@@ -156,7 +157,7 @@ def read_sample_weight(
             f"Negative values in data passed to `{name}`: the smallest is {smallest}. Weights "
             "must be zero (the row is ignored) or positive."
         )
-    if float(weight.max()) == 0:
+    if largest_of_all(float(weight.max())) == 0:
         raise ValueError(f"{name} is zero for every row; at least one must be positive.")
     return weight
 

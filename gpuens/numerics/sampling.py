@@ -15,11 +15,13 @@ import numpy as np
 
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, draw, subkey
 from ..kernels.statistics.samples import count_draws
+from .shared_rows import rows_of_worker
 
 S32 = np.uint64(32)
 LOW_32 = np.uint64(0xFFFFFFFF)
@@ -225,15 +227,23 @@ def draw_rows(
         Ascending; empty (meaning all rows) if nothing is left out.
     """
     xp = device.xp
+    share = current_share()
     keep = None if weight.size == 0 else weight > 0
     if fraction < 1.0:
         key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
         rows = xp.arange(n, dtype=xp.uint64)
+        if share is not None:
+            rows += np.uint64(share.first)
         bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows)
         if keep is not None:
             bits[~keep] = np.uint64(2**32)
-        smallest = bits == bits.min()
-        keep = (bits < np.uint64(fraction * 2**32)) | smallest
+        least = bits.min()
+        if share is not None:
+            least = np.min(share.collective.gather(np.array([least])))
+        keep = (bits < np.uint64(fraction * 2**32)) | (bits == least)
+    # The weights of some workers may leave rows out where those of others do not.
+    if share is not None:
+        return rows_of_worker(keep, share)
     if keep is None or bool(keep.all()):
         return xp.empty(0, dtype=xp.int32)
     return xp.flatnonzero(keep).astype(xp.int32)

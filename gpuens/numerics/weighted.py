@@ -10,8 +10,10 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share, rows_of_all
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from ..kernels.runtime.fetch import fetch
+from .shared_rows import sum_of_all
 
 Later = Callable[[], float]
 """A number that may be on its way from a GPU."""
@@ -26,6 +28,9 @@ def ordered_sum(values: Array, device: Device) -> float:
 
 def sum_later(values: Array, device: Device) -> Later:
     """Asynchronous ``ordered_sum``: return a callable that waits for the value."""
+    if (share := current_share()) is not None:
+        total = sum_of_all(values, share)
+        return lambda: total
     xp = device.xp
     size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
     padded = xp.zeros(size, dtype=xp.float64)
@@ -48,7 +53,7 @@ def mean_later(values: Array, weight: Array, device: Device, n_terms: int = 1) -
     Each value is a sum of ``n_terms``, over which the mean is taken too.
     """
     if weight.size == 0:
-        total, n = sum_later(values, device), values.shape[0] * n_terms
+        total, n = sum_later(values, device), rows_of_all(values.shape[0]) * n_terms
         return lambda: total() / n
     total, of_weights = sum_later(values * weight, device), sum_later(weight, device)
     return lambda: total() / of_weights() / n_terms

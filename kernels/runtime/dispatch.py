@@ -23,6 +23,8 @@ class Implementation(enum.Enum):
     REFERENCE = "reference"
     CPU = "cpu"
     CUDA = "cuda"
+    SHARED = "shared"
+    """On the CPU, on a share of the rows (see ``collective``). What is not there is the CPU's."""
 
 
 _forced: ContextVar[Implementation | None] = ContextVar("gpuens_implementation", default=None)
@@ -81,5 +83,8 @@ def _cpu_module(contract: str) -> ModuleType:
 @functools.cache
 def _module(contract: str, implementation: Implementation) -> ModuleType:
     room, _, stem = contract.rpartition(".")
-    own = f"{room}.{implementation.value}.{stem}"
-    return import_module(own if find_spec(own) else f"{room}.reference.{stem}")
+    folders = [implementation.value, "reference"]
+    if implementation is Implementation.SHARED:
+        folders.insert(1, Implementation.CPU.value)
+    names = (f"{room}.{folder}.{stem}" for folder in folders if find_spec(f"{room}.{folder}"))
+    return import_module(next(name for name in names if find_spec(name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..runtime.arrays import Array
+from ..runtime.collective import rows_of_all
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
@@ -37,6 +38,7 @@ def scales_for(totals: Totals, n: int) -> Scales:
     """Return the scales of ``quantise``: the ``quantising_scale`` of the g and h of n rows."""
     if not isinstance(totals, Totals):  # on a GPU, where the scales are computed too
         return totals.scales_for(n)
+    n = rows_of_all(n)
     scale = quantising_scale.py_func
     return Scales(scale(totals.max_g, totals.sum_g, n), scale(totals.max_h, totals.sum_h, n))
 
@@ -46,5 +48,5 @@ def fixed_point_scales(totals: Totals, n: int) -> Scales:
     n of them below 2**62."""
     if not isinstance(totals, Totals):
         return totals.fixed_point_scales(n)
-    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(n)
+    scale, n_bits = fixed_point_scale.py_func, fixed_point_bits(rows_of_all(n))
     return Scales(scale(totals.max_g, n_bits), scale(totals.max_h, n_bits))

@@ -38,7 +38,7 @@ KERNELS = (
 )
 """The rooms of ``kernels``."""
 
-IMPLEMENTATIONS = ("reference", "cpu", "cuda")
+IMPLEMENTATIONS = ("reference", "cpu", "cuda", "shared")
 LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""
 CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator")}
@@ -119,7 +119,8 @@ def may_import(path: str, target: tuple[str, ...]) -> bool:
         return other is None
     if target[1:3] == ("runtime", "dispatch"):
         return False
-    return other in (own, "reference", None) or path in LEFT_TO_THE_HOST
+    allowed = (own, "reference", None, "cpu") if own == "shared" else (own, "reference", None)
+    return other in allowed or path in LEFT_TO_THE_HOST
 
 
 def test_imports_run_downward():
@@ -137,6 +138,8 @@ def test_imports_run_downward():
         ("kernels/growth/cpu/split.py", "kernels.growth.reference.split", True),
         ("kernels/growth/cpu/split.py", "kernels.growth.cuda.split", False),
         ("kernels/growth/cpu/split.py", "kernels.growth.split", True),
+        ("kernels/growth/shared/grow.py", "kernels.growth.cpu.grow", True),
+        ("kernels/growth/cpu/grow.py", "kernels.growth.shared.grow", False),
         ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
         ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
         ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),

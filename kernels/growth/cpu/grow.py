@@ -189,7 +189,7 @@ def _grow_worker(
         histograms(table, frontier, work)
         wait(barrier, n_threads)
         evaluate(thread, n_threads, table, frontier, params, work)
-        recheck(thread, table, frontier, params, work)
+        recheck(thread, table, frontier, params, work, ())
         wait(barrier, n_threads)
         if thread == 0:
             settle_nodes(frontier, params, work)

@@ -114,8 +114,16 @@ def layout(codes: Codes, n_bins: np.ndarray) -> Layout:
     return derived(codes.rows, "layout", lambda: _layout(codes, n_bins))
 
 
+def plain_layout(codes: Codes, n_bins: np.ndarray) -> Layout:
+    """Return the layout in which every feature has a byte of its own, whatever the rows hold."""
+    return _arranged(codes, n_bins, list(range(n_bins.size)), [])
+
+
 def _layout(codes: Codes, n_bins: np.ndarray) -> Layout:
-    own, digits = _digits(codes, n_bins)
+    return _arranged(codes, n_bins, *_digits(codes, n_bins))
+
+
+def _arranged(codes: Codes, n_bins: np.ndarray, own: list[int], digits: list[Digit]) -> Layout:
     shared = _bytes(digits)
     n_features, n_rows = codes.columns.shape
     features = np.zeros(n_features, FEATURE)

@@ -188,68 +188,85 @@ def _copy_best(source, target):
 
 
 @inner
-def _count_rows(column, records, node, row_counts):
+def _fill_histogram(table, node, k, known, histogram):
+    n_columns = table.layout.column_begin.size - 1
+    clear_used(table.layout.column_slots, 0, n_columns, histogram, histogram)
+    records = table.records[node.depth & 1]
+    add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
+
+
+@inner
+def _count_rows(table, node, k, f, known, row_counts):
     row_counts[:] = 0
+    column, records = table.columns[f], table.records[node.depth & 1]
     for i in range(node.begin, node.end):
         row_counts[column[records[i] & u64(0xFFFFFFFF)]] += 1
 
 
-@inner
-def recheck(thread, table, frontier, params, work):
-    """Find splits that leave enough rows (see ``Frontier.recheck``)."""
-    n_features = table.layout.features.size
-    n_columns = table.layout.column_begin.size - 1
-    by_feature, counted = work.by_feature[thread], work.counted[thread]
-    allowed, row_counts = work.allowed[thread], work.row_counts[thread]
-    while True:
-        k = atomic_add(work.counts, RECHECK, 1)
-        if k >= frontier.state[fr.N_RECHECK]:
-            break
-        x = frontier.recheck[k]
-        node = frontier.nodes[x]
-        records = table.records[node.depth & 1]
-        limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
-        is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
-        total = (node.g << i64(32)) + node.h
-        histogram = work.spare[thread]
-        has_bounds = is_plain and node.slot >= 0
-        if node.slot >= 0:
-            histogram = work.histograms[node.slot]
-        else:
-            clear_used(table.layout.column_slots, 0, n_columns, histogram, histogram)
-            add_rows(table.layout.words, n_columns, records, node.begin, node.end, histogram)
-        allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
-        f = i64(0)
-        counting = False
+def rechecking(fill_histogram, count_rows):
+    """Compile the search for splits that leave enough rows (see ``Frontier.recheck``).
+
+    ``fill_histogram`` builds the histogram of the k-th rechecked node where none is kept, and
+    ``count_rows`` counts the rows by their codes of feature f; both get ``known``.
+    """
+
+    @inner
+    def recheck(thread, table, frontier, params, work, known):
+        n_features = table.layout.features.size
+        by_feature, counted = work.by_feature[thread], work.counted[thread]
+        allowed, row_counts = work.allowed[thread], work.row_counts[thread]
         while True:
-            first, last = (f, f + 1) if counting else (i64(0), n_features)
-            for f in range(first, last):
-                counted[f] = 1 if counting or allowed[f] == 0 else 0
-                by_feature[f].score = fr.NO_GAIN
-                if allowed[f] == 1:
-                    if has_bounds and not counting:
-                        by_feature[f].score = work.bounds[node.slot, f]
-                        continue
-                    feature = table.layout.features[f]
-                    o = feature.column * STRIDE
-                    bins = histogram[o : o + N_SLOTS]
-                    if feature.stride != 0:
-                        expand(bins, feature, total, work.expanded[thread])
-                        bins = work.expanded[thread]
-                    counts = row_counts if counting else row_counts[:0]
-                    best = by_feature[f]
-                    _best_of_feature(
-                        thread, table, frontier, params, work, x, limits, bins, f, counts, best
-                    )
-            f = i64(0)
-            for other in range(1, n_features):
-                if by_feature[other].score > by_feature[f].score:
-                    f = i64(other)
-            if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
+            k = atomic_add(work.counts, RECHECK, 1)
+            if k >= frontier.state[fr.N_RECHECK]:
                 break
-            _count_rows(table.columns[f], records, node, row_counts)
-            counting = True
-        _copy_best(by_feature[f], work.rechecked[k])
+            x = frontier.recheck[k]
+            node = frontier.nodes[x]
+            limits = (least_h(frontier, params, x), l2_of(frontier, params, x))
+            is_plain = frontier.rules.size == 0 and limits[1] <= LARGEST_L2
+            total = (node.g << i64(32)) + node.h
+            histogram = work.spare[thread]
+            has_bounds = is_plain and node.slot >= 0
+            if node.slot >= 0:
+                histogram = work.histograms[node.slot]
+            else:
+                fill_histogram(table, node, k, known, histogram)
+            allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+            f = i64(0)
+            counting = False
+            while True:
+                first, last = (f, f + 1) if counting else (i64(0), n_features)
+                for f in range(first, last):
+                    counted[f] = 1 if counting or allowed[f] == 0 else 0
+                    by_feature[f].score = fr.NO_GAIN
+                    if allowed[f] == 1:
+                        if has_bounds and not counting:
+                            by_feature[f].score = work.bounds[node.slot, f]
+                            continue
+                        feature = table.layout.features[f]
+                        o = feature.column * STRIDE
+                        bins = histogram[o : o + N_SLOTS]
+                        if feature.stride != 0:
+                            expand(bins, feature, total, work.expanded[thread])
+                            bins = work.expanded[thread]
+                        counts = row_counts if counting else row_counts[:0]
+                        best = by_feature[f]
+                        _best_of_feature(
+                            thread, table, frontier, params, work, x, limits, bins, f, counts, best
+                        )
+                f = i64(0)
+                for other in range(1, n_features):
+                    if by_feature[other].score > by_feature[f].score:
+                        f = i64(other)
+                if counted[f] == 1 or by_feature[f].score == fr.NO_GAIN:
+                    break
+                count_rows(table, node, k, f, known, row_counts)
+                counting = True
+            _copy_best(by_feature[f], work.rechecked[k])
+
+    return recheck
+
+
+recheck = rechecking(_fill_histogram, _count_rows)
 
 
 @inner

@@ -99,14 +99,14 @@ def _measure(values, begin, end, magnitudes):
     return largest, halve(magnitudes, np.int64(SUM_CHUNK))
 
 
-@kernel
-def _gradients_worker(
-    thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums, totals
+@inner
+def fill_chunks(
+    thread, n_threads, loss, y, raw, shift, weight, g, h, magnitudes, scratch, largest, sums
 ):
+    """Fill in ``g`` and ``h`` of a thread's chunks, the largest magnitudes, as bits, and the sums
+    of the chunks. ``magnitudes`` and ``scratch`` are (SUM_CHUNK,) and (3, SUM_CHUNK)."""
     n = raw.size
     n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
-    magnitudes = np.empty(SUM_CHUNK, np.float64)
-    scratch = np.empty((3, SUM_CHUNK), np.float64)
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         begin = chunk * SUM_CHUNK
         end = min(begin + SUM_CHUNK, n)
@@ -117,6 +117,16 @@ def _gradients_worker(
         for k in range(2):
             bits, sums[k, chunk] = _measure(g if k == 0 else h, begin, end, magnitudes)
             largest[thread, k] = max(largest[thread, k], bits)
+
+
+@kernel
+def _gradients_worker(
+    thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums, totals
+):
+    magnitudes = np.empty(SUM_CHUNK, np.float64)
+    scratch = np.empty((3, SUM_CHUNK), np.float64)
+    of_rows = y, raw, shift, weight, g, h
+    fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
     wait(barrier, n_threads)
     if thread == 0:
         for k in range(2):

@@ -28,13 +28,13 @@ def _record(g, h, row):
 
 
 @kernel
-def _worker(thread, n_threads, barrier, g, h, rows, key, scale_g, scale_h, records, sums):
+def _worker(thread, n_threads, barrier, g, h, rows, first, key, scale_g, scale_h, records, sums):
     n = records.size
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     sum_g = sum_h = i64(0)
     for i in range(begin, end):
         row = u64(rows[i]) if rows.size > 0 else u64(i)
-        qg, qh = _integers(float(g[row]), float(h[row]), row, key, scale_g, scale_h)
+        qg, qh = _integers(float(g[row]), float(h[row]), first + row, key, scale_g, scale_h)
         records[i] = _record(qg, qh, row)
         sum_g += qg
         sum_h += qh
@@ -43,8 +43,16 @@ def _worker(thread, n_threads, barrier, g, h, rows, key, scale_g, scale_h, recor
 
 
 def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
+    return quantise_from(0, g, h, rows, key, scales)
+
+
+def quantise_from(
+    first: int, g: Array, h: Array, rows: Array, key: int, scales: Scales
+) -> TreeRecords:
+    """Do the same where ``first`` is added to the numbers of rows that the rounding depends on."""
     records = np.empty(rows.size or g.size, np.uint64)
     n_threads = threads_for(records.size)
     sums = np.zeros(2, np.int64)
-    run(_worker, n_threads, g, h, rows, np.uint64(key), scales.g, scales.h, records, sums)
+    keys = np.uint64(first), np.uint64(key)
+    run(_worker, n_threads, g, h, rows, *keys, scales.g, scales.h, records, sums)
     return TreeRecords(records, sums, scales)

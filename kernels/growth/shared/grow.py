@@ -1,0 +1,129 @@
+"""Growth on a share of the rows (contract: ``kernels.growth.grow``): the trees of all rows, and the
+leaves of this worker's.
+
+A round has two collectives:
+
+    build        each worker commits the round before, and adds up histograms of its rows
+    (add)        the histograms of all rows
+    open_nodes   each worker finds the same splits, opens the same nodes, partitions its rows
+    (add)        the rows of all workers that went left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.arrays import derived
+from ...runtime.collective import Collective, current_share
+from ...runtime.cpu.team import get_threads, run
+from ...runtime.dtypes import N_SLOTS, Codes, TreeRecords
+from .. import frontier as fr
+from ..cpu.grow import MIN_CELLS_PER_THREAD
+from ..cpu.layout import plain_layout
+from ..cpu.tables import Table, Work, allocate_work
+from ..frontier import Frontier
+from ..grow import GrownTrees, emitted
+from ..params import NO_RULES, FeatureRules, GrowthParams
+from . import phases
+from .phases import Sums
+
+NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
+
+
+class Growth(NamedTuple):
+    """A batch of trees that grows; ``own`` is the frontier of this worker's rows."""
+
+    table: Table
+    frontier: Frontier
+    own: Frontier
+    params: GrowthParams
+    work: Work
+
+
+def grow(
+    codes: Codes,
+    n_bins: np.ndarray,
+    trees: Sequence[TreeRecords],
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrownTrees:
+    share = current_share()
+    assert share is not None
+    n_own = np.array([tree.words.size for tree in trees])
+    n_all = n_own.copy()
+    share.collective.add(n_all)
+    words = [tree.words for tree in trees]
+    records = words[0] if len(words) == 1 else np.concatenate(words)
+    n_threads = max(1, min(get_threads(), records.size * len(n_bins) // MIN_CELLS_PER_THREAD))
+    frontier = fr.allocate(n_all.tolist(), keys, params, n_bins, rules)
+    fr.set_statistics(frontier, [tree.sums for tree in trees], [tree.scales for tree in trees])
+    growth, sums = _workspace(codes, n_bins, records, frontier, params, n_threads)
+    _run_rounds(growth, sums, np.cumsum([0, *n_own]), share.collective, n_threads)
+    order = np.empty(frontier.nodes.size, np.int64)
+    offset = np.empty(len(trees) + 1, np.int64)
+    leaf = np.full((len(trees), codes.columns.shape[1]), -1, np.int32)
+    run(phases.finish, n_threads, *growth, order, offset, leaf)
+    return emitted(frontier, order, offset, leaf)
+
+
+def _run_rounds(
+    growth: Growth, sums: Sums, own_begin: np.ndarray, collective: Collective, n_threads: int
+) -> None:
+    state = growth.frontier.state
+    is_first = True
+    while is_first or state[fr.N_EXPAND] > 0:
+        run(phases.build, n_threads, *growth, sums, own_begin, is_first)
+        if state[fr.N_PAIRS] > 0:
+            collective.add(sums.pairs[: state[fr.N_PAIRS]])
+        known = _known(growth, collective, n_threads) if state[fr.N_RECHECK] else NOTHING_KNOWN
+        run(phases.open_nodes, n_threads, *growth, sums, *known)
+        if state[fr.N_EXPAND] > 0:
+            collective.add(sums.n_left[: state[fr.N_EXPAND]])
+        is_first = False
+
+
+def _known(growth: Growth, collective: Collective, n_threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the histograms and counts of rows of the nodes to recheck, over all workers."""
+    table, frontier, own = growth[:3]
+    n = int(frontier.state[fr.N_RECHECK])
+    counts = np.zeros((n, table.columns.shape[0], N_SLOTS), np.int64)
+    packed = np.zeros((n, growth.work.spare.shape[1]), np.int64)
+    run(phases.count_rechecked, n_threads, table, frontier, own, packed, counts)
+    collective.add(counts)
+    if (frontier.nodes["slot"][frontier.recheck[:n]] < 0).any():
+        collective.add(packed)
+    return packed, counts
+
+
+def _workspace(
+    codes: Codes,
+    n_bins: np.ndarray,
+    records: np.ndarray,
+    frontier: Frontier,
+    params: GrowthParams,
+    n_threads: int,
+) -> tuple[Growth, Sums]:
+    """Return the tables of a growth; large ones are kept from tree to tree as long as their
+    sizes last."""
+    kept = derived(codes.rows, "shared workspace", dict)
+    layout = derived(codes.rows, "plain layout", lambda: plain_layout(codes, n_bins))
+    capacity = frontier.nodes.size
+    sizes = (records.size, capacity, frontier.free_slots.size, n_threads)
+    if kept.get("sizes") != sizes:
+        kept.clear()
+        kept["sizes"] = sizes
+        kept["spare"] = np.empty_like(records)
+        kept["work"] = allocate_work(layout, records.size, frontier, n_threads)
+        kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
+        n_used = layout.column_slots + (layout.column_slots < N_SLOTS)
+        begin = np.cumsum([0, *n_used])
+        pairs = np.empty((frontier.free_slots.size, begin[-1]), np.int64)
+        kept["sums"] = Sums(begin, pairs, np.empty(capacity, np.int64))
+    nodes, expand = kept["own"]
+    own = frontier._replace(nodes=nodes, expand=expand)
+    table = Table(codes.columns, layout, (records, kept["spare"]))
+    return Growth(table, frontier, own, params, kept["work"]), kept["sums"]

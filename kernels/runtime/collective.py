@@ -1,0 +1,154 @@
+"""Tables whose rows several workers share: who has which rows, and how the workers add up.
+
+Each worker runs the same training on its own range of rows. What depends on all rows goes through
+a ``Collective``, so that all workers see the same numbers and decide alike. The operations that do
+so are in the folders ``shared``; the others see nothing but a table.
+"""
+
+from __future__ import annotations
+
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dispatch import Implementation, using
+from .dtypes import SUM_CHUNK
+
+NO_ROWS = np.array([-1], np.int32)
+"""The rows of a sample that has none of this worker's: an empty array is for all rows."""
+
+
+class Collective(ABC):
+    """What workers compute together. All of them call the same methods in the same order.
+
+    Attributes
+    ----------
+    rank : int
+        The number of this worker, from 0.
+    size : int
+        How many workers there are.
+    """
+
+    rank: int
+    size: int
+
+    @abstractmethod
+    def add(self, values: np.ndarray) -> None:
+        """Add up the arrays of all workers, in place.
+
+        Parameters
+        ----------
+        values : int64, contiguous
+            Of the same shape on every worker. Sums of integers do not depend on the order.
+        """
+
+    @abstractmethod
+    def gather(self, values: np.ndarray) -> list[np.ndarray]:
+        """Return the arrays of all workers, in the order of their ranks.
+
+        Parameters
+        ----------
+        values : contiguous
+            Of the same dtype on every worker, and the same shape but for the first axis.
+        """
+
+
+class Alone(Collective):
+    """The collective of a single worker."""
+
+    rank, size = 0, 1
+
+    def add(self, values: np.ndarray) -> None:
+        pass
+
+    def gather(self, values: np.ndarray) -> list[np.ndarray]:
+        return [values]
+
+
+class Share(NamedTuple):
+    """The rows of this worker: ``first`` … ``first + n_own - 1`` of ``n_all``.
+
+    Every range but the last is a multiple of ``SUM_CHUNK`` rows long, so that no chunk whose sum is
+    rounded is divided. No range is empty.
+    """
+
+    collective: Collective
+    first: int
+    n_own: int
+    n_all: int
+
+
+_share: ContextVar[Share | None] = ContextVar("gpuens_share", default=None)
+
+
+def current_share() -> Share | None:
+    """Return the share of this worker; None where a table is not shared."""
+    return _share.get()
+
+
+@contextmanager
+def sharing(share: Share) -> Iterator[None]:
+    """Let the operations inside the block work on a share of the rows."""
+    is_last = share.collective.rank == share.collective.size - 1
+    if share.n_own < 1 or share.first % SUM_CHUNK or (share.n_own % SUM_CHUNK and not is_last):
+        raise ValueError(
+            f"A share must hold whole chunks of {SUM_CHUNK} rows, got {share.n_own} rows from row "
+            f"{share.first} on."
+        )
+    token = _share.set(share)
+    try:
+        with using(Implementation.SHARED):
+            yield
+    finally:
+        _share.reset(token)
+
+
+@contextmanager
+def not_sharing() -> Iterator[None]:
+    """Let the operations inside the block work on tables that every worker has as a whole."""
+    token = _share.set(None)
+    try:
+        with using(Implementation.CPU):
+            yield
+    finally:
+        _share.reset(token)
+
+
+def rows_of_all(n: int) -> int:
+    """Return the number of rows of all workers where this one has n."""
+    share = _share.get()
+    if share is None:
+        return n
+    assert n == share.n_own, f"an operation on {n} rows, this worker has {share.n_own}"
+    return share.n_all
+
+
+def halved(values: np.ndarray) -> np.ndarray:
+    """Add up the lines of an array, filled up with zeros to a power of two: upper halves onto lower
+    halves, as sums are defined (see ``statistics.gradients``)."""
+    total = np.zeros((1 << (len(values) - 1).bit_length(), *values.shape[1:]))
+    total[: len(values)] = values
+    while len(total) > 1:
+        half = len(total) // 2
+        total = total[:half] + total[half:]
+    return total[0]
+
+
+def largest_of_all(value: float) -> float:
+    """Return the largest of a number of every worker."""
+    share = _share.get()
+    if share is None:
+        return value
+    return float(np.max(share.collective.gather(np.array([value]))))
+
+
+def objects_of_all(value: Any, share: Share) -> list[Any]:
+    """Return an object of every worker, in the order of the ranks. They are pickled, so that they
+    must come from workers that are trusted."""
+    own = np.frombuffer(pickle.dumps(value), np.uint8)
+    return [pickle.loads(each.tobytes()) for each in share.collective.gather(own)]
