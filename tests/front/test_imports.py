@@ -18,7 +18,7 @@ GPUENS = (
     "tables",
     "callbacks datasets losses trees",
     "custom_metrics ranking_metrics bagging forests adaboost combining",
-    "boosting diversity",
+    "boosting cluster diversity",
     "conformal exchange stagewise inspection memory_plans predicting_batches warming_up",
     "many_fits",
     "saving",

@@ -1,0 +1,1 @@
+"""Training by several processes that share the rows of a table: connections, rows, workers."""
