@@ -44,6 +44,7 @@ from .runtime.cuda.compiling import kinds_of
 from .scalars.losses import LINKS, LOSSES
 from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
+from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
 from .statistics.cuda.samples import count_hits
 
@@ -105,6 +106,9 @@ def entries() -> Iterator[Entry]:
     yield Entry("explain_add_groups", add_groups, arguments, 48)
     yield from trees_of_forests()
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
+    arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
+    yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 96)
+    yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 32)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
         arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64, array(f64, 2))

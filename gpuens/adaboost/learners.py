@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..devices.placement import Device, home_of, to_numpy
+from ..devices.placement import Device, home_of, near, to_numpy
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
@@ -219,13 +219,14 @@ class TreeLearners:
         self, estimator: Any, base: Any, X: Any, device: Device, before: Forest | None
     ) -> None:
         check_tree_parameters(base)
-        self.values = read_features(
+        values = read_features(
             X,
             home_of(X, device),
             estimator=estimator,
             reset=before is None,
             categorical_features=base.categorical_features,
         ).values
+        self.values = near(values, device)  # every round predicts all rows
         self.n_rows, self._n_features = self.values.shape
         self._estimator, self._base, self._device = estimator, base, device
         self.trees: list[Forest] = [] if before is None else list(trees_of(before))

@@ -38,6 +38,7 @@ from ..members.fitting import (
     read_features,
     training_work,
 )
+from ..members.out_of_bag import OutOfBagTrees
 from ..members.samples import OutOfBag, SampledMembers, SamplingPlan, left_out, sampling_plan
 from ..trees.on_host import growth_on_host
 from .parameters import check_bagging_parameters, check_columns
@@ -196,6 +197,20 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         return self.estimators_, self._plans, self.estimators_features_
 
     def _set_oob_score(self, values: Any, target: Any, device: Device) -> None:
+        out_of_bag = self._out_of_bag(values, target, device)
+        self._score_out_of_bag(out_of_bag.mean(), to_numpy(target))
+
+    def _out_of_bag(self, values: Any, target: Any, device: Device) -> OutOfBag:
+        """Return the sums of the predictions for the rows outside the members' samples."""
+        width = self._width(target)
+        forest = joined_forest(self) if self._averages_values() else None
+        if forest is not None:
+            member = self.estimators_[0]
+            with using_threads(threads_of(member.n_jobs)):
+                table = read_table_of_trees(values, device, estimator=member, reset=False).values
+                trees = OutOfBagTrees(table, self._counts_of, np.empty((0, 0)), (), width, device)
+                trees.add(0, forest)
+            return trees.total
         rows = (left_out(plan.counts(m, device)) for m, plan in enumerate(self._plans))
         tasks = (
             (member, features, values, asked)
@@ -204,11 +219,14 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             )
             if asked.size
         )
-        out_of_bag = OutOfBag(target.shape[0], self._width(target), device)
+        out_of_bag = OutOfBag(target.shape[0], width, device)
         n_jobs = jobs_for(values, device, self.n_jobs)
         for (*_, asked), answer in in_order(self._ask(device), tasks, n_jobs):
             out_of_bag.add(asked, answer)
-        self._score_out_of_bag(out_of_bag.mean(), to_numpy(target))
+        return out_of_bag
+
+    def _counts_of(self, member: int, device: Device) -> Any:
+        return self._plans[member].counts(member, device)
 
     @contextmanager
     def _asking(self, X: Any) -> Iterator[tuple[Any, Device]]:

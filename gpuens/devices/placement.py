@@ -189,6 +189,20 @@ def is_streamed(X: Any, device: Device) -> bool:
     return device.is_gpu and isinstance(X, np.ndarray)
 
 
+ROOM_FOR_TABLE = 0.25
+"""The share of the free memory that a table may take which is read many times."""
+
+
+def near(table: Any, device: Device) -> Any:
+    """Return a table that is read many times: a copy on a GPU that has much more free memory than
+    it takes, otherwise the table itself, which comes there in pieces each time."""
+    if not is_streamed(table, device):
+        return table
+    free, _ = device.memory()
+    has_room = free is not None and table.nbytes <= ROOM_FOR_TABLE * free
+    return device.asarray(table) if has_room else table
+
+
 def _is_large(array: Any) -> bool:
     """Return whether an array comes to a GPU in several pieces."""
     if not isinstance(array, np.ndarray) or array.nbytes <= transfer.PIECE_BYTES:

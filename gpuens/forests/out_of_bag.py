@@ -6,58 +6,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import CPU, Device, module_of, to_numpy
+from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
-from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
-from ..members.samples import OutOfBag, left_out, out_of_bag_score
+from ..members.out_of_bag import OutOfBagTrees
+from ..members.samples import left_out, out_of_bag_score
 from ..trees.cart import OutputClasses, TrainingData
-from .growing import Progress, trees_of
+from .growing import Progress, pruned, trees_of
 
 OOB_ATTRIBUTES = ("oob_score_", "oob_scores_path_", "oob_decision_function_", "oob_prediction_")
 
 
-class OutOfBagErrors:
-    """Out-of-bag predictions of the training rows, and their error after every tree.
-
-    Parameters
-    ----------
-    estimator : ForestOfTrees
-    data : TrainingData
-    device : Device
-
-    Attributes
-    ----------
-    total : OutOfBag
-        Sums of the trees' predictions, on the host.
-    path : list of float
-        Mean error over the rows that have a prediction; NaN where there is none.
-    """
-
-    def __init__(self, estimator: Any, data: TrainingData, device: Device) -> None:
-        self.classes: OutputClasses | None = estimator._output_classes
-        self.plan, self.device = estimator._plan, device
-        self.values, self.truth = _kept(data), data.truth
-        self.total = OutOfBag(self.truth.shape[0], data.problem.width, CPU)
-        self.path: list[float] = []
-        self._errors = np.zeros(self.truth.shape[0])
-
-    def add(self, t: int, tree: Forest) -> None:
-        """Add tree t: its predictions for the rows outside its sample, and their new errors."""
-        rows = left_out(self.plan.counts(t, CPU))
-        outside = self.values[module_of(self.values).asarray(rows)]  # on the host or the device
-        raw = tree.raw_predict(outside, self.device)
-        self.total.add(rows, to_numpy(raw).T)
-        mean = self.total.sums[rows] / self.total.n_models[rows, None]
-        self._errors[rows] = row_errors(self.classes, mean.T, self.truth[rows])
-        errors = self._errors[self.total.n_models > 0]
-        self.path.append(float(errors.mean()) if errors.size else float("nan"))
-
-
-def _kept(data: TrainingData) -> Array:
+def _out_of_bag_of(estimator: Any, data: TrainingData, device: Device) -> OutOfBagTrees:
+    """Return the sums of a forest that grows."""
+    classes: OutputClasses | None = estimator._output_classes
     if data.values is None:
         raise ValueError("Rows are predicted while trees grow, but the table was not kept.")
-    return data.values
+    sizes = () if classes is None else classes.sizes
+    width = data.problem.width
+    return OutOfBagTrees(data.values, estimator._plan.counts, data.truth, sizes, width, device)
 
 
 class ForestReport(Progress):
@@ -79,25 +46,22 @@ class ForestReport(Progress):
         n_before = 0 if before is None else before.n_trees
         super().__init__(n_before, estimator.n_estimators, estimator.verbose)
         self.estimator = estimator
-        self.out_of_bag = OutOfBagErrors(estimator, data, device) if estimator.oob_score else None
+        self.truth = data.truth
+        self.out_of_bag = _out_of_bag_of(estimator, data, device) if estimator.oob_score else None
         if before is not None and self.out_of_bag is not None:
-            for t, tree in enumerate(trees_of(before)):
-                self.out_of_bag.add(t, tree)
+            self.out_of_bag.add(0, before)
 
     def __call__(self, first: int, forest: Forest, records: Any) -> bool:
         if self.out_of_bag is not None:
-            for i, tree in enumerate(trees_of(forest)):
-                pruned = prune_by_complexity(tree, self.estimator.ccp_alpha)
-                self.out_of_bag.add(self.first + first + i, pruned)
+            self.out_of_bag.add(self.first + first, pruned(forest, self.estimator.ccp_alpha))
         return super().__call__(first, forest, records)
 
     def finish(self) -> None:
         """Close the progress bar and set the out-of-bag attributes."""
         super().finish()
         if self.out_of_bag is not None:
-            self.estimator.oob_scores_path_ = np.array(self.out_of_bag.path)
-            mean = self.out_of_bag.total.mean()
-            set_out_of_bag(self.estimator, mean, self.out_of_bag.truth)
+            self.estimator.oob_scores_path_ = self.out_of_bag.path()
+            set_out_of_bag(self.estimator, self.out_of_bag.total.mean(), self.truth)
 
 
 def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:

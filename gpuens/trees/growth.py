@@ -25,6 +25,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
+from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, node_numbers
 from .gpu_batches import LIKELY_NODES, bytes_of_tree, most_trees, scratch_bytes, trees_at_once
 from .parameters import grows_on_host, sorts_on_device
@@ -235,16 +236,20 @@ def cart_plan(
         batch = most_trees(n, of_tree, free)
         scratch = scratch_bytes(estimator.max_bins or FEW_BINS, 1 + width)
     batch = max(1, min(n_trees, batch))
+    is_scored = bool(getattr(estimator, "oob_score", False))
+    sums = bytes_of_sums(n, width, n_outputs, batch) if is_scored else 0
     parts = {
         "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
         "bins": n * bins,
         "records and growing nodes": batch * of_tree,
         "histograms": scratch,
+        "out-of-bag sums": sums,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
     if held:
-        parts = {name: parts[name] for name in ("records and growing nodes", "histograms")}
+        to_come = ("records and growing nodes", "histograms", "out-of-bag sums")
+        parts = {name: parts[name] for name in to_come}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     task = f"{what} on {n:,} x {n_features:,} values"
     return plan_of(task, device, parts, free, capacity)

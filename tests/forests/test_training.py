@@ -20,7 +20,8 @@ from gpuens import RandomForestClassifier, RandomForestRegressor
 from gpuens.forests import estimator as forest_estimator
 from gpuens.forests import growing
 from gpuens.forests.growing import ForestGrower
-from gpuens.forests.out_of_bag import ForestReport, OutOfBagErrors
+from gpuens.forests.out_of_bag import ForestReport
+from gpuens.members.out_of_bag import OutOfBagTrees
 from tests.forests.test_forests import (
     ALL,
     REGRESSORS,
@@ -230,7 +231,7 @@ class TestInterrupt:
         monkeypatch.setattr(owner, name, wrapped)
 
     @pytest.mark.parametrize("owner, name", [
-        (ForestGrower, "records"), (OutOfBagErrors, "add"), (ForestReport, "__call__"),
+        (ForestGrower, "records"), (OutOfBagTrees, "add"), (ForestReport, "__call__"),
     ])  # fmt: skip
     @pytest.mark.parametrize("cls, settings", [
         *((cls, {}) for cls in ALL),

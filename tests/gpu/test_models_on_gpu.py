@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gpuens
-from gpuens.devices import transfer
+from gpuens.devices import placement, transfer
+from gpuens.forest import forest as forest_module
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
 
 pytestmark = pytest.mark.gpu
@@ -155,6 +156,22 @@ def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, or
         there, here = (fitted(device, n_trees, case, *given) for device in ("cuda", "cpu"))
         assert there.forest_.fingerprint() == here.forest_.fingerprint()
         assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
+
+
+@pytest.mark.parametrize("has_room", [True, False])
+def test_adaboost_sends_a_table_of_the_host_once_if_there_is_room(
+    cupy, n_trees, monkeypatch, has_room
+):
+    X, y, _ = table(0, False)
+    case = ("AdaBoostRegressor", 0, {"estimator": TREE})
+    here = fitted("cpu", n_trees, case, X, y, None)
+    sent = []
+    pieces = forest_module.in_pieces
+    monkeypatch.setattr(forest_module, "in_pieces", lambda *a: sent.append(1) or pieces(*a))
+    monkeypatch.setattr(placement, "ROOM_FOR_TABLE", 0.25 if has_room else 0.0)
+    there = fitted("cuda", n_trees, case, X, y, None)
+    assert there.forest_.fingerprint() == here.forest_.fingerprint()
+    assert len(sent) == (0 if has_room else len(there))
 
 
 def test_tables_binned_batch_by_batch(cupy, n_trees):

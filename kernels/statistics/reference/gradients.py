@@ -68,11 +68,16 @@ def gradients(
 def _measure(values: Array) -> tuple[float, float]:
     """Return the largest value and the sum of float32 values that are not negative."""
     xp = array_namespace(values)
-    chunks = _fill_up(xp.astype(values, xp.float64), SUM_CHUNK)
-    sums = _halve(xp.reshape(chunks, (-1, SUM_CHUNK)))
+    return float(xp.max(values)), ordered_sum(xp.astype(values, xp.float64))
+
+
+def ordered_sum(values: Array) -> float:
+    """Return the sum of float64 values in the order that the contract names."""
+    xp = array_namespace(values)
+    sums = _halve(xp.reshape(_fill_up(values, SUM_CHUNK), (-1, SUM_CHUNK)))
     n_sums = sums.shape[0]
     total = _halve(xp.reshape(_fill_up(sums, 1 << (n_sums - 1).bit_length()), (1, -1)))
-    return float(xp.max(values)), float(total[0])
+    return float(total[0])
 
 
 def _fill_up(values: Array, multiple: int) -> Any:

@@ -1,0 +1,119 @@
+"""Predictions of trees for the rows that they have not seen, added up where the table is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import CPU, Device, module_of, to_numpy
+from ..forest.forest import Forest
+from ..kernels.runtime.arrays import Array
+from ..kernels.statistics.out_of_bag import add_out_of_bag
+from .samples import OutOfBag, left_out
+
+MOST_LEAVES = 2**24
+"""Leaves of rows that are held at a time."""
+
+
+def bytes_of_sums(n_rows: int, width: int, n_outputs: int, n_trees: int) -> int:
+    """Return the bytes that ``OutOfBagTrees`` takes beside the table."""
+    n_leaves = max(n_rows, min(n_rows * n_trees, MOST_LEAVES))
+    return n_rows * (8 * width + 8 * n_outputs + 4) + 2 * 4 * n_leaves
+
+
+class OutOfBagTrees:
+    """Sums of the out-of-bag predictions of the training rows, and their errors.
+
+    Nothing is copied to the host before it is asked for.
+
+    Parameters
+    ----------
+    values : float32 or float64, shape (n_rows, n_features)
+        The training rows, on the device or in host memory.
+    counts : callable
+        ``counts(t, device)``: how often each row is in the sample of tree t, shape (n_rows,).
+    truth : shape (n_rows, n_outputs) or (0, 0)
+        Class numbers or targets; (0, 0): errors are not measured.
+    n_classes : tuple of int
+        Classes of each output, which trees predict side by side; empty for regression.
+    width : int
+        Columns of a prediction.
+    device : Device
+
+    Attributes
+    ----------
+    total : OutOfBag
+        The sums, on the device.
+    """
+
+    def __init__(
+        self,
+        values: Array,
+        counts: Callable[[int, Device], Any],
+        truth: Any,
+        n_classes: tuple[int, ...],
+        width: int,
+        device: Device,
+    ) -> None:
+        self.values, self.counts, self.device = values, counts, device
+        self.truth = device.asarray(truth, dtype=np.float64, order="C")
+        begin = np.cumsum((0, *n_classes)) if n_classes else np.empty(0)
+        self.begin = device.asarray(begin.astype(np.int64))
+        self.total = OutOfBag(values.shape[0], width, device)
+        self._measured: list[tuple[Array, Array]] = []
+
+    def add(self, first: int, forest: Forest) -> None:
+        """Add the predictions of trees for the rows outside their samples.
+
+        Parameters
+        ----------
+        first : int
+            Number of the first of them.
+        forest : Forest
+        """
+        at_once = max(1, MOST_LEAVES // self.values.shape[0])
+        for begin in range(0, forest.n_trees, at_once):
+            end = min(begin + at_once, forest.n_trees)
+            trees = forest.slice(begin, end) if end - begin < forest.n_trees else forest
+            leaf = self._leaves(first + begin, trees)
+            value = trees._trees_on(self.device).value
+            of_rows = (self.truth, self.begin, self.total.sums, self.total.n_models)
+            self._measured.append(add_out_of_bag(leaf, value, *of_rows))
+
+    def _leaves(self, first: int, forest: Forest) -> Array:
+        """Return the node that each row ends in, counted over all trees, -1 where a tree has seen
+        the row: int32, shape (n_trees, n_rows)."""
+        xp, device = self.device.xp, self.device
+        leaf = xp.full((forest.n_trees, self.values.shape[0]), np.int32(-1))
+        roots = forest.offset.astype(np.int32)
+        if device.is_gpu:  # all rows at once: there the host would have to wait for a choice
+            reached = forest.apply(self.values, device)
+            for t in range(forest.n_trees):
+                outside = self.counts(first + t, device) == 0
+                leaf[t] = xp.where(outside, reached[:, t] + roots[t], leaf[t])
+            return leaf
+        for t in range(forest.n_trees):
+            rows = left_out(self.counts(first + t, CPU))
+            chosen = self.values[module_of(self.values).asarray(rows)]
+            leaf[t, rows] = forest.slice(t, t + 1).apply(chosen, device)[:, 0] + roots[t]
+        return leaf
+
+    def path(self) -> np.ndarray:
+        """Return the mean error after each tree, over the rows that have a prediction then.
+
+        Returns
+        -------
+        float64, shape (n_trees,), NumPy
+            NaN where there is no such row.
+        """
+        if not self._measured:
+            return np.empty(0)
+        errors, n_new = (
+            to_numpy(self.device.xp.concatenate(a)) for a in zip(*self._measured, strict=True)
+        )
+        n_known = np.cumsum(n_new)
+        path = np.full(errors.shape, np.nan)
+        np.divide(errors, n_known, out=path, where=n_known > 0)
+        return path

@@ -1,0 +1,134 @@
+"""Out-of-bag sums (contract: ``kernels.statistics.out_of_bag``)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.arrays import Array
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    cuda,
+    device_function,
+    empty,
+    kernel,
+    launch,
+    zeros,
+)
+from ...runtime.dtypes import SUM_CHUNK
+from ...scalars.gain import square
+
+i32, i64, f64 = np.int32, np.int64, np.float64
+BLOCK = block_size(256)
+OWN = SUM_CHUNK // BLOCK
+"""Rows of a chunk that a thread has, ``BLOCK`` apart."""
+
+
+@device_function
+def row_error(sums, i, n, truth, begin):
+    """Return the error of the mean of n predictions of row i, averaged over the outputs."""
+    n_outputs = truth.shape[1]
+    total = 0.0
+    for o in range(n_outputs):
+        if begin.shape[0] > 0:
+            best = begin[o]
+            largest = sums[i, best] / n
+            for k in range(best + 1, begin[o + 1]):
+                share = sums[i, k] / n
+                if share > largest:
+                    largest = share
+                    best = k
+            if f64(best - begin[o]) != truth[i, o]:
+                total += 1.0
+        else:
+            total += square(sums[i, o] / n - truth[i, o])
+    return total / f64(n_outputs)
+
+
+@device_function
+def halve(own, sums, t):
+    """Add up the numbers of a chunk, ``own`` (changed) of each thread, upper halves onto lower
+    halves. The result is in the first entry of ``sums``."""
+    half = OWN >> 1
+    while half > 0:
+        for k in range(half):
+            own[k] += own[k + half]
+        half >>= 1
+    sums[t] = own[0]
+    half = BLOCK >> 1
+    while half > 0:
+        cuda.syncthreads()
+        if t < half:
+            sums[t] += sums[t + half]
+        half >>= 1
+
+
+@kernel
+def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
+    """A chunk of ``SUM_CHUNK`` rows a block at a time, to which all trees are added."""
+    shared = cuda.shared.array(BLOCK, np.float64)
+    errors = cuda.local.array(OWN, np.float64)
+    halved = cuda.local.array(OWN, np.float64)
+    t = cuda.threadIdx.x
+    n = i64(leaf.shape[1])
+    measures = truth.shape[0] > 0
+    chunk = i64(cuda.blockIdx.x)
+    while chunk * SUM_CHUNK < n:
+        first = chunk * SUM_CHUNK + t
+        for k in range(OWN):
+            i = first + k * BLOCK
+            errors[k] = 0.0
+            if measures and i < n and n_models[i] > 0:
+                errors[k] = row_error(sums, i, f64(n_models[i]), truth, begin)
+        for tree in range(leaf.shape[0]):
+            for k in range(OWN):
+                i = first + k * BLOCK
+                at = leaf[tree, i] if i < n else i32(-1)
+                if at >= 0:
+                    for column in range(sums.shape[1]):
+                        sums[i, column] += value[at, column]
+                    if n_models[i] == 0:
+                        cuda.atomic.add(n_new, tree, 1)
+                    n_models[i] += 1
+                    if measures:
+                        errors[k] = row_error(sums, i, f64(n_models[i]), truth, begin)
+            if measures:
+                for k in range(OWN):
+                    halved[k] = errors[k]
+                halve(halved, shared, t)
+                if t == 0:
+                    of_chunks[tree, chunk] = shared[0]
+                cuda.syncthreads()
+        chunk += cuda.gridDim.x
+
+
+@kernel
+def add_chunks(of_chunks, errors):
+    """The chunks of a tree a block at a time, upper halves onto lower halves."""
+    t = cuda.threadIdx.x
+    tree = i64(cuda.blockIdx.x)
+    while tree < of_chunks.shape[0]:
+        half = i64(of_chunks.shape[1] >> 1)
+        while half > 0:
+            k = i64(t)
+            while k < half:
+                of_chunks[tree, k] += of_chunks[tree, k + half]
+                k += BLOCK
+            cuda.syncthreads()
+            half >>= 1
+        if t == 0:
+            errors[tree] = of_chunks[tree, 0]
+        tree += cuda.gridDim.x
+
+
+def add_out_of_bag(
+    leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array
+) -> tuple[Array, Array]:
+    n_trees, n = leaf.shape
+    n_chunks = -(-n // SUM_CHUNK)
+    of_chunks = zeros((n_trees, 1 << (n_chunks - 1).bit_length()), np.float64)
+    n_new, errors = zeros(n_trees, np.int64), empty(n_trees, np.float64)
+    args = (leaf, value, truth, begin, sums, n_models, of_chunks, n_new)
+    launch(add_trees, blocks_for(n_chunks, 8), BLOCK, *args)
+    launch(add_chunks, blocks_for(n_trees), BLOCK, of_chunks, errors)
+    return errors, n_new
