@@ -107,8 +107,8 @@ def entries() -> Iterator[Entry]:
     yield from trees_of_forests()
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
-    yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 96)
-    yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 32)
+    yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
+    yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
         arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64, array(f64, 2))

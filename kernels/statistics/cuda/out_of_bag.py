@@ -18,10 +18,9 @@ from ...runtime.cuda.target import (
 from ...runtime.dtypes import SUM_CHUNK
 from ...scalars.gain import square
 
-i32, i64, f64 = np.int32, np.int64, np.float64
+i64, f64 = np.int64, np.float64
 BLOCK = block_size(256)
-OWN = SUM_CHUNK // BLOCK
-"""Rows of a chunk that a thread has, ``BLOCK`` apart."""
+HALF = SUM_CHUNK // 2
 
 
 @device_function
@@ -46,44 +45,40 @@ def row_error(sums, i, n, truth, begin):
 
 
 @device_function
-def halve(own, sums, t):
-    """Add up the numbers of a chunk, ``own`` (changed) of each thread, upper halves onto lower
-    halves. The result is in the first entry of ``sums``."""
-    half = OWN >> 1
-    while half > 0:
-        for k in range(half):
-            own[k] += own[k + half]
-        half >>= 1
-    sums[t] = own[0]
-    half = BLOCK >> 1
+def halve(errors, sums, t):
+    """Add up the errors of a chunk, upper halves onto lower halves. The result is in the first
+    entry of ``sums``, which is half as long."""
+    cuda.syncthreads()
+    for k in range(t, HALF, BLOCK):
+        sums[k] = errors[k] + errors[k + HALF]
+    half = HALF >> 1
     while half > 0:
         cuda.syncthreads()
-        if t < half:
-            sums[t] += sums[t + half]
+        for k in range(t, half, BLOCK):
+            sums[k] += sums[k + half]
         half >>= 1
 
 
 @kernel
 def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
     """A chunk of ``SUM_CHUNK`` rows a block at a time, to which all trees are added."""
-    shared = cuda.shared.array(BLOCK, np.float64)
-    errors = cuda.local.array(OWN, np.float64)
-    halved = cuda.local.array(OWN, np.float64)
+    errors = cuda.shared.array(SUM_CHUNK, np.float64)
+    halved = cuda.shared.array(HALF, np.float64)
     t = cuda.threadIdx.x
     n = i64(leaf.shape[1])
     measures = truth.shape[0] > 0
     chunk = i64(cuda.blockIdx.x)
     while chunk * SUM_CHUNK < n:
-        first = chunk * SUM_CHUNK + t
-        for k in range(OWN):
-            i = first + k * BLOCK
+        first = chunk * SUM_CHUNK
+        for k in range(t, SUM_CHUNK, BLOCK):
+            i = first + k
             errors[k] = 0.0
             if measures and i < n and n_models[i] > 0:
                 errors[k] = row_error(sums, i, f64(n_models[i]), truth, begin)
         for tree in range(leaf.shape[0]):
-            for k in range(OWN):
-                i = first + k * BLOCK
-                at = leaf[tree, i] if i < n else i32(-1)
+            for k in range(t, min(i64(SUM_CHUNK), n - first), BLOCK):
+                i = first + k
+                at = leaf[tree, i]
                 if at >= 0:
                     for column in range(sums.shape[1]):
                         sums[i, column] += value[at, column]
@@ -93,11 +88,9 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
                     if measures:
                         errors[k] = row_error(sums, i, f64(n_models[i]), truth, begin)
             if measures:
-                for k in range(OWN):
-                    halved[k] = errors[k]
-                halve(halved, shared, t)
+                halve(errors, halved, t)
                 if t == 0:
-                    of_chunks[tree, chunk] = shared[0]
+                    of_chunks[tree, chunk] = halved[0]
                 cuda.syncthreads()
         chunk += cuda.gridDim.x
 
