@@ -1,13 +1,8 @@
-"""Damaged and hostile model files: each is imported, or refused by an ``ImportedModelError``.
-
-``python -m tests.exchange.mutations [COUNT]`` tries COUNT mutations of each format (20,000), and
-prints how many were refused, the slowest one and the one that took the most memory beside its size.
-"""
+"""Damaged and hostile model files: each is imported, or refused by an ``ImportedModelError``."""
 
 from __future__ import annotations
 
 import json
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -64,14 +59,14 @@ def mutations(data: bytes, count: int, seed: int = 0) -> Iterator[bytes]:
     document = json.loads(data) if data[:2] == b'{"' else None
     for k in range(count):
         if document is not None and k % 2:
-            yield as_bytes(_with_a_value_changed(document, rng))
+            yield as_bytes(with_a_value_changed(document, rng))
         elif data[:4] == b"tree" and k % 2:
-            yield _with_a_word_changed(data, rng)
+            yield with_a_word_changed(data, rng)
         else:
-            yield _with_bytes_changed(data, rng)
+            yield with_bytes_changed(data, rng)
 
 
-def _with_bytes_changed(data: bytes, rng: np.random.Generator) -> bytes:
+def with_bytes_changed(data: bytes, rng: np.random.Generator) -> bytes:
     changed = bytearray(data)
     for _ in range(int(rng.integers(1, 4))):
         if not changed:
@@ -93,7 +88,7 @@ def _with_bytes_changed(data: bytes, rng: np.random.Generator) -> bytes:
     return bytes(changed)
 
 
-def _with_a_value_changed(document: Any, rng: np.random.Generator) -> Any:
+def with_a_value_changed(document: Any, rng: np.random.Generator) -> Any:
     changed = json.loads(json.dumps(document))
     places = []
     todo = [changed]
@@ -117,7 +112,7 @@ def _with_a_value_changed(document: Any, rng: np.random.Generator) -> Any:
     return changed
 
 
-def _with_a_word_changed(data: bytes, rng: np.random.Generator) -> bytes:
+def with_a_word_changed(data: bytes, rng: np.random.Generator) -> bytes:
     lines = data.decode().split("\n")
     at = int(rng.integers(len(lines)))
     name, equals, value = lines[at].partition("=")
@@ -167,21 +162,3 @@ def _use(model: Any, number: int, outcome: Outcome) -> None:
             model.predict(rows)
     except BaseException as error:
         outcome.wrong.append(f"{number}: predict, {type(error).__name__}: {error}")
-
-
-def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    failed = False
-    for name in FORMATS:
-        found = try_all(name, count)
-        print(f"{name}: {found.imported} imported, {found.refused} refused, ", end="")
-        print(f"{len(found.wrong)} wrong; slowest {found.slowest:.3f} s; ", end="")
-        print(f"most memory 16 MiB + {found.most_memory:.2f} x the file")
-        for text in found.wrong[:20]:
-            print("   ", text[:200])
-        failed |= bool(found.wrong)
-    sys.exit(failed)
-
-
-if __name__ == "__main__":
-    main()

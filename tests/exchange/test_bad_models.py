@@ -214,7 +214,7 @@ def test_sets_that_would_fill_the_memory():
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_mutations(name):
-    """A short slice; ``python -m tests.exchange.mutations`` tries many more."""
+    """A short slice; ``python -m tests.campaign`` tries many more."""
     outcome = try_all(name, 300, seed=1)
     assert outcome.wrong == []
     assert outcome.refused > 100 and outcome.imported > 5

@@ -1,0 +1,52 @@
+"""Outcomes of generated tables, a line each: ``python -m tests.campaign.elsewhere SEED FIRST``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .attack import FoundError
+from .generated_tables import GeneratedTables, model_of
+from .hard_tables import hard_case
+from .versions import N_CASES
+
+
+def outcome(attack: GeneratedTables, number: int) -> dict[str, Any]:
+    """Return what became of one table, and hashes of what went in and came out."""
+    rng = np.random.default_rng([attack.seed, number])
+    model, case = model_of(rng), hard_case(rng)
+    found = {"model": type(model).__name__, "words": f"{model!r} on {case.words}", "input": ""}
+    if isinstance(case.X, np.ndarray) and case.X.dtype.kind in "fiub":
+        found["input"] = hashed(case.X) + hashed(case.y) + hashed(case.weight)
+    try:
+        attack.trial(number)
+    except FoundError as error:
+        return found | {"kind": "wrong", "outcome": f"{error.kind}: {error.text}"}
+    try:
+        arguments = {} if case.weight is None else {"sample_weight": case.weight}
+        predicted = model.fit(case.X, case.y, **arguments).predict(case.X)
+    except Exception as error:
+        return found | {"kind": "refused", "outcome": type(error).__name__}
+    return found | {"kind": "fitted", "outcome": hashed(predicted)}
+
+
+def hashed(array: Any) -> str:
+    plain = np.ascontiguousarray(array)
+    return hashlib.sha256(repr(plain.tolist()).encode()).hexdigest()[:16]
+
+
+def main(seed: int, first: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        attack = GeneratedTables(seed, Path(folder), set())
+        for number in range(first, first + N_CASES):
+            print(json.dumps(outcome(attack, number)), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))

@@ -1,0 +1,205 @@
+"""A grammar of hard tables: columns, the arrays and frames that hold them, targets and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Rng = np.random.Generator
+ROWS = (0, 1, 2, 3, 5, 12, 50, 200)
+COLUMNS = (0, 1, 1, 2, 3, 5, 40, 700)
+NUMBERS: dict[str, Callable[[Rng, int], np.ndarray]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "constant": lambda rng, n: np.full(n, rng.choice([0.0, 1.5, -1e300, 5e-324])),
+    "all missing": lambda rng, n: np.full(n, np.nan),
+    "some missing": lambda rng, n: np.where(rng.random(n) < 0.4, np.nan, rng.normal(size=n)),
+    "infinite": lambda rng, n: rng.choice([np.inf, -np.inf, 0.0, 1.0, np.nan], n),
+    "denormal": lambda rng, n: rng.normal(size=n) * 1e-310,
+    "huge": lambda rng, n: rng.normal(size=n) * 1e300,
+    "beyond float32": lambda rng, n: rng.normal(size=n) * 1e39,
+    "neighbours": lambda rng, n: 1.0 + rng.integers(0, 4, n) * 2.0**-52,
+    "signed zeros": lambda rng, n: rng.choice([0.0, -0.0, 1e-45], n),
+    "few values": lambda rng, n: rng.integers(0, 3, n).astype(np.float64),
+    "one outlier": lambda rng, n: np.where(np.arange(n) == 0, 1e30, rng.normal(size=n)),
+    "sorted": lambda rng, n: np.arange(n, dtype=np.float64),
+    "large integers": lambda rng, n: rng.integers(2**53, 2**62, n),
+    "smallest integers": lambda rng, n: rng.choice(np.array([-(2**63), 0, 2**63 - 1]), n),
+    "unsigned": lambda rng, n: rng.integers(0, 2**64, n, dtype=np.uint64),
+    "bytes": lambda rng, n: rng.integers(0, 256, n).astype(np.uint8),
+    "flags": lambda rng, n: rng.random(n) < 0.5,
+    "half": lambda rng, n: rng.normal(size=n).astype(np.float16),
+    "single": lambda rng, n: rng.normal(size=n).astype(np.float32),
+    "long double": lambda rng, n: rng.normal(size=n).astype(np.longdouble),
+}
+OTHERS: dict[str, Callable[[Rng, int], Any]] = {
+    "text": lambda rng, n: rng.choice(["a", "b", "", "é", "nan"], n).astype(object),
+    "text and None": lambda rng, n: rng.choice(np.array(["a", None, "c"], object), n),
+    "mixed": lambda rng, n: rng.choice(np.array(["a", 1, 2.5, None, True], object), n),
+    "numbers as objects": lambda rng, n: rng.choice(np.array([1, 2.5, None], object), n),
+    "categories": lambda rng, n: pd.Categorical(rng.choice(["a", "b", "c"], n)),
+    "numeric categories": lambda rng, n: pd.Categorical(rng.integers(0, 300, n)),
+    "unused categories": lambda rng, n: pd.Categorical(["a"] * n, categories=["b", "a", "c"]),
+    "missing categories": lambda rng, n: pd.Categorical([None] * n, categories=["b"]),
+    "dates": lambda rng, n: pd.to_datetime(rng.integers(0, 10**9, n), unit="s"),
+    "spans": lambda rng, n: pd.to_timedelta(rng.integers(0, 10**9, n), unit="s"),
+    "nullable": lambda rng, n: pd.array(rng.choice(np.array([1, None], object), n), "Int64"),
+    "nullable flags": lambda rng, n: pd.array(
+        rng.choice(np.array([True, None], object), n), "boolean"
+    ),
+    "complex": lambda rng, n: rng.normal(size=n) + 1j,
+    "lists": lambda rng, n: pd.Series([[1, 2]] * n, dtype=object),
+}
+HOLDERS = ("C", "F", "strided", "reversed", "read-only", "big-endian", "list", "object", "frame",
+           "polars", "sparse", "masked", "matrix", "one dimension", "three dimensions",
+           "subclass", "transposed", "broadcast")  # fmt: skip
+TARGETS = ("numbers", "two classes", "three classes", "one class", "text", "flags", "missing",
+           "infinite", "huge", "tiny", "two columns", "column", "short", "many classes", "objects",
+           "negative", "integers", "large integers", "heavy tail", "none")  # fmt: skip
+WEIGHTS = ("none", "none", "none", "ones", "zeros", "one positive", "heavy", "tiny", "negative",
+           "missing", "short", "integers", "infinite", "text", "two columns", "scalar")  # fmt: skip
+
+
+class Subclass(np.ndarray):
+    """An array that is not plain."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table with its target and weights, and the words that describe it."""
+
+    X: Any
+    y: Any
+    weight: Any
+    words: str
+
+
+def hard_frame(rng: Rng, n: int, *, target: bool = False) -> pd.DataFrame:
+    """Return a data frame of hard columns."""
+    columns: dict[Any, Any] = {}
+    kinds = NUMBERS | OTHERS
+    for k in range(int(rng.integers(1, 6))):
+        kind = str(rng.choice(list(kinds)))
+        columns[f"{kind} {k}"] = kinds[kind](rng, n)
+    frame = pd.DataFrame(columns)
+    if target:
+        kind = rng.choice(
+            ["normal", "few values", "text", "flags", "some missing", "large integers"]
+        )
+        frame["target"] = kinds[str(kind)](rng, n)
+    return frame
+
+
+def hard_case(rng: Rng) -> Case:
+    """Return a table, a target and weights of the grammar."""
+    n, m = int(rng.choice(ROWS)), int(rng.choice(COLUMNS))
+    holder, y_kind, weight_kind = (str(rng.choice(k)) for k in (HOLDERS, TARGETS, WEIGHTS))
+    kinds = [str(rng.choice(list(NUMBERS))) for _ in range(min(m, 5))]
+    if holder == "frame":
+        X: Any = hard_frame(rng, n)
+        kinds = list(X.columns)
+    else:
+        parts = [NUMBERS[k](rng, n) for k in kinds]
+        with np.errstate(all="ignore"):
+            table = np.stack(parts, 1) if parts else np.empty((n, 0))
+        if m > 5:
+            table = np.tile(table, (1, -(-m // 5)))[:, :m]
+        X = held(table, holder)
+    words = f"{n} x {m}, {holder}, columns {kinds}, y {y_kind}, weights {weight_kind}"
+    return Case(X, target_of(rng, n, y_kind), weights_of(rng, n, weight_kind), words)
+
+
+def held(table: np.ndarray, holder: str) -> Any:
+    """Return a table in another memory layout or another type."""
+    match holder:
+        case "F":
+            return np.asfortranarray(table)
+        case "strided":
+            return np.repeat(np.repeat(table, 2, 0), 3, 1)[::2, ::3]
+        case "reversed":
+            return table[::-1, ::-1]
+        case "transposed":
+            return np.ascontiguousarray(table.T).T
+        case "read-only":
+            table = table.copy()
+            table.flags.writeable = False
+        case "big-endian":
+            return table.astype(table.dtype.newbyteorder(">"))
+        case "list":
+            return table.tolist()
+        case "object":
+            return table.astype(object)
+        case "polars":
+            import polars
+
+            plain = table.astype(np.float64) if table.dtype.kind == "f" else table
+            return polars.DataFrame({str(k): plain[:, k] for k in range(table.shape[1])})
+        case "sparse":
+            from scipy import sparse
+
+            return sparse.csr_matrix(table.astype(np.float64))
+        case "masked":
+            return np.ma.masked_array(table, np.zeros(table.shape, bool))
+        case "matrix":
+            return np.asmatrix(table)
+        case "one dimension":
+            return table.ravel()
+        case "three dimensions":
+            return table[None]
+        case "subclass":
+            return table.view(Subclass)
+        case "broadcast":
+            return np.broadcast_to(table[:1], table.shape) if len(table) else table
+    return table
+
+
+def target_of(rng: Rng, n: int, kind: str) -> Any:
+    """Return a target."""
+    classes = np.arange(n) % 3
+    made: dict[str, Callable[[], Any]] = {
+        "numbers": lambda: rng.normal(size=n),
+        "two classes": lambda: classes > 0,
+        "three classes": lambda: classes,
+        "one class": lambda: np.ones(n, int),
+        "text": lambda: np.array(["a", "b", "é"])[classes],
+        "flags": lambda: classes > 1,
+        "missing": lambda: np.where(classes > 1, np.nan, 1.0),
+        "infinite": lambda: np.where(classes > 1, np.inf, 1.0),
+        "huge": lambda: rng.normal(size=n) * 1e200,
+        "tiny": lambda: rng.normal(size=n) * 1e-200,
+        "two columns": lambda: rng.normal(size=(n, 2)),
+        "column": lambda: classes[:, None],
+        "short": lambda: classes[:-1],
+        "many classes": lambda: np.arange(n),
+        "objects": lambda: rng.choice(np.array(["a", 1, None], object), n),
+        "negative": lambda: -classes.astype(float),
+        "integers": lambda: rng.integers(0, 50, n),
+        "large integers": lambda: rng.integers(2**53, 2**62, n),
+        "heavy tail": lambda: rng.standard_cauchy(n) * 1e6,
+        "none": lambda: None,
+    }
+    return made[kind]()
+
+
+def weights_of(rng: Rng, n: int, kind: str) -> Any:
+    """Return weights, or None."""
+    made: dict[str, Callable[[], Any]] = {
+        "none": lambda: None,
+        "ones": lambda: np.ones(n),
+        "zeros": lambda: np.zeros(n),
+        "one positive": lambda: (np.arange(n) == n // 2).astype(float),
+        "heavy": lambda: np.where(np.arange(n) == 0, 1e30, 1.0),
+        "tiny": lambda: np.full(n, 1e-300),
+        "negative": lambda: rng.normal(size=n),
+        "missing": lambda: np.where(np.arange(n) == 0, np.nan, 1.0),
+        "short": lambda: np.ones(max(0, n - 1)),
+        "integers": lambda: rng.integers(0, 3, n),
+        "infinite": lambda: np.where(np.arange(n) == 0, np.inf, 1.0),
+        "text": lambda: np.array(["1"] * n),
+        "two columns": lambda: np.ones((n, 2)),
+        "scalar": lambda: 2.0,
+    }
+    return made[kind]()

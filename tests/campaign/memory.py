@@ -1,0 +1,142 @@
+"""Fits with little memory, in a process of their own: ``python -m tests.campaign.memory SEED
+[GROUP]``."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuens
+
+from .attack import Attack, FoundError
+from .storms import ended
+
+LIMIT = 240.0
+MIB = 2**20
+UNIFIED, MEMORY = Path("/sys/fs/cgroup/cgroup.controllers"), Path("/sys/fs/cgroup/memory")
+KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("GradientBoostingRegressor", {"n_estimators": 3, "early_stopping": False}),
+    ("GradientBoostingClassifier", {"n_estimators": 3, "max_depth": 12, "early_stopping": False}),
+    ("RandomForestRegressor", {"n_estimators": 3}),
+    ("ExtraTreesRegressor", {"n_estimators": 3}),
+    ("DecisionTreeRegressor", {}),
+    ("IsolationForest", {"n_estimators": 20}),
+)
+
+
+class AddressSpace(Attack):
+    """A limit on addresses a little above what the process has: a fit succeeds or raises a
+    MemoryError, and the next one works once there is memory."""
+
+    weight, limit = 0.7, LIMIT + 60
+
+    def trial(self, number: int) -> None:
+        self.run(number)
+
+    def run(self, number: int, *group: str) -> None:
+        seed = str(self.seed * 10**6 + number)
+        command = [sys.executable, "-m", "tests.campaign.memory", seed, *group]
+        found = ended(command, LIMIT)
+        if found is not None:
+            kind, text = found
+            last = text.strip().splitlines()[-1][:200]
+            raise FoundError(kind, text[-1500:], f"{kind} {last}", " ".join(command[1:]))
+
+
+class ControlGroup(AddressSpace):
+    """A control group of little memory: the plan refuses what would be killed."""
+
+    weight = 0.4
+
+    @classmethod
+    def missing(cls) -> str | None:
+        group = _parent_group() / f"campaign-{os.getpid()}"
+        try:
+            group.mkdir()
+            group.rmdir()
+        except OSError as error:
+            return f"no control group can be made ({error.strerror})"
+        return None
+
+    def trial(self, number: int) -> None:
+        group = _parent_group() / f"campaign-{os.getpid()}-{number}"
+        group.mkdir()
+        try:
+            self.run(number, str(group))
+        finally:
+            _removed(group)
+
+
+def _parent_group() -> Path:
+    return UNIFIED.parent if UNIFIED.exists() else MEMORY
+
+
+def _removed(group: Path) -> None:
+    for _ in range(50):
+        try:
+            group.rmdir()
+            return
+        except OSError:  # its last process is ending
+            time.sleep(0.1)
+
+
+def limited(extra: int, group: Path | None) -> None:
+    """Leave this process so many bytes more than it has."""
+    if group is None:
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + extra, resource.RLIM_INFINITY))
+        return
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    unified = UNIFIED.exists()
+    # What the process had before it came counts in its old group.
+    del resident
+    (group / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(extra))
+
+
+def main(seed: int, group: Path | None) -> int:
+    rng = random.Random(seed)
+    name, settings = rng.choice(KINDS)
+    places: dict[str, Any] = {"device": "cpu", "random_state": 0, "n_jobs": rng.choice([1, 2])}
+    model = getattr(gpuens, name)(**settings, **places)
+    generator = np.random.default_rng(seed)
+    small = generator.normal(size=(300, 10))
+    before = model.fit(small, small[:, 0] > 0).predict(small)  # compiles and imports
+    X = generator.normal(size=(rng.choice([20_000, 200_000]), rng.choice([5, 40])))
+    y = X[:, 0] > 0
+    extra = int(MIB * rng.choice([2, 8, 20, 60, 150, 400]))
+    limited(extra, group)
+    outcome = "fitted"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y).predict(X)
+    except MemoryError as error:
+        outcome = f"MemoryError: {error}"
+    except BaseException as error:
+        outcome = f"{type(error).__name__}: {error}"
+        print(f"{name} {settings} {X.shape} with {extra // MIB} MiB: {outcome}")
+        return 1
+    if group is None:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    if outcome != "fitted" and model.n_features_in_ == 10 and len(before) == len(small):
+        if not np.array_equal(model.predict(small), before):
+            print(f"{name}: a fit without memory has changed the model")
+            return 1
+    again = getattr(gpuens, name)(**settings, **places)
+    if not np.array_equal(again.fit(small, small[:, 0] > 0).predict(small), before):
+        print(f"{name}: another model after {outcome}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None))

@@ -1,0 +1,82 @@
+"""A short slice of the campaign, and the campaign's own parts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from gpuens.command import training
+from tests.campaign.__main__ import main
+from tests.campaign.attack import Finding
+from tests.campaign.attacks import ATTACKS, attack
+from tests.campaign.child import Task, known_places
+from tests.campaign.coverage import Edges
+from tests.campaign.planted import N_TRIALS, Planted
+from tests.campaign.report import Tally, report
+from tests.campaign.running import run_slice
+
+SHORT = {
+    "states-forests": 1, "states-trees": 1, "tables": 15, "saved-models": 40, "saved-members": 20,
+    "binned-tables": 60, "xgboost-json": 150, "xgboost-ubjson": 150, "lightgbm": 150,
+    "catboost": 150, "treelite": 150, "sklearn-objects": 100, "csv": 15, "parquet": 10,
+    "full-disks": 2,
+}  # fmt: skip
+"""Trials of the attacks that take milliseconds a trial."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SHORT)
+def test_a_slice(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "find_spec", training.find_spec)  # the attack replaces it
+    kind = attack(name)
+    if name.startswith("states"):
+        monkeypatch.setattr(kind, "n_runs", 1)
+    one = kind(1, tmp_path, set())
+    for number in range(1, SHORT[name] + 1):
+        one.trial(number)
+    one.end()
+
+
+def test_every_planted_fault_is_found(tmp_path):
+    task = Task("planted", 0, 0, 100.0, N_TRIALS, str(tmp_path))
+    assert run_slice(task, Planted.limit) == N_TRIALS
+    lines = task.findings.read_text().splitlines()
+    found = {f.trial: f.kind for f in map(Finding.from_json, lines)}
+    assert found == {
+        1: "crash", 2: "unnamed error", 3: "hang", 4: "wrong result", 5: "fault of the campaign",
+    }  # fmt: skip
+    assert "sleep" in next(line for line in lines if '"hang"' in line) or "planted.py" in lines[2]
+    assert "here" in known_places(task.findings)
+
+
+def test_report_counts_findings_once():
+    found = [Finding("csv", 0, k, "crash", "text", "here", "x" * (3 - k)) for k in range(3)]
+    text = report({"csv": Tally(10, 60.0, findings=found), "cgroup": Tally(skipped="x")}, "Title")
+    assert "| csv | 10 | 1.0 | 0.2 | 1 | 0 |" in text
+    assert "csv: crash, 3 times" in text and "--trial 2" in text
+    assert "| cgroup | skipped: x |" in text
+
+
+def test_edges_are_those_of_the_watched_folder():
+    def sign(x):
+        if x < 0:
+            return "negative"
+        return "positive"
+
+    edges = Edges((__file__,))
+    assert edges.run(partial(sign, 1)) > 0
+    assert edges.run(partial(sign, 2)) == 0
+    assert edges.run(partial(sign, -1)) > 0
+    assert Edges(("/nowhere",)).run(partial(sign, 1)) == 0
+
+
+def test_program_writes_a_report(tmp_path, capsys):
+    options = ["--minutes", "0.01", "--only", "treelite", "--folder", str(tmp_path)]
+    assert main([*options, "--out", str(tmp_path / "report.md")]) == 0
+    assert "| treelite |" in capsys.readouterr().out
+    assert (tmp_path / "report.md").read_text().startswith("# A campaign of")
+
+
+def test_attacks_exist():
+    assert all(issubclass(attack(name), object) and attack(name).weight > 0 for name in ATTACKS)
