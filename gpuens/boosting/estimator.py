@@ -6,7 +6,6 @@ import copy
 import math
 import sys
 from abc import abstractmethod
-from contextlib import nullcontext
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -145,9 +144,9 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         device = resolve_device(wanted, X, work=work, **arrays)
         self._report_choice(device)
         with self._working_on(device):
-            with nullcontext() if init is None else kept_on_failure(self):
+            with kept_on_failure(self):
                 result = self._fit(given, loss, device, init)
-            self._finish(result)
+                self._finish(result)
         if result.error is not None:
             raise result.error
         return self

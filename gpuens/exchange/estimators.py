@@ -232,12 +232,14 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
 
     def _probabilities(self, raw: Array, device: Device, n_chosen: int) -> Array:
         shares = self._finish.predictions(raw, device, n_chosen)
+        if shares.ndim == 1 and len(self.classes_) == 1:
+            return shares[:, None]
         if shares.ndim == 1:
             return device.xp.stack([1.0 - shares, shares], axis=1)
         return shares
 
     def _labels(self, raw: Array, device: Device, n_chosen: int) -> Any:
-        if raw.shape[0] > 1:
+        if raw.shape[0] == len(self.classes_):
             return labels_of(raw.argmax(axis=0), self.classes_, device)
         return labels_of((raw[0] > 0).astype(np.int64), self.classes_, device)
 

@@ -5,7 +5,7 @@ Sources: scikit-learn's user guide on trees and ensembles, and its predictions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from .errors import ImportedModelError
 from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
 from .matching import KnownCategories
-from .reading.assembly import CategorySets, SourceTrees, assemble, joined
+from .reading.assembly import MOST_FEATURES, CategorySets, SourceTrees, assemble, joined
 from .rules import Finish, Reading
 
 FORESTS = (RandomForestClassifier, RandomForestRegressor, ExtraTreesClassifier, ExtraTreesRegressor)
@@ -63,19 +63,43 @@ def from_sklearn(estimator: Any) -> ImportedClassifier | ImportedRegressor:
     ----------
     Pedregosa et al., "Scikit-learn: Machine Learning in Python", JMLR 12, 2011.
     """
-    if isinstance(estimator, (*FORESTS, BaseDecisionTree)):
-        check_is_fitted(estimator)
-        return imported(_from_forest(estimator))
-    if isinstance(estimator, GRADIENT_BOOSTING):
-        check_is_fitted(estimator)
-        return imported(_from_gradient_boosting(estimator))
-    if isinstance(estimator, HISTOGRAMS):
-        check_is_fitted(estimator)
-        return imported(_from_histograms(estimator))
+    readers: list[tuple[tuple[type, ...], Callable[[Any], Parts]]] = [
+        ((*FORESTS, BaseDecisionTree), _from_forest),
+        (GRADIENT_BOOSTING, _from_gradient_boosting),
+        (HISTOGRAMS, _from_histograms),
+    ]
+    for kinds, read in readers:
+        if isinstance(estimator, kinds):
+            check_is_fitted(estimator)
+            return imported(_read(read, estimator))
     raise ImportedModelError(
         "estimator must be a decision tree, random forest, extra trees, GradientBoosting or "
         f"HistGradientBoosting of scikit-learn, got {type(estimator).__name__}."
     )
+
+
+def _read(read: Callable[[Any], Parts], estimator: Any) -> Parts:
+    """Read an estimator, whose attributes may be those of another version."""
+    try:
+        return read(estimator)
+    except ImportedModelError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ImportedModelError(
+            f"estimator does not hold what scikit-learn {sklearn.__version__} gives a fitted "
+            f"{type(estimator).__name__} ({error}). Fit it again with this version."
+        ) from error
+
+
+def _require(holds: bool, text: str) -> None:
+    if not holds:
+        raise ImportedModelError(f"{text}: the estimator is damaged. Fit it again.")
+
+
+def _n_features_of(estimator: Any) -> int:
+    n_features = int(estimator.n_features_in_)
+    _require(1 <= n_features <= MOST_FEATURES, f"n_features_in_ is {n_features}")
+    return n_features
 
 
 @dataclass
@@ -98,6 +122,7 @@ def _from_forest(estimator: Any) -> Parts:
     members = estimator.estimators_ if isinstance(estimator, BaseEnsemble) else [estimator]
     trees = [member.tree_ for member in members]
     width = trees[0].n_outputs * trees[0].max_n_classes
+    _require(np.size(trees[0].value[0]) == width, f"tree_.value does not have {width} outputs")
     ensemble = _Ensemble(trees, 1.0, np.zeros(len(trees), np.int64), np.zeros(width))
     return _parts(
         estimator,
@@ -112,7 +137,7 @@ def _from_gradient_boosting(estimator: Any) -> Parts:
         raise ImportedModelError(
             f"init is {estimator.init_!r:.60}: only None and 'zero' can be imported."
         )
-    base = estimator._raw_predict_init(np.zeros((1, estimator.n_features_in_)))[0]
+    base = estimator._raw_predict_init(np.zeros((1, _n_features_of(estimator))))[0]
     n_rounds, n_outputs = estimator.estimators_.shape
     trees = [tree.tree_ for tree in estimator.estimators_.ravel()]
     output = np.arange(len(trees)) % n_outputs
@@ -129,6 +154,12 @@ def _from_gradient_boosting(estimator: Any) -> Parts:
 def _parts(estimator: Any, trees: SourceTrees, finish: Finish, objective: str) -> Parts:
     names = getattr(estimator, "feature_names_in_", None)
     single = not isinstance(estimator, HISTOGRAMS)
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        is_forest = isinstance(estimator, (*FORESTS, BaseDecisionTree))
+        n_classes = trees.base.size if is_forest else max(2, trees.base.size)
+        fits = isinstance(classes, np.ndarray) and classes.shape == (n_classes,)
+        _require(fits, f"classes_ does not name {n_classes} classes")
     return Parts(
         forest=assemble(trees),
         reading=Reading(single, np.nan, np.empty(0, np.int64), True),
@@ -140,7 +171,7 @@ def _parts(estimator: Any, trees: SourceTrees, finish: Finish, objective: str) -
             "estimator": type(estimator).__name__,
         },
         names=None if names is None else list(names),
-        classes=getattr(estimator, "classes_", None),
+        classes=classes,
     )
 
 
@@ -158,6 +189,7 @@ def _trees_of(ensemble: _Ensemble, width: int) -> SourceTrees:
     offset = np.concatenate([[0], np.cumsum(sizes)])
     inner = left >= 0
     right = column("children_right", np.int64)
+    _require(offset[-1] == left.size, f"node_count is {sizes}, of {left.size} nodes")
     root = np.repeat(offset[:-1], sizes)
     weighted = cover * impurity
     gain = np.zeros(left.size)
@@ -189,6 +221,7 @@ def _from_histograms(estimator: Any) -> Parts:
     predictors = [predictor for of_round in rounds for predictor in of_round]
     columns, known = _columns_of(estimator)
     base = np.array(estimator._baseline_prediction, np.float64).reshape(-1)
+    _require(base.size == n_outputs, f"_baseline_prediction does not have {n_outputs} entries")
     trees = _trees_of_histograms(predictors, columns, base)
     link = "identity"
     if hasattr(estimator, "classes_"):
@@ -203,16 +236,18 @@ def _from_histograms(estimator: Any) -> Parts:
 
 def _columns_of(estimator: Any) -> tuple[np.ndarray, KnownCategories | None]:
     """Return the column of each feature, and the categories. Categorical features come first."""
-    n_features = estimator.n_features_in_
+    n_features = _n_features_of(estimator)
     is_categorical = getattr(estimator, "is_categorical_", None)
     if getattr(estimator, "_preprocessor", None) is None or is_categorical is None:
         return np.arange(n_features), None
+    _require(np.shape(is_categorical) == (n_features,), "is_categorical_ is not of the features")
     categorical = np.flatnonzero(is_categorical)
     encoder = estimator._preprocessor.named_transformers_["encoder"]
     listed = [
         [value for value in known.tolist() if value is not None and value == value]
         for known in encoder.categories_
     ]
+    _require(len(listed) == categorical.size, "its encoder is not of its categorical features")
     known = KnownCategories.of(listed, categorical, unknown=np.nan, of_numbers=True)
     return np.concatenate([categorical, np.flatnonzero(~np.asarray(is_categorical))]), known
 

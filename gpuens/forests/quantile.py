@@ -234,8 +234,10 @@ class QuantileForestRegressor(RandomForestRegressor):
             return report(batch, forest, records)
 
         grown = grower.grow(first, n_new, keep_records)
-        self._grown = _Grown(grower.data, kept)
         # Ctrl-C can come between the end of a batch and the look at its records.
+        if not kept:
+            raise KeyboardInterrupt
+        self._grown = _Grown(grower.data, kept)
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:

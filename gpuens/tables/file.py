@@ -123,7 +123,9 @@ def read_table_file(path: Path) -> Opened:
         return _opened(path, document, arrays)
     except FileNotFoundError:
         raise
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (
+        SafetensorError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError,
+    ) as error:  # fmt: skip
         raise ValueError(
             f"{path} cannot be opened as a table: {error}. Make it again with "
             "BinnedTable.from_batches."
@@ -142,7 +144,9 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     binner = _binner(document, arrays, features)
     y = arrays.get("y")
     if y is not None and document["classes"] is not None:
-        y = np.array(document["classes"], np.str_)[y]
+        names = np.array(document["classes"], np.str_)
+        _require(names.ndim == 1 and bool((y >= 0).all()), "its classes")
+        y = names[y]
     weight = arrays.get("sample_weight")
     for values in (y, weight):
         _require(values is None or len(values) == n_rows, "y or weights have another length")

@@ -14,6 +14,8 @@ MOST_FEATURES = 2**24
 MOST_OUTPUTS = 2**20
 MOST_CATEGORIES = 2**24
 """Above these a count is damage: arrays of that many entries are made of it."""
+PER_NODE = ("feature", "threshold", "missing_left", "left", "right", "value", "gain", "cover",
+            "n_samples")  # fmt: skip
 MOST_WORDS = 2**25
 """Words of all sets of categories, 128 MB: sets take as many as the largest category needs."""
 
@@ -81,6 +83,10 @@ def assemble(trees: SourceTrees) -> Forest:
         Children are out of range or shared, or lead back; a threshold is NaN; a cover is negative
         or that of a split zero.
     """
+    if not 1 <= trees.n_features <= MOST_FEATURES:
+        raise ImportedModelError(
+            f"The model has {trees.n_features} features; it must have 1 to {MOST_FEATURES}."
+        )
     _check_nodes(trees)
     order, offset = _breadth_first(trees)
     inner = trees.feature[order] >= 0
@@ -116,17 +122,29 @@ def assemble(trees: SourceTrees) -> Forest:
 
 
 def _check_nodes(trees: SourceTrees) -> None:
+    for name in PER_NODE:
+        _require_length(trees, name)
     inner = trees.feature >= 0
     size = np.repeat(np.diff(trees.offset), np.diff(trees.offset))
     for side in ("left", "right"):
         child = getattr(trees, side)
         _refuse(trees, inner & ((child < 0) | (child >= size)), side, "is not a node of the tree")
+    _refuse(trees, trees.feature >= trees.n_features, "feature", "is beyond those of the model")
     _refuse(trees, inner & np.isnan(trees.threshold), "threshold", "is NaN")
     _refuse(trees, ~np.isfinite(trees.value).all(axis=1) & ~inner, "value", "is not finite")
     _refuse(trees, ~(trees.cover >= 0) | (trees.cover == np.inf), "cover", "is not a weight")
     if trees.cover.any() and not trees.may_be_empty:
         empty = inner & (trees.cover <= 0)
         _refuse(trees, empty, "cover", "is zero at a split, so that no training row reached it")
+
+
+def _require_length(trees: SourceTrees, name: str) -> None:
+    n_nodes, found = int(trees.offset[-1]), np.shape(getattr(trees, name))
+    if len(found) != (2 if name == "value" else 1) or found[0] != n_nodes:
+        raise ImportedModelError(
+            f"{trees.names.get(name, name)} must have an entry for each of the {n_nodes} nodes, "
+            f"got shape {found}."
+        )
 
 
 def _refuse(trees: SourceTrees, wrong: np.ndarray, name: str, text: str) -> None:

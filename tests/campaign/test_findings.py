@@ -1,0 +1,89 @@
+"""What the campaign has found."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import gpuens
+from gpuens.inputs import binning
+from tests.campaign.objects import TREE
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 3))
+Y = X[:, 0]
+
+
+@pytest.mark.parametrize("theirs", [DecisionTreeClassifier(), RandomForestClassifier(2)])
+def test_imported_models_of_one_class_predict_it(theirs):
+    theirs.fit(X, np.full(40, 7))
+    model = gpuens.from_sklearn(theirs)
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(model.predict_proba(X), theirs.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("feature", np.full(3, 9), "feature of node 0 in tree 0 is beyond those of the model"),
+        ("threshold", np.zeros(2), "threshold must have an entry for each of the 3 nodes"),
+        ("n_features", 2**40, "The model has 1099511627776 features"),
+        ("node_count", 2**31, "node_count is"),
+        ("max_n_classes", 2**32, "tree_.value does not have 4294967296 outputs"),
+        ("impurity", None, "does not hold what scikit-learn"),
+    ],
+)
+def test_damaged_trees_of_scikit_learn_are_refused(name, value, message):
+    theirs = DecisionTreeRegressor(max_depth=1).fit(X, Y)
+    fields = {field: getattr(theirs.tree_, field) for field in TREE}
+    theirs.tree_ = SimpleNamespace(**fields | {name: value})
+    with pytest.raises(gpuens.ImportedModelError, match=message):
+        gpuens.from_sklearn(theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_features_in_", 2**40),
+        ("is_categorical_", np.ones(9, bool)),
+        ("_baseline_prediction", np.zeros((1, 2))),
+        ("_predictors", 3),
+    ],
+)
+def test_damaged_histogram_models_are_refused(name, value):
+    theirs = HistGradientBoostingRegressor(max_iter=1, categorical_features=[0])
+    theirs.fit(np.abs(X).round(), Y)
+    setattr(theirs, name, value)
+    with pytest.raises(gpuens.ImportedModelError):
+        gpuens.from_sklearn(theirs)
+
+
+def test_interrupted_boosting_keeps_the_model_before(monkeypatch):
+    """Also one that does not go on from it."""
+    model = gpuens.GradientBoostingRegressor(n_estimators=2, device="cpu").fit(X, Y)
+    before = copy.deepcopy(vars(model))
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(binning.Binner, "transform", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:, :2], -Y)
+    assert vars(model).keys() == before.keys() and model.n_features_in_ == 3
+    assert model.forest_.fingerprint() == before["forest_"].fingerprint()
+
+
+def test_quantile_forest_without_a_finished_tree_is_not_fitted(monkeypatch):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuens.forests.quantile.rows_of_trees", interrupted)
+    model = gpuens.QuantileForestRegressor(n_estimators=2, device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not hasattr(model, "forest_")
