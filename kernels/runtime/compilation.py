@@ -60,9 +60,11 @@ class Kernel(Function):
         return self._run(*args)
 
     def _make(self, numba: ModuleType) -> Any:
-        from .disk import keep_on_disk  # here, so that no kernel is stamped with that file
+        from .disk import keep_on_disk  # here, so that no kernel is stamped with these files
+        from .uncollected import uncollected
 
-        compiled = super()._make(numba)
+        compiled = self._make_callable(numba)
+        compiled.compile = uncollected(compiled.compile)
         keep_on_disk(compiled)
         return compiled
 

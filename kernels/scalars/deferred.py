@@ -76,14 +76,29 @@ class Deferred:
 
 
 class Function(Deferred):
-    """A function that Numba compiles with certain options of ``njit``."""
+    """A function that Numba compiles with certain options of ``njit``, for compiled functions to
+    call."""
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         super().__init__(function)
         self.options = options
 
     def _make(self, numba: ModuleType) -> Any:
+        from .linked import LinkedCompiler  # here: it imports Numba
+
+        options = {**self.options, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        return numba.njit(pipeline_class=LinkedCompiler, **options)(self.py_func)
+
+    def _make_callable(self, numba: ModuleType) -> Any:
+        """Return Numba's object for Python to call."""
         return numba.njit(**self.options)(self.py_func)
+
+    @functools.cached_property
+    def _entry(self) -> Any:
+        return self._make_callable(load_numba())
+
+    def __call__(self, *args: Any) -> Any:
+        return self._entry(*args)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

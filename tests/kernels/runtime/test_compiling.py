@@ -1,0 +1,137 @@
+"""The compiler's work: functions without machine code of their own, and no garbage collection."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.runtime import uncollected
+from gpuens.kernels.runtime.compilation import Kernel, inner, kernel
+from gpuens.kernels.scalars.deferred import Function
+from gpuens.kernels.scalars.linked import LinkedLibrary
+from gpuens.kernels.scalars.primitives import formula
+
+
+class Uncached(Kernel):
+    """A kernel that is compiled in every process."""
+
+    def _make(self, numba):
+        made = self._make_callable(numba)
+        made.compile = uncollected.uncollected(made.compile)
+        return made
+
+
+@formula
+def twice(x):
+    return x + x
+
+
+@inner
+def add_twice(values, out):
+    for i in range(values.size):
+        out[i] += twice(values[i])
+
+
+def add_fourfold(values, out):
+    if values.size == 0:
+        raise ValueError("no values")
+    add_twice(values, out)
+    add_twice(values, out)
+
+
+@pytest.fixture
+def compiled():
+    return Uncached(add_fourfold, kernel(add_fourfold).options)
+
+
+def test_functions_are_part_of_their_callers(compiled):
+    values, out = np.arange(5.0), np.ones(5)
+    compiled(values, out)
+    assert out.tolist() == [1.0, 5.0, 9.0, 13.0, 17.0]
+    for function in (twice, add_twice):
+        (made,) = function.made.overloads.values()
+        assert isinstance(made.library, LinkedLibrary)
+        assert made.library.get_pointer_to_function(made.fndesc.llvm_func_name) == 0
+    (made,) = compiled.made.overloads.values()
+    assert not isinstance(made.library, LinkedLibrary)
+    with pytest.raises(ValueError, match="no values"):
+        compiled(values[:0], out[:0])
+
+
+def test_python_calls_a_formula():
+    fresh = Function(twice.py_func, twice.options)
+    assert fresh(3) == 6 and fresh(0.25) == 0.5
+    assert not fresh.made.overloads
+
+
+def test_other_types_are_linked_too(compiled):
+    for dtype in (np.float32, np.int64):
+        out = np.zeros(3, dtype)
+        compiled(np.arange(3, dtype=dtype), out)
+        assert out.tolist() == [0, 4, 8]
+
+
+def test_collection_goes_on_after_the_compiler(compiled, monkeypatch):
+    seen = []
+    make = compiled.made._compiler.compile
+    monkeypatch.setattr(
+        compiled.made._compiler, "compile", lambda *a: (seen.append(gc.isenabled()), make(*a))[1]
+    )
+    compiled(np.arange(2.0), np.zeros(2))
+    assert seen == [False] and gc.isenabled()
+    with pytest.raises(Exception, match="add_fourfold|size"):
+        compiled(1, 2)
+    assert seen == [False, False] and gc.isenabled()
+
+
+def test_collection_stays_off_where_it_was():
+    gc.disable()
+    try:
+        uncollected.uncollected(len)("")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_collection_waits_for_all_threads():
+    inside, leave = threading.Event(), threading.Event()
+
+    def work():
+        inside.set()
+        leave.wait(30)
+
+    thread = threading.Thread(target=uncollected.uncollected(work))
+    thread.start()
+    inside.wait(30)
+    uncollected.uncollected(len)("")
+    assert not gc.isenabled()
+    leave.set()
+    thread.join()
+    assert gc.isenabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_collects():
+    """Only the thread that forks goes on in the new process."""
+    inside, leave = threading.Event(), threading.Event()
+
+    def work():
+        inside.set()
+        leave.wait(30)
+
+    thread = threading.Thread(target=uncollected.uncollected(work))
+    thread.start()
+    inside.wait(30)
+    child = os.fork()
+    if child == 0:
+        again = gc.isenabled()
+        uncollected.uncollected(len)("")
+        os._exit(0 if again and gc.isenabled() else 1)
+    leave.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
