@@ -15,8 +15,10 @@ OLDEST_CUPY = 14
 """Major version of CuPy whose results have the types of NumPy 2's."""
 OLDEST_CARD = (7, 5)
 """Compute capability that a GPU must have."""
-PACKAGES = (("CuPy", "cupy"), ("numba-cuda", "numba_cuda"), ("cuda-bindings", "cuda.bindings"))
+PACKAGES = (("CuPy", "cupy"), ("cuda-bindings", "cuda.bindings"), ("cuda-core", "cuda.core"))
 """Packages that GPUs need, and a module of each."""
+COMPILER = ("numba-cuda", "numba_cuda")
+"""The package that kernels are compiled with which did not come compiled."""
 LIBRARY_WORDS = (
     "failed to load",
     "cannot open shared object",
@@ -50,11 +52,15 @@ def gpu_problem() -> str | None:
     extra = f"cuda{min(driver[0], 13)}"
     for package, module in PACKAGES:
         if not _is_installed(module):
-            return f"the package {package} is not installed. Run: pip install 'gpuens[{extra}]'"
+            return _not_installed(package, extra)
     built_for = _major_version("cuda-bindings")
     if built_for is not None and built_for > driver[0]:
-        return _too_new("numba-cuda", built_for, driver, f"pip install 'gpuens[{extra}]'")
-    return _compiler_problem(extra) or _cupy_problem(driver, extra)
+        return _too_new("cuda-bindings", built_for, driver, f"pip install 'gpuens[{extra}]'")
+    return _cupy_problem(driver, extra) or _compiler_problem(driver, extra)
+
+
+def _not_installed(package: str, extra: str) -> str:
+    return f"the package {package} is not installed. Run: pip install 'gpuens[{extra}]'"
 
 
 def _too_new(package: str, built_for: int, driver: tuple[int, int], command: str) -> str:
@@ -107,8 +113,16 @@ def driver_version() -> tuple[int, int] | None:
     return version.value // 1000, version.value % 1000 // 10
 
 
-def _compiler_problem(extra: str) -> str | None:
-    """Return why kernels cannot be compiled: numba-cuda alone comes without the compiler."""
+def _compiler_problem(driver: tuple[int, int], extra: str) -> str | None:
+    """Return why kernels cannot be compiled: numba-cuda alone comes without the compiler.
+
+    It is not needed where all GPUs have kernels that came compiled.
+    """
+    if _came_compiled(driver):
+        return None
+    package, module = COMPILER
+    if not _is_installed(module):
+        return _not_installed(package, extra)
     try:
         _load_compiler()
     except Exception as error:  # of several libraries, with types of their own
@@ -118,6 +132,19 @@ def _compiler_problem(extra: str) -> str | None:
             f"pip install 'gpuens[{extra}]', or install the CUDA toolkit and set CUDA_HOME"
         )
     return None
+
+
+def _came_compiled(driver: tuple[int, int]) -> bool:
+    """Return whether compiled kernels that the driver takes came for every usable GPU."""
+    import cupy
+
+    from ..kernels.runtime.cuda import ahead
+
+    runtime = cupy.cuda.runtime
+    properties = map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))
+    capabilities = {(int(card["major"]), int(card["minor"])) for card in properties}
+    usable = (capability for capability in capabilities if capability >= OLDEST_CARD)
+    return all(ahead.has_code_for(capability, driver) for capability in usable)
 
 
 def _load_compiler() -> None:

@@ -25,7 +25,7 @@ import gpuens
 from building import cubins
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime import compilation, origins
-from gpuens.kernels.runtime.cuda import ahead, launching
+from gpuens.kernels.runtime.cuda import ahead, compiling, launching
 from gpuens.kernels.runtime.cuda.compiling import kinds_of, types_of
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
 from gpuens.losses import CustomLoss
@@ -231,6 +231,16 @@ def test_the_launcher_looks_for_it_before_it_compiles(monkeypatch):
     assert launching.kernel_for(ENTRY.kernel, 4, KINDS).handle == 2
     assert asked == [(ENTRY.kernel, 3, KINDS), (ENTRY.kernel, 4, KINDS)]
     assert list(map(len, origins.of_cuda().values())) == [0, 0, 1]
+
+
+def test_without_numba_cuda_a_kernel_that_is_not_there_is_an_error(monkeypatch):
+    monkeypatch.setattr(launching, "_kernels", {})
+    monkeypatch.setattr(ahead, "find", lambda *kernel: None)
+    monkeypatch.setattr(compiling, "find_spec", lambda name: None)
+    message = "The kernel add_values did not come compiled .* numba-cuda.* pip install 'gpuens"
+    with pytest.raises(RuntimeError, match=message):
+        launching.kernel_for(ENTRY.kernel, 3, KINDS)
+    assert not launching._kernels
 
 
 def test_looking_for_kernels_imports_no_compiler():

@@ -24,11 +24,12 @@ from gpuens.devices.placement import (
 )
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
+from gpuens.kernels.runtime.cuda import ahead
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
 from tests.support import strict_cupy
 
 HOST = np.zeros((3, 2))
-PACKAGES = [("cupy", "CuPy"), ("numba_cuda", "numba-cuda")]
+PACKAGES = [("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings"), ("cuda.core", "cuda-core")]
 
 
 @pytest.fixture
@@ -43,12 +44,13 @@ def no_gpu(monkeypatch):
 
 
 @pytest.fixture
-def probe(monkeypatch):
-    """``gpu_problem`` as on a machine with a driver and all packages."""
+def probe(monkeypatch, tmp_path):
+    """``gpu_problem`` as on a machine with a driver and all packages, without compiled kernels."""
     monkeypatch.setattr(gpu_problems, "driver_version", lambda: (13, 0))
     monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
     monkeypatch.setattr(gpu_problems, "_load_compiler", lambda: None)
+    monkeypatch.setattr(ahead, "FOLDER", tmp_path)
     monkeypatch.delenv("NUMBA_DISABLE_CUDA", raising=False)
     gpu_problem.cache_clear()
     yield gpu_problem
@@ -152,6 +154,37 @@ class TestWhatIsMissing:
         assert f"package {package} is not installed" in probe()
         assert f"pip install 'gpuens[cuda{driver}]'" in probe()
 
+    @pytest.mark.parametrize(
+        ("capabilities", "driver", "kernels", "is_enough"),
+        [
+            ([(8, 6)], (13, 0), "cuda-sm_75-80-86.xz", True),
+            ([(8, 9), (7, 5)], (13, 2), "cuda-sm_75-80-86.xz", True),
+            ([(8, 6), (9, 0)], (13, 0), "cuda-sm_75-80-86.xz", False),
+            ([(8, 6), (7, 0)], (13, 0), "cuda-sm_75-80-86.xz", True),  # too old for any use
+            ([(8, 6)], (12, 9), "cuda-sm_75-80-86.xz", False),
+            ([(15, 0)], (13, 1), "cuda-ptx_75.xz", True),
+            ([(15, 0)], (13, 0), "cuda-ptx_75.xz", False),
+        ],
+    )
+    def test_numba_cuda_is_needed_for_kernels_that_did_not_come_compiled(
+        self, cupy, probe, monkeypatch, capabilities, driver, kernels, is_enough
+    ):
+        """Their files are of CUDA 13.1."""
+        path = ahead.FOLDER / kernels
+        ahead.write(path, (13, 1), {n: {} for n in ahead.contents_of(path)[1]})
+        cards = [{"name": b"card", "major": a, "minor": b} for a, b in capabilities]
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", cards.__getitem__)
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: len(cards))
+        monkeypatch.setattr(cupy.cuda.runtime, "runtimeGetVersion", lambda: 12000)
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: driver)
+        missing = "numba_cuda"
+        monkeypatch.setattr(gpu_problems, "find_spec", lambda name: None if name == missing else 1)
+        if is_enough:
+            assert probe() is None
+        else:
+            command = f"pip install 'gpuens[cuda{driver[0]}]'"
+            assert probe() == f"the package numba-cuda is not installed. Run: {command}"
+
     def test_device(self, probe, monkeypatch):
         strict_cupy.install(monkeypatch, gpus=0)
         assert "finds no device that works (RuntimeError: it lists no device)" in probe()
@@ -165,16 +198,18 @@ class TestWhatIsMissing:
         monkeypatch.setattr(gpu_problems, "find_spec", find)
         assert "package cuda-bindings is not installed. Run: pip install" in probe()
 
-    @pytest.mark.parametrize("module, package", PACKAGES)
+    @pytest.mark.parametrize("module, package", [("cupy", "CuPy"), ("cuda", "cuda-bindings")])
     def test_package_of_the_next_cuda(self, cupy, probe, monkeypatch, module, package):
-        """CuPy and numba-cuda are installed for a version of CUDA each."""
+        """CuPy and cuda-bindings are installed for a version of CUDA each."""
         monkeypatch.setattr(gpu_problems, "driver_version", lambda: (12, 4))
         if module == "cupy":
             assert probe().startswith("CuPy is installed for CUDA 13, and the NVIDIA driver")
             assert "pip uninstall cupy-cuda13x, then pip install 'gpuens[cuda12]'" in probe()
         else:
             monkeypatch.setattr(gpu_problems, "version", lambda package: "13.1.0")
-            assert probe().startswith("numba-cuda is installed for CUDA 13, and the NVIDIA driver")
+            assert probe().startswith(
+                "cuda-bindings is installed for CUDA 13, and the NVIDIA driver"
+            )
             assert "supports CUDA 12.4. Update the driver, or run: pip install" in probe()
 
     @pytest.mark.parametrize(("installed", "is_enough"), [("13.6.0", False), ("14.0.0a1", True)])

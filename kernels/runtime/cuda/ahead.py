@@ -194,6 +194,11 @@ def archive_for(capability: Version, driver: Version, folder: Path) -> Archive |
     return None
 
 
+def has_code_for(capability: Version, driver: Version) -> bool:
+    """Return whether there is a file for devices of a compute capability."""
+    return FOLDER.is_dir() and archive_for(capability, driver, FOLDER) is not None
+
+
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
     """Return the kernel of ``cuda.core`` for a device, None if it has to be compiled."""
     if not FOLDER.is_dir() or (key := key_of(function, kinds)) is None:

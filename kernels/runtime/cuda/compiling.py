@@ -9,6 +9,7 @@ name and source (see ``runtime.disk`` for the rest of the cache).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from types import CellType, SimpleNamespace
 from typing import Any
 
@@ -95,5 +96,18 @@ def kinds_of(arguments: Iterable[Any]) -> tuple[Any, ...]:
 
 def compiled(function: Any, kinds: Iterable[Any]) -> Any:
     """Return the kernel of ``cuda.core`` that Numba compiles for the current device, or loads from
-    the disk."""
+    the disk.
+
+    Raises
+    ------
+    RuntimeError
+        numba-cuda is not installed.
+    """
+    if find_spec("numba_cuda") is None:
+        raise RuntimeError(
+            f"The kernel {function.py_func.__qualname__} did not come compiled for this GPU, these "
+            "types or a custom loss, and the package numba-cuda, which compiles it, is not "
+            "installed. Run: pip install 'gpuens[cuda13]', or 'gpuens[cuda12]' for a driver of "
+            "CUDA 12."
+        )
     return function.compile(types_of(kinds))._codelibrary.get_cufunc().kernel
