@@ -39,7 +39,8 @@ class LinkedLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LinkedLowering(NativeLowering):
-    """Writes the code of a function and makes it known to its callers, without an address."""
+    """Writes the code of a function and makes it known to compiled callers. There is nothing that
+    Python could call."""
 
     _name = "gpuens_linked_lowering"
 

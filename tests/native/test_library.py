@@ -18,7 +18,6 @@ import gpuens
 from building import library as building
 from gpuens.kernels.runtime import native, origins
 from gpuens.kernels.runtime.compilation import Kernel, kernel
-from gpuens.kernels.scalars.deferred import Function
 
 pytestmark = pytest.mark.skipif(building.problem() is not None, reason=str(building.problem()))
 
@@ -29,7 +28,7 @@ class Uncached(Kernel):
     """A kernel that is compiled in every process: what the cache on disk holds cannot be linked."""
 
     def _make(self, numba: Any) -> Any:
-        return Function._make(self, numba)
+        return self._make_callable(numba)
 
 
 def uncached(function: Any) -> Kernel:
