@@ -51,6 +51,10 @@ NUMBERS: dict[Any, tuple[bytes, str]] = {
 """Types of numbers: how ``building/calls.c`` reads them, and how keys name them."""
 
 
+FUNCTIONS = "gpuens_know", "gpuens_kernel", "gpuens_learn", "gpuens_words"
+"""The functions of a library for its caller; the others are kernels."""
+
+
 class Unusable(Exception):  # noqa: N818
     """There is no library to use; the text says why."""
 
@@ -140,7 +144,9 @@ class Library:
         self.missed: Counter[tuple[str, str]] = Counter()
         try:
             self._library = library = ctypes.PyDLL(str(path))
-        except OSError as error:
+            for name in FUNCTIONS:
+                getattr(library, name)
+        except (OSError, AttributeError) as error:
             raise Damaged(str(error)) from error
         library.gpuens_know.argtypes = ctypes.py_object, ctypes.c_char
         library.gpuens_know.restype = None
@@ -190,8 +196,9 @@ class Library:
             key = str(error)
         if key in self.table.get(name, ()):
             symbol, result = self.table[name][key]
-            address = ctypes.cast(getattr(self._library, symbol), ctypes.c_void_p)
-            if self._library.gpuens_learn(entry, arguments, address, result.encode()):
+            machine_code = getattr(self._library, symbol, None)
+            address = ctypes.cast(machine_code, ctypes.c_void_p)
+            if address and self._library.gpuens_learn(entry, arguments, address, result.encode()):
                 self.used.add(name)
                 return entry(*arguments)
         self.missed[name, key] += 1

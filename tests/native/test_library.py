@@ -303,6 +303,23 @@ def test_a_file_that_is_no_library(copied):
         native.open_library(copied)
 
 
+def test_a_library_of_something_else(copied):
+    file = copied / "cpu-x86-64-v2.so"
+    shutil.copy(np._core._multiarray_umath.__file__, file)
+    edit(copied, libraries={"x86-64-v2": [file.name, native.digest_of(file)]})
+    with pytest.raises(native.Damaged, match="undefined symbol: gpuens_know"):
+        native.open_library(copied)
+
+
+def test_a_table_with_a_kernel_that_is_not_there(copied):
+    kernels = json.loads((copied / native.TABLE).read_text())["kernels"]
+    name = native.name_of(half)
+    edit(copied, kernels={name: {key: ["kernel_none", "d"] for key in kernels[name]}})
+    library = native.open_library(copied)
+    assert library.bind(half)(3.0) == 1.5
+    assert sum(library.missed.values()) == 1
+
+
 def test_edited_sources_are_not_run(copied, tmp_path):
     source = tmp_path / "source.py"
     source.write_text("one")
