@@ -196,7 +196,7 @@ class Library:
             key = str(error)
         if key in self.table.get(name, ()):
             symbol, result = self.table[name][key]
-            machine_code = getattr(self._library, symbol, None)
+            machine_code: Any = getattr(self._library, symbol, None)
             address = ctypes.cast(machine_code, ctypes.c_void_p)
             if address and self._library.gpuens_learn(entry, arguments, address, result.encode()):
                 self.used.add(name)
