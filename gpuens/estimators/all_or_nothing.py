@@ -13,8 +13,16 @@ from typing import Any
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a name next to ``path`` to write to; that file replaces ``path`` once it is complete
-    and on the disk, and leaves no trace if writing fails."""
+    and on the disk, and leaves no trace if writing fails.
+
+    Raises
+    ------
+    OSError
+        ``path`` is a folder, a device or a pipe, which must not be replaced.
+    """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not a regular file: pass the name of a file.")
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         unfinished.touch()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifi
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuens
+from gpuens.devices import memory
 from gpuens.inputs import binning
 from tests.campaign.objects import TREE
 
@@ -87,3 +89,55 @@ def test_quantile_forest_without_a_finished_tree_is_not_fitted(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
     assert not hasattr(model, "forest_")
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "left"),
+    [
+        ("0::/\n", {"memory.max": "1000", "memory.current": "300"}, 700),
+        ("0::/\n", {"memory.max": "max", "memory.current": "300"}, None),
+        ("0::/a/b\n", {"memory.max": "1000", "memory.current": "300", "a/memory.max": "400",
+                       "a/memory.current": "300", "a/b/memory.max": "max"}, 100),
+        ("4:cpu,memory:/a\n", {"memory/a/memory.limit_in_bytes": "500",
+                               "memory/a/memory.usage_in_bytes": "450",
+                               "memory/a/memory.stat": "cache 9\ntotal_inactive_file 50"}, 100),
+        ("4:memory:/hidden\n", {"memory/memory.limit_in_bytes": "500",
+                                "memory/memory.usage_in_bytes": "450"}, 50),
+        ("4:memory:/\n", {"memory/memory.limit_in_bytes": str(2**63 - 4096),
+                          "memory/memory.usage_in_bytes": "450"}, None),
+    ],
+)  # fmt: skip
+def test_limits_of_control_groups(own, files, left, tmp_path, monkeypatch):
+    """Those of nested groups and of version 1 were not seen."""
+    (tmp_path / "own").write_text(own)
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        stat = path.parent / "memory.stat"
+        stat.exists() or stat.write_text("anon 7\ninactive_file 0\ntotal_inactive_file 0\n")
+    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
+    assert memory._left_in_groups() == left
+
+
+def test_limit_of_the_address_space(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**60, -1))
+    left = memory._left_in_address_space()
+    assert 2**59 < left < 2**60
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (1, -1))
+    assert memory.available_memory() == 0
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, -1))
+    assert memory._left_in_address_space() is None
+
+
+def test_only_files_are_replaced(tmp_path):
+    """A model saved to /dev/null took the place of the device."""
+    model = gpuens.DecisionTreeRegressor(max_depth=1, device="cpu").fit(X, Y)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match="is not a regular file: pass the name"):
+            model.save(path)
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
