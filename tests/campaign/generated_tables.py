@@ -116,7 +116,7 @@ def _check_predictions(
     name = type(model).__name__
     if predicted.dtype.kind in "fc" and not np.isfinite(predicted).all():
         raise wrong("predictions are not finite", f"{name} finite", words)
-    if len(predicted) != len(case.y if case.X is None else case.X):
+    if len(predicted) != np.shape(case.X)[0]:
         raise wrong(f"{len(predicted)} predictions", f"{name} length", words)
     classes = getattr(model, "classes_", None)
     if classes is not None and not np.isin(predicted, classes).all():

@@ -231,6 +231,8 @@ class Machine(RuleBasedStateMachine):
         else:
             name = data.draw(st.sampled_from(sorted(BAD_PARAMETERS)))
             bad = {name: BAD_PARAMETERS[name]} if name in self.model.get_params() else {}
+        if self.grows:  # where there is nothing to add, nothing is read
+            self.model.set_params(n_estimators=(self.rounds or 0) + 1)
         good = {name: getattr(self.model, name) for name in bad}
         self.model.set_params(**bad)
         try:
