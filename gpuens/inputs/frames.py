@@ -58,8 +58,8 @@ def frame_to_numpy(
     Parameters
     ----------
     frame : data frame
-        Columns of floats, integers or booleans, nullable or not; a column that holds
-        missing values only may have any type.
+        Columns of floats, integers or booleans, nullable or not, or of categories that are
+        numbers; a column that holds missing values only may have any type.
     name : str
         Name of the frame in error messages.
     codes : mapping of positions to functions
@@ -78,6 +78,7 @@ def frame_to_numpy(
     """
     table = nw.from_native(frame, eager_only=True)
     columns = {i: column for i, column in enumerate(table.iter_columns()) if i not in codes}
+    columns = {i: _without_dictionary(column, name) for i, column in columns.items()}
     for column in columns.values():
         _require_numbers(column, name)
     if not codes and _is_one_float_block(frame, table):
@@ -89,6 +90,23 @@ def frame_to_numpy(
     for position, code in codes.items():
         values[:, position] = code()
     return values
+
+
+def _without_dictionary(column: nw.Series[Any], name: str) -> nw.Series[Any]:
+    """Return a column of categories that are numbers as these numbers, others as they are."""
+    if column.dtype not in (nw.Categorical, nw.Enum) or column.implementation.is_polars():
+        return column  # whose categories are text
+    codes, listed = _dictionary(column)
+    categories = np.array(listed)
+    if categories.dtype.kind not in "iuf" or not len(listed):
+        return column
+    if categories.dtype.kind != "f" and (codes < 0).any():
+        require_exact(categories, f"{name}'s column {column.name!r}")
+        categories = categories.astype(np.float64)
+    values = categories[codes]
+    if (codes < 0).any():
+        values[codes < 0] = np.nan
+    return nw.new_series(column.name, values, backend=column.implementation)
 
 
 def columns_of_categories(frame: Any) -> np.ndarray:

@@ -119,12 +119,15 @@ def test_a_metric_that_is_not_recorded_is_named(which):
         )
 
 
-def test_mlflow_keeps_models(tmp_path):
+@pytest.mark.parametrize("form", ["skops", "cloudpickle"])
+def test_mlflow_keeps_models(form, tmp_path):
     mlflow = library("mlflow.sklearn")
     model = gpuens.GradientBoostingClassifier(n_estimators=2).fit(X, Y)
-    # Its own default, the format of skops, wants every type of the model to be named as trusted.
-    how = {"serialization_format": "cloudpickle", "pip_requirements": ["gpuens"]}
-    mlflow.save_model(model, tmp_path / "model", **how)
+    how: dict[str, Any] = {"serialization_format": form}
+    if form == "skops":  # the default; docs/guide/saving.md
+        io = library("skops.io")
+        how = {"skops_trusted_types": io.get_untrusted_types(data=io.dumps(model))}
+    mlflow.save_model(model, tmp_path / "model", pip_requirements=["gpuens"], **how)
     np.testing.assert_array_equal(
         mlflow.load_model(str(tmp_path / "model")).predict_proba(X), model.predict_proba(X)
     )
@@ -160,3 +163,20 @@ def test_categories_of_a_frame_are_used_by_default():
         gpuens.GradientBoostingRegressor, HistGradientBoostingRegressor,
     ):  # fmt: skip
         assert cls().fit(frame, Y).is_categorical_.tolist() == [True, False]
+
+
+def test_categories_that_are_numbers_are_numbers_to_models_of_numbers():
+    """As scikit-learn's forests read them; its own tests permute such columns."""
+    codes = np.digitize(X[:, 1], [-0.5, 0.5]).astype(np.float64)
+    table = np.c_[X, codes]
+    table[::7, 4] = np.nan
+    model = gpuens.RandomForestRegressor(3).fit(table, Y)
+    whole = pd.Series(codes).astype(int).where(~np.isnan(table[:, 4])).astype("Int64")
+    for column in (table[:, 4], whole):
+        frame = pd.DataFrame(X, columns=list("abcd")).assign(group=pd.Categorical(column))
+        np.testing.assert_array_equal(model.predict(frame), model.predict(table))
+    fitted = gpuens.RandomForestRegressor(3, categorical_features=None).fit(frame, Y)
+    assert fitted.forest_.fingerprint() == model.forest_.fingerprint()
+    frame["group"] = frame["group"].cat.rename_categories(str)
+    with pytest.raises(ValueError, match="must hold numbers, but its column 'group'"):
+        model.predict(frame)
