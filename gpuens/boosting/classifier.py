@@ -25,12 +25,19 @@ from .sharing import classes_of_all
         "log_loss", "exponential" or "focal".
         "exponential" is for two classes. ``gpuens.losses`` has them as objects with their
         parameters, and ``CustomLoss``. A function of two arrays
-        ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.""",
+        ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.
+    init : "zero", estimator or None, default=None
+        What the raw predictions are before the first round: None is the best constant, "zero" is
+        0. Of an estimator, a copy is fitted on the table as the trees read it, with the numbers of
+        the classes, and training starts from its probabilities; Shapley values and exports, which
+        have trees alone, refuse the model then.""",
     class_weight="""class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the rows by class.
     """,
     attributes="""classes_ : ndarray
         The labels, ascending.
+    init_ : estimator
+        The fitted copy of ``init``, where it is an estimator.
     """,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -57,6 +64,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
 
     loss: Any = field(default="log_loss", kw_only=False)
     class_weight: Any = None
+    init: Any = None
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         share = current_share()

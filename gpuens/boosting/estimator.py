@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import callbacks_of
 from ..devices.placement import Device, home_of, is_streamed, resolve_device
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
-from ..devices.transfer import in_pieces
 from ..estimators.all_or_nothing import kept_on_failure
-from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
+from ..estimators.recognised import HasRecursion
 from ..estimators.training import TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
@@ -32,8 +31,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, largest_of_all, rows_of_all
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
-from .learned import warn_if_nothing_was_learned
-from .loop import BoostingResult, boost
+from .loop import BoostingResult, boost, warn_if_nothing_was_learned
 from .memory import DataSize, boosting_plan
 from .metrics import metrics_for
 from .parameters import (
@@ -46,6 +44,7 @@ from .parameters import (
 from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
 from .sharing import evaluations, fit_shared_binner, require_shareable, require_whole_table
+from .start import StartsFromPredictions
 from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -75,9 +74,10 @@ class RawRows(NamedTuple):
     weight: Array
 
 
-class BoostingEstimator(BoostingParameters, ForestEstimator):
+class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions):
     """Base of the classifier, the regressor and the ranker."""
 
+    _recursive_base = ("sklearn.ensemble._gb", "BaseGradientBoosting")
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
     _categories: Any = None
@@ -116,7 +116,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             One for each entry of ``eval_set``.
         init : fitted estimator of the same class, default=None
             Training continues after its trees, which do not change, with ``n_estimators`` further
-            rounds. Other rows may be used; the features and classes must be the same.
+            rounds, and from what they started from, whatever the parameter ``init`` is. Other rows
+            may be used; the features and classes must be the same.
         X_val, y_val, sample_weight_val : array, default=None
             scikit-learn's names for one evaluation set, which early stopping watches. Its metrics
             are recorded as "validation", as those of held-out rows are.
@@ -207,9 +208,11 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             bool(self.keep_best),
             device.runs_ahead,
         )
-        grower = Grower(rows, self._binner, loss, self._round_settings(loss, n_rounds), device)
+        settings = self._round_settings(loss, n_rounds, rows)
+        grower = Grower(rows, self._binner, loss, settings, device)
         result = boost(grower, builder, plan, self._snapshot)
-        warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
+        if not hasattr(self, "init_"):  # which may leave nothing to learn
+            warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
         return result
 
     def _begin(
@@ -219,6 +222,8 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
         target = _outputs_first(rows.target)
         base = _base_of(self._fitted_loss, target, rows.weight, before, device)
         loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
+        if before is None:
+            base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
         forest = before.forest if before else None
         return loss, ForestBuilder(n_features, base, forest, self._n_categories())
@@ -229,7 +234,7 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             codes = rows.table.codes_for(self._binner, device, rows.data)
         else:
             codes = self._binner.transform(rows.table, device)
-        raw = _raw_of_start(start, rows.table, device)
+        raw = self._raw_before(start, rows.table, device)
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
@@ -248,14 +253,15 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
             int(self.cat_hash_groups),
         )
 
-    def _round_settings(self, loss: Loss, n_rounds: int) -> RoundSettings:
+    def _round_settings(self, loss: Loss, n_rounds: int, rows: TrainingRows) -> RoundSettings:
         return RoundSettings(
-            growth_params(self),
+            growth_params(self, (rows.raw.shape[1], self.n_features_in_)),
             schedule_of(self.learning_rate, n_rounds),
             self._sampling(loss),
             self._seed,
             bool(self.line_search),
             feature_rules(self, self._n_categories() > 0, self._n_classes()),
+            float(self.min_impurity_decrease),
         )
 
     def _sampling(self, loss: Loss) -> Sampling:
@@ -450,18 +456,6 @@ class BoostingEstimator(BoostingParameters, ForestEstimator):
                 name, values = next(iter(metrics.items()))
                 return np.array(values) * (-1.0 if name == "loss" else 1.0)
         return np.empty(0)
-
-
-def _raw_of_start(start: Forest, table: Array, device: Device) -> Array:
-    """Return the raw predictions before the first round."""
-    if isinstance(table, BinnedTable):
-        return table.raw_predict(start, device)
-    if start.n_trees == 0 or not is_streamed(table, device):
-        return start.raw_predict(table, device)
-    raw = device.xp.empty((start.n_outputs, table.shape[0]), np.float64)
-    for rows, piece in in_pieces(table, device.xp):
-        raw[:, rows] = start.raw_predict(piece, device)
-    return raw
 
 
 def _outputs_first(target: Array) -> Array:

@@ -80,7 +80,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n, n_features = data.shape
     n_outputs = data.n_outputs
     table = n * n_features * data.itemsize
-    params = growth_params(estimator)
+    params = growth_params(estimator, (n, n_features))
     batch = batch_size(n_outputs, n, n_features, device)
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))

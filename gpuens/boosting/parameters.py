@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -13,11 +14,13 @@ from ..custom_metrics import ArrayMetric, CustomMetric
 from ..estimators.parameters import (
     CLASS_FACTORS,
     COUNT,
+    FEATURES,
     HELD_OUT,
     JOBS,
     NONE,
     NOT_NEGATIVE,
     POSITIVE,
+    ROWS_TO_SPLIT,
     SHARE,
     SWITCH,
     VERBOSE,
@@ -25,7 +28,9 @@ from ..estimators.parameters import (
     check_callbacks,
     check_rules,
     integer,
+    is_count,
     monotone_constraints,
+    n_features_to_look_at,
     number,
     one_of,
 )
@@ -33,6 +38,7 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .sampling import SCHEMES
+from .start import START
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -45,10 +51,12 @@ class BoostingParameters:
     line_search: bool = False
     max_depth: int | None = None
     max_leaf_nodes: int | None = 31
+    min_samples_split: int | float = 2
     min_samples_leaf: int = 10
     min_sum_hessian: float = 1e-3
     l2_regularization: float = 1.0
     min_gain_to_split: float = 0.0
+    min_impurity_decrease: float = 0.0
     max_bins: int = 255
     subsample: float = 1.0
     sampling: str = "uniform"
@@ -57,6 +65,7 @@ class BoostingParameters:
     colsample_bytree: float = 1.0
     colsample_bylevel: float = 1.0
     colsample_bynode: float = 1.0
+    max_features: int | float | str | None = None
     categorical_features: Any = "from_dtype"
     cat_smooth: float = 10.0
     cat_l2: float = 0.0
@@ -106,10 +115,12 @@ RULES = {
     "n_estimators": COUNT,
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
+    "min_samples_split": ROWS_TO_SPLIT,
     "min_samples_leaf": COUNT,
     "min_sum_hessian": NOT_NEGATIVE,
     "l2_regularization": NOT_NEGATIVE,
     "min_gain_to_split": NOT_NEGATIVE,
+    "min_impurity_decrease": NOT_NEGATIVE,
     "max_bins": integer(2, MAX_BINS),
     "cat_smooth": NOT_NEGATIVE,
     "cat_l2": NOT_NEGATIVE,
@@ -123,6 +134,8 @@ RULES = {
     "colsample_bytree": SHARE,
     "colsample_bylevel": SHARE,
     "colsample_bynode": SHARE,
+    "max_features": FEATURES,
+    "init": START,
     "line_search": SWITCH,
     "keep_best": SWITCH,
     "early_stopping": SWITCH | one_of("auto"),
@@ -151,6 +164,11 @@ def check_parameters(estimator: Any) -> None:
             f"cat_hash_groups must be at most max_bins={estimator.max_bins}, got "
             f"{estimator.cat_hash_groups}: each group takes a bin."
         )
+    if estimator.max_features is not None and float(estimator.colsample_bynode) != 1.0:
+        raise ValueError(
+            f"max_features={estimator.max_features!r} and colsample_bynode="
+            f"{estimator.colsample_bynode} both say how many features a node looks at: pass one."
+        )
     several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
     for metric in estimator.scoring if several else [estimator.scoring]:
         _METRIC.check("scoring", metric)
@@ -159,8 +177,13 @@ def check_parameters(estimator: Any) -> None:
     most_path_features(estimator.interaction_cst)
 
 
-def growth_params(estimator: Any) -> GrowthParams:
-    """Return the settings of growth as plain numbers."""
+def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
+    """Return the settings of growth, as plain numbers, for so many training rows and features."""
+    n_rows, n_features = shape
+    split, features = estimator.min_samples_split, estimator.max_features
+    at_node = float(estimator.colsample_bynode)
+    if features is not None:
+        at_node = n_features_to_look_at(features, n_features) / n_features
 
     def limit(value: int | None) -> int:
         return UNLIMITED if value is None else min(int(value), UNLIMITED)
@@ -174,11 +197,12 @@ def growth_params(estimator: Any) -> GrowthParams:
         min_gain=float(estimator.min_gain_to_split),
         colsample_bytree=float(estimator.colsample_bytree),
         colsample_bylevel=float(estimator.colsample_bylevel),
-        colsample_bynode=float(estimator.colsample_bynode),
+        colsample_bynode=at_node,
         cat_smooth=float(estimator.cat_smooth),
         cat_l2=float(estimator.cat_l2),
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
+        min_samples_split=limit(split if is_count(split) else max(2, math.ceil(split * n_rows))),
     )
 
 

@@ -26,9 +26,16 @@ from .estimator import BoostingEstimator
         as objects with their parameters, and ``CustomLoss``. A function of two arrays
         ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.
     quantile : float or list of float, default=None
-        With loss="quantile": the quantiles to predict, in (0, 1).""",
+        With loss="quantile": the quantiles to predict, in (0, 1).
+    init : "zero", estimator or None, default=None
+        What the raw predictions are before the first round: None is the best constant, "zero" is
+        0. Of an estimator, a copy is fitted on the table as the trees read it, and training starts
+        from its predictions, or their logarithms where the loss has that link; Shapley values and
+        exports, which have trees alone, refuse the model then.""",
     class_weight="",
-    attributes="",
+    attributes="""init_ : estimator
+        The fitted copy of ``init``, where it is an estimator.
+    """,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
@@ -54,6 +61,7 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
 
     loss: Any = field(default="squared_error", kw_only=False)
     quantile: Any = None
+    init: Any = None
 
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         columns = _columns(y)

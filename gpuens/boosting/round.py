@@ -26,7 +26,7 @@ from ..kernels.statistics.quantise import quantise, scales_for
 from ..losses import Loss
 from ..losses.leaves import LeafRows
 from ..numerics.sampling import draw_rows
-from ..numerics.weighted import whole_weights
+from ..numerics.weighted import ordered_sum, whole_weights
 from .parameters import Schedule
 from .sampling import (
     Sample,
@@ -79,7 +79,8 @@ class RoundSettings:
     """The settings of the rounds of boosting.
 
     With ``line_search`` the values of a round's trees are multiplied by the factor that minimises
-    the loss, and by the learning rate.
+    the loss, and by the learning rate. ``min_decrease`` is the least gain of a split for each unit
+    of weight of the tree's rows.
     """
 
     params: GrowthParams
@@ -88,6 +89,7 @@ class RoundSettings:
     seed: int
     line_search: bool = False
     rules: FeatureRules = NO_RULES
+    min_decrease: float = 0.0
 
 
 class StartedBatch(NamedTuple):
@@ -258,6 +260,23 @@ class Grower:
         fraction = self.settings.sampling.fraction
         return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
 
+    def _growth_of(self, sample: Sample) -> GrowthParams:
+        """Return the settings of growth on the rows of a round."""
+        params, decrease = self.settings.params, self.settings.min_decrease
+        if decrease == 0.0:
+            return params
+        # Slightly less: the gain is rounded, the number it is compared with is not.
+        least = decrease * self._weight_of(sample) * (1.0 - 1e-10)
+        return params._replace(min_gain=max(params.min_gain, least))
+
+    def _weight_of(self, sample: Sample) -> float:
+        """Return the weight of a round's rows; rows that are drawn with factors count for all."""
+        weight, drawn = self.rows.weight, sample.rows
+        is_part = drawn.size > 0 and sample.factor.size == 0
+        if not weight.size:
+            return float(drawn.size if is_part else self.rows.raw.shape[1])
+        return ordered_sum(weight[drawn] if is_part else weight, self.device)
+
     def _over_outputs(self, index: int, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
         """Sum a function of every row's gradient and hessian over the outputs."""
         rows, device = self.rows, self.device
@@ -317,7 +336,7 @@ class Grower:
             self.n_bins,
             records,
             np.array(keys, np.uint64),
-            self.settings.params,
+            self._growth_of(sample),
             self.settings.rules,
         )
         started.batch = StartedBatch(outputs, totals, trees)

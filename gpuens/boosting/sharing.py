@@ -50,6 +50,12 @@ def require_shareable(model: Any, loss: Loss, init: Any) -> None:
         _refuse("class_weight", model.class_weight, "pass sample_weight")
     if init is not None:
         _refuse("init", init, "set warm_start=True")
+    if getattr(model, "init", None) not in (None, "zero"):
+        _refuse("init", model.init, "use init=None or init='zero'")
+    if model.min_impurity_decrease != 0.0:
+        _refuse("min_impurity_decrease", model.min_impurity_decrease, "use min_gain_to_split")
+    if model.min_samples_split != 2:
+        _refuse("min_samples_split", model.min_samples_split, "use min_samples_leaf")
     if model.verbose:
         _refuse("verbose", model.verbose, "set verbose=False")
     if any(not getattr(each, "runs_on_every_worker", False) for each in model.callbacks or []):

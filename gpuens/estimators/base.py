@@ -185,6 +185,14 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         """Return the rows of X on ``device``, as the trees take them."""
         return read_features(X, device, estimator=self, reset=False).values
 
+    def _raw(self, table: Array, device: Device) -> Array:
+        """Return the raw predictions of rows on the device, (n_outputs, n_rows)."""
+        return self.forest_.raw_predict(table, device)
+
+    def _first_raw(self, table: Array, device: Device) -> Array:
+        """Return those before the first tree."""
+        return self.forest_.slice(0, 0).raw_predict(table, device)
+
     def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Any:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows), in the array
         library of X."""
@@ -192,7 +200,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         device = self._device_to_predict(X)
         with self._working_on(device):
             table = self._rows(X, device)
-            return to_input_library(finish(self.forest_.raw_predict(table, device), device), X)
+            return to_input_library(finish(self._raw(table, device), device), X)
 
     def _staged(self, X: Any, finish: Callable[[Any, Device], Any]) -> Iterator[Any]:
         """Yield the result of ``_predict`` after every round; ``finish`` returns new arrays."""
@@ -201,7 +209,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         forest, n_outputs = self.forest_, self.forest_.n_outputs
         with self._working_on(device):
             table = self._rows(X, device)
-            raw = forest.slice(0, 0).raw_predict(table, device)
+            raw = self._first_raw(table, device)
         for first in range(0, forest.n_trees, n_outputs):
             with self._working_on(device):  # not around the yield: it is the caller's time
                 forest.slice(first, first + n_outputs).add_to(raw, table, device)

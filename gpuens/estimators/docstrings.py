@@ -66,6 +66,8 @@ BOOSTING = """Parameters
         Longest path from the root to a leaf, in splits.
     max_leaf_nodes : int or None, default=31
         The best leaf is split first until there are this many. None grows level by level.
+    min_samples_split : int or float, default=2
+        Fewest rows of a node that is split, as a number or as a share of the rows.
     min_samples_leaf : int, default=10
         Fewest rows of a leaf.
     min_sum_hessian : float, default=1e-3
@@ -74,6 +76,9 @@ BOOSTING = """Parameters
         Added to that sum where leaf values and gains are computed.
     min_gain_to_split : float, default=0
         A split must improve the second-order model of the loss by more than this.
+    min_impurity_decrease : float, default=0
+        The same for each unit of weight of the tree's rows: with the squared error and
+        ``l2_regularization=0`` the least decrease of the variance, as in scikit-learn.
     max_bins : int, default=255
         Most bins of a feature, from 2 to 255; missing values have one of their own, and extreme
         values theirs.
@@ -92,6 +97,9 @@ BOOSTING = """Parameters
     colsample_bytree, colsample_bylevel, colsample_bynode : float, default=1.0
         Share of the features drawn for each tree, of those for each level, and of those for
         each node.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        ``colsample_bynode`` in scikit-learn's words: of all features the number or share that each
+        node looks at. Of features drawn for a tree or level a node looks at the same share.
     categorical_features : "from_dtype", array-like or None, default="from_dtype"
         Features whose values have no order: a mask, positions or names, or those whose column in
         a data frame has a categorical type. A split sends a group of categories to either side:

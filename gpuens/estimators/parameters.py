@@ -108,6 +108,10 @@ POSITIVE = number("a finite number > 0", lambda value: 0 < value < math.inf)
 NOT_NEGATIVE = number("a finite number >= 0", lambda value: 0 <= value < math.inf)
 SHARE = number("a number in (0, 1]", lambda value: 0 < value <= 1)
 FLOAT_SHARE = fraction("a float in (0, 1]", lambda value: 0 < value <= 1)
+FEATURES = NONE | one_of("sqrt", "log2") | COUNT | FLOAT_SHARE
+"""Of ``max_features``, see ``n_features_to_look_at``."""
+ROWS_TO_SPLIT = integer(2) | FLOAT_SHARE
+"""Of ``min_samples_split``."""
 HELD_OUT = Rule(
     ("a number in (0, 1)", "a number of rows >= 1"),
     lambda value: is_share(value) or is_count(value),
@@ -167,6 +171,24 @@ def check_callbacks(value: Any) -> None:
                 "callbacks must be functions of the state, or objects with a method "
                 f"after_iteration(state), got {callback!r}."
             )
+
+
+def n_features_to_look_at(max_features: Any, n_features: int) -> int:
+    """Return the number of features that ``max_features`` means."""
+    if max_features is None:
+        return n_features
+    if max_features == "sqrt":
+        return max(1, int(math.sqrt(n_features)))
+    if max_features == "log2":
+        return max(1, int(math.log2(n_features)))
+    if isinstance(max_features, Integral):
+        if int(max_features) > n_features:
+            raise ValueError(
+                f"max_features={max_features} is more than the {n_features} features of X. Pass at "
+                "most that many, or a share such as 0.5."
+            )
+        return int(max_features)
+    return max(1, int(max_features * n_features))
 
 
 def seed_of(random_state: Any) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..estimators.docstrings import FOREST, FOREST_OF_CLASSES, FOREST_OF_VALUES, documented
+from ..estimators.recognised import HasRecursion
 from ..trees.cart import CartClassifier, CartRegressor
 from ..trees.trees import (
     DecisionTreeClassifier,
@@ -43,7 +44,7 @@ class RandomForestClassifier(CartClassifier, ForestOfTrees):
 
 @documented(FOREST, bins="255", bootstrap="True", **FOREST_OF_VALUES)
 @dataclass(kw_only=True, eq=False, repr=False)
-class RandomForestRegressor(CartRegressor, ForestOfTrees):
+class RandomForestRegressor(HasRecursion, CartRegressor, ForestOfTrees):
     """A random forest for regression (Breiman 2001): trees on bootstrap samples, whose
     nodes consider features drawn at random.
 
@@ -60,6 +61,7 @@ class RandomForestRegressor(CartRegressor, ForestOfTrees):
     """
 
     _tree_class = DecisionTreeRegressor
+    _recursive_base = ("sklearn.ensemble", "RandomForestRegressor")
 
     criterion: str = "squared_error"
 

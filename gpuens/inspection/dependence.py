@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import Device
+from ..estimators.recognised import HasRecursion
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
@@ -216,7 +217,8 @@ def recursion_of(
             )
         return None
     trees: AdditiveTrees | str | None = additive_trees(estimator)
-    if trees is None and hasattr(estimator, OTHERS_RECURSION):
+    own = isinstance(estimator, HasRecursion)
+    if trees is None and hasattr(estimator, OTHERS_RECURSION) and not own:
         starts_anywhere = getattr(estimator, "init", None) is not None
         trees = None if starts_anywhere and not must else OTHERS_RECURSION
     if trees is None:

@@ -16,6 +16,7 @@ points, at the corners of the box. Their running sums are the result.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -27,6 +28,7 @@ from sklearn.base import is_classifier
 from ..bagging.bagging import BaggingClassifier, BaggingRegressor
 from ..bagging.base import joined_forest
 from ..boosting.classifier import GradientBoostingClassifier
+from ..boosting.estimator import BoostingEstimator
 from ..boosting.regressor import GradientBoostingRegressor
 from ..forest.forest import Forest
 from ..forest.structure import children
@@ -282,6 +284,64 @@ class AdditiveTrees(NamedTuple):
         return column.encode(known).astype(np.float64)
 
 
+def means_at_points(estimator: Any, grid: Any, features: Any) -> np.ndarray:
+    """Compute the mean raw prediction at every point, for scikit-learn's ``partial_dependence``.
+
+    Parameters
+    ----------
+    estimator : fitted tree, forest or boosting
+    grid : array, shape (n_points, n_features)
+    features : array of int, shape (n_features,)
+
+    Returns
+    -------
+    float64, shape (n_outputs, n_points)
+
+    Raises
+    ------
+    ValueError
+        The predictions are not a function of the trees alone.
+
+    Warns
+    -----
+    UserWarning
+        The estimator predicts something else than the mean or sum of its trees.
+    """
+    if hasattr(estimator, "init_"):
+        raise ValueError(
+            f"The predictions start from those of init={type(estimator.init_).__name__}, which the "
+            "recursion does not see. Pass method='brute'."
+        )
+    trees = additive_trees(estimator)
+    if trees is None:
+        warnings.warn(
+            f"The recursion gives the mean raw prediction of {type(estimator).__name__}, which "
+            "predicts a function of it. Pass method='brute' for the mean of the predictions.",
+            stacklevel=2,
+        )
+        trees = _sum_or_mean(estimator)
+    grid = np.asarray(grid)
+    axes, places = [], []
+    for feature, column in zip(np.asarray(features).tolist(), grid.T, strict=True):
+        values = list(dict.fromkeys(column.tolist()))  # NaN may come more than once
+        number = {value: k for k, value in enumerate(values)}
+        is_text = any(isinstance(value, str) for value in values)
+        kept = np.array(values, object if is_text else np.float64)
+        axes.append(Axis(feature, kept, is_text))
+        places.append([number[value] for value in column.tolist()])
+    chosen: Any = (slice(None), *places)
+    found: np.ndarray = trees.mean_at(axes)[chosen]
+    return found
+
+
+def _sum_or_mean(estimator: Any) -> AdditiveTrees:
+    """Return the trees whatever their estimator does with their sum or mean."""
+    forest, is_boosting = estimator.forest_, isinstance(estimator, BoostingEstimator)
+    share = forest.n_samples.astype(np.float64) if is_boosting else forest.cover
+    n_trees = 1 if is_boosting else forest.n_trees
+    return AdditiveTrees(forest, share, n_trees, "decision_function", _categories(estimator))
+
+
 def additive_trees(estimator: Any) -> AdditiveTrees | None:
     """Return the trees of a fitted estimator of this package, None if its response is not a mean or
     sum of their predictions.
@@ -296,6 +356,8 @@ def additive_trees(estimator: Any) -> AdditiveTrees | None:
             return None
         forest, reader = joined_forest(estimator), estimator.estimators_[0]
     if forest is None:
+        return None
+    if hasattr(estimator, "init_"):
         return None
     if isinstance(estimator, (GradientBoostingClassifier, GradientBoostingRegressor)):
         loss = getattr(estimator.loss, "name", estimator.loss)  # of a loss object, or a name

@@ -190,6 +190,16 @@ class Loss:
         class probabilities of shape (n_rows, n_classes) for classification."""
         raise NotImplementedError
 
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        """Turn predictions, as ``predict`` returns them, into raw ones, (n_outputs, n_rows).
+
+        Raises
+        ------
+        ValueError
+            A prediction is not possible with this loss, or the loss has no known link.
+        """
+        raise NotImplementedError
+
     def _with(self: Self, **attributes: Any) -> Self:
         """Return a copy with other attributes."""
         other = copy.copy(self)
@@ -214,6 +224,14 @@ class RegressionLoss(Loss):
 
     def predict(self, raw: Array, device: Device) -> Array:
         return raw[0].copy() if self.n_outputs == 1 else raw.T.copy()
+
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        return columns_first(predicted)
+
+
+def columns_first(predicted: np.ndarray) -> np.ndarray:
+    """Return predictions of one column (n_rows,), or of several, as (n_columns, n_rows)."""
+    return predicted.T if predicted.ndim == 2 else predicted[None]
 
 
 def first_row(wrong: Array) -> tuple[int, ...]:

@@ -22,6 +22,8 @@ from .safe_steps import largest_rate, largest_step
 SMALLEST_SHARE = 1e-15
 """Least share of a class; rarer classes start from it."""
 LARGEST_CONSTANT = 50.0
+SMALLEST_CHANCE = float(np.finfo(np.float32).eps)
+"""Least chance of a class in predictions that training starts from, as in scikit-learn."""
 
 log = vectorise(elementary.log)
 focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
@@ -41,6 +43,12 @@ class ClassLoss(Loss):
 
     def _terms(self) -> int:
         return 1
+
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        """Turn the chances of the classes, (n_rows, n_classes), into raw predictions."""
+        columns = predicted.T if self.n_outputs > 1 else predicted.T[1:]
+        p = np.clip(columns, SMALLEST_CHANCE, 1.0 - SMALLEST_CHANCE)
+        return log(p) if self.n_outputs > 1 and self.coupled else log(p) - log(1.0 - p)
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,9 @@ class Exponential(ClassLoss):
 
     def predict(self, raw: Array, device: Device) -> Array:
         return probabilities(2.0 * raw)
+
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        return 0.5 * super().raw_of(predicted)
 
 
 @dataclass(frozen=True)

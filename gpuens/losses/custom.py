@@ -20,7 +20,7 @@ from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.gradients import gradients, row_values
 from ..numerics.minimise import minimise
 from ..numerics.weighted import Later, mean_later, ordered_sum
-from .base import Loss
+from .base import Loss, columns_first
 from .classes import OneAgainstTheRest
 
 LARGEST_CONSTANT = 1e30
@@ -103,6 +103,14 @@ class FunctionLoss(OneAgainstTheRest):
 
             base[k] = minimise(slope, LARGEST_CONSTANT)
         return base
+
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        if getattr(self, "inverse_link", None) is not None:
+            raise ValueError(
+                f"init must be None or 'zero' with loss={self!r}: which raw predictions the "
+                "predictions of another estimator belong to is known without inverse_link only."
+            )
+        return super().raw_of(predicted) if self.of_classes else columns_first(predicted)
 
     @property
     def coupled_classes(self) -> bool:

@@ -17,7 +17,7 @@ from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
-from .base import RegressionLoss, first_row
+from .base import RegressionLoss, columns_first, first_row
 from .leaves import LeafRows, huber_steps, node_sums, residual_quantiles
 from .safe_steps import largest_step
 
@@ -117,6 +117,11 @@ class Quantile(_QuantileLeaves):
     def predict(self, raw: Array, device: Device) -> Array:
         return raw.T.copy() if self._several else super().predict(raw, device)
 
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        """Every quantile starts from predictions of one column."""
+        columns = columns_first(predicted)
+        return columns.repeat(self.n_outputs, axis=0) if columns.shape[0] == 1 else columns
+
 
 @dataclass(frozen=True)
 class Huber(RegressionLoss):
@@ -209,6 +214,15 @@ class _PositiveLoss(RegressionLoss):
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         return float(log(np.float64(weighted_mean(target, weight, device))))
+
+    def raw_of(self, predicted: np.ndarray) -> np.ndarray:
+        if not (predicted > 0).all():
+            raise ValueError(
+                f"loss={self.name!r} starts from the logarithm of what init predicts, which must "
+                f"be positive, but is {float(np.min(predicted))} for a row: pass an init such as "
+                "PoissonRegressor(), or init=None."
+            )
+        return log(columns_first(predicted))
 
     def predict(self, raw: Array, device: Device) -> Array:
         rows = [raw[k] for k in range(self.n_outputs)]

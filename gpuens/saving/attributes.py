@@ -101,6 +101,7 @@ LEARNED: dict[str, Check] = {
     "final_estimator_": _predicts,
     "fold_estimators_": _list_of(_predicts),
     "forest_": _is(Forest),
+    "init_": _predicts,
     "intercept_": _either(_is(float, np.floating), _floats(0, 1)),
     "learning_rates_": _floats(1),
     "max_features_": _positive,

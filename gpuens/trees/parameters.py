@@ -12,14 +12,16 @@ from ..estimators.parameters import (
     CALLABLE,
     CLASS_FACTORS_OF_OUTPUTS,
     COUNT,
-    FLOAT_SHARE,
+    FEATURES,
     NONE,
     NOT_NEGATIVE,
+    ROWS_TO_SPLIT,
     SWITCH,
     VERBOSE,
     check_rules,
     fraction,
     integer,
+    n_features_to_look_at,
     number,
     one_of,
     threads_of,
@@ -33,10 +35,10 @@ _RULES = {
     "splitter": one_of("best", "random"),
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
-    "min_samples_split": integer(2) | FLOAT_SHARE,
+    "min_samples_split": ROWS_TO_SPLIT,
     "min_samples_leaf": COUNT | fraction("a float in (0, 1)", lambda value: 0 < value < 1),
     "min_weight_fraction_leaf": number("a number in [0, 0.5]", lambda value: 0 <= value <= 0.5),
-    "max_features": NONE | one_of("sqrt", "log2") | COUNT | FLOAT_SHARE,
+    "max_features": FEATURES,
     "min_impurity_decrease": NOT_NEGATIVE,
     "ccp_alpha": NOT_NEGATIVE,
     "max_bins": NONE | integer(2, MAX_BINS),
@@ -73,24 +75,6 @@ def check_tree_parameters(estimator: Any) -> None:
             stacklevel=3,
         )
     threads_of(estimator.n_jobs)
-
-
-def n_features_to_look_at(max_features: Any, n_features: int) -> int:
-    """Return the number of features that ``max_features`` means."""
-    if max_features is None:
-        return n_features
-    if max_features == "sqrt":
-        return max(1, int(math.sqrt(n_features)))
-    if max_features == "log2":
-        return max(1, int(math.log2(n_features)))
-    if isinstance(max_features, Integral):
-        if int(max_features) > n_features:
-            raise ValueError(
-                f"max_features={max_features} is more than the {n_features} features of X. Pass at "
-                "most that many, or a share such as 0.5."
-            )
-        return int(max_features)
-    return max(1, int(max_features * n_features))
 
 
 def grows_on_host(tree: Any) -> bool:

@@ -23,7 +23,8 @@ from ..estimators.docstrings import (
     TREE,
     documented,
 )
-from ..estimators.parameters import seed_of
+from ..estimators.parameters import n_features_to_look_at, seed_of
+from ..estimators.recognised import HasRecursion
 from ..forest.forest import Forest
 from ..forest.pruning import (
     cost_complexity_path,
@@ -41,7 +42,7 @@ from ..kernels.statistics.samples import records_of_sample
 from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
-from .parameters import cart_params, check_tree_parameters, n_features_to_look_at, work_of_trees
+from .parameters import cart_params, check_tree_parameters, work_of_trees
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -298,7 +299,7 @@ class DecisionTreeClassifier(CartClassifier, SingleTree):
     TREE, criteria=NUMBER_CRITERIA, features="None", bins="None", class_weight="", attributes=""
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class DecisionTreeRegressor(CartRegressor, SingleTree):
+class DecisionTreeRegressor(HasRecursion, CartRegressor, SingleTree):
     """A regression tree (Breiman et al. 1984).
 
     <shared>
@@ -312,6 +313,8 @@ class DecisionTreeRegressor(CartRegressor, SingleTree):
     >>> tree.get_n_leaves()
     8
     """
+
+    _recursive_base = ("sklearn.tree", "DecisionTreeRegressor")
 
     criterion: str = "squared_error"
 

@@ -64,7 +64,7 @@ def can_split(frontier, params, x):
     node = frontier.nodes[x]
     return (
         node.depth < params.max_depth
-        and node.end - node.begin >= 2 * params.min_samples_leaf
+        and node.end - node.begin >= max(2 * params.min_samples_leaf, params.min_samples_split)
         and node.h >= 2 * smallest_h(frontier, params, node.tree)
     )
 

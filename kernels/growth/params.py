@@ -27,6 +27,8 @@ class GrowthParams(NamedTuple):
         Added to ``l2`` where ordered categories are cut.
     max_cat_to_onehot : int
         A feature with at most so many bins is split into one category and the others.
+    min_samples_split : int
+        Fewest rows of a node that is split.
     """
 
     max_leaves: int
@@ -42,6 +44,7 @@ class GrowthParams(NamedTuple):
     cat_smooth: float = 10.0
     cat_l2: float = 0.0
     max_cat_to_onehot: int = 4
+    min_samples_split: int = 2
 
 
 class FeatureRules(NamedTuple):

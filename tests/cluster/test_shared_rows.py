@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices.placement import CPU
@@ -66,7 +67,7 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
         own = pieces[collective.rank]
         first = [0, *ends][collective.rank]
         with sharing(Share(collective, first, len(own[0]), ends[-1])):
-            return type(model)(**model.get_params()).fit(*own, **others)
+            return type(model)(**model.get_params(deep=False)).fit(*own, **others)
 
     return run_workers(len(ends), work)
 
@@ -199,6 +200,9 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (R, {"early_stopping": True}, "validation_fraction=0.1"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
     (R, {"categorical_features": [3]}, "categorical_features="),
+    (R, {"init": LinearRegression()}, "init=LinearRegression()"),
+    (R, {"min_impurity_decrease": 0.1}, "min_impurity_decrease=0.1"),
+    (R, {"min_samples_split": 9}, "min_samples_split=9"),
     (R, {"verbose": True}, "verbose=True"),
     (R, {"callbacks": [print]}, "callbacks="),
     (R, {"device": "cuda"}, "device='cuda'"),

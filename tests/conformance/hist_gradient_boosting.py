@@ -27,7 +27,7 @@ class _Renamed:
     line_search = False
     min_sum_hessian = 1e-3
     min_gain_to_split = 0.0
-    subsample = colsample_bytree = colsample_bylevel = 1.0
+    subsample = colsample_bytree = colsample_bylevel = colsample_bynode = 1.0
     sampling, top_rate, other_rate = "uniform", 0.2, 0.1
     cat_smooth, cat_l2, max_cat_to_onehot, cat_hash_groups = 10.0, 0.0, 4, 1
     keep_best = False
@@ -38,10 +38,6 @@ class _Renamed:
     @property
     def n_estimators(self) -> int:
         return self.max_iter
-
-    @property
-    def colsample_bynode(self) -> float:
-        return self.max_features
 
     @property
     def _predictors(self) -> list[list[_Tree]]:

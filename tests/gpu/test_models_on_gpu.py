@@ -67,6 +67,11 @@ BOOSTED: dict[str, Case] = {
         "GradientBoostingClassifier", 2, CATEGORIES | {"monotonic_cst": [0, 1, -1, 0, 0]},
     ),
     "early stopping": ("GradientBoostingClassifier", 2, {"early_stopping": True}),
+    "names of scikit-learn": (
+        "GradientBoostingRegressor", 0,
+        {"min_samples_split": 300, "min_impurity_decrease": 0.002, "max_features": "sqrt",
+         "init": gpuens.DecisionTreeRegressor(max_depth=2, device="cpu")},
+    ),
 }  # fmt: skip
 OTHERS: dict[str, Case] = {
     "tree": ("DecisionTreeRegressor", 0, {}),

@@ -6,10 +6,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import is_regressor
 from sklearn.datasets import load_iris
 from sklearn.ensemble import GradientBoostingRegressor as SklearnBoosting
 from sklearn.ensemble import RandomForestRegressor as SklearnForest
+from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.inspection import partial_dependence as sklearn_partial_dependence
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeRegressor as SklearnTree
@@ -264,3 +267,39 @@ class TestEstimators:
             np.testing.assert_array_equal(found, brute)
             with pytest.raises(ValueError, match="recursion"):
                 partial_dependence(model, X, [3], method="recursion", **settings)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [DecisionTreeRegressor(max_depth=4), RandomForestRegressor(3, max_depth=4),
+     GradientBoostingRegressor(n_estimators=3), GradientBoostingClassifier(n_estimators=3)],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_scikit_learns_own_function_takes_the_recursion(model):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "c"])
+    y = X["a"] + X["b"] * X["c"]
+    y = y if is_regressor(model) else np.digitize(y, [-1.0, 1.0])
+    X["group"] = pd.Categorical(np.where(X["c"] > 0, "high", "low"))
+    model.fit(X, y)
+    how = {"grid_resolution": 5, "categorical_features": ["group"]}
+    for features in (["a"], ["b", "group"]):
+        expected = partial_dependence(model, X, features, method="recursion", **how)
+        for method in ("recursion", "auto"):
+            theirs = sklearn_partial_dependence(model, X, features, method=method, **how)
+            np.testing.assert_allclose(theirs.average, expected.average, rtol=1e-12)
+
+
+def test_scikit_learns_recursion_names_what_it_is_not():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    model = GradientBoostingRegressor(n_estimators=3, loss="poisson").fit(X, abs(X[:, 0]))
+    with pytest.warns(UserWarning, match="mean raw prediction of .* method='brute'"):
+        found = sklearn_partial_dependence(model, X, [0], grid_resolution=5).average
+    brute = sklearn_partial_dependence(model, X, [0], grid_resolution=5, method="brute").average
+    np.testing.assert_allclose(np.exp(found), brute, rtol=0.2)
+    model = GradientBoostingRegressor(n_estimators=3, init=GaussianProcessRegressor()).fit(
+        X, X[:, 0]
+    )
+    assert sklearn_partial_dependence(model, X, [0]).average.shape == (1, 100)  # by brute force
+    with pytest.raises(ValueError, match="start from those of init"):
+        sklearn_partial_dependence(model, X, [0], method="recursion")

@@ -202,6 +202,8 @@ def _parts(model: Any) -> tuple[Forest, int, str, float]:
     elif isinstance(model, IsolationForest):
         average = average_path_length(float(model.max_samples_))
         return forest, forest.n_trees, "isolation", -1.0 / average
+    elif hasattr(model, "init_"):
+        wrong = "it starts from the predictions of the estimator init"
     elif isinstance(model, BoostingEstimator):
         return forest, 1, *_loss_link(model._fitted_loss)
     elif isinstance(model, CartEstimator):

@@ -1,0 +1,175 @@
+"""The predictions that boosting starts from: the parameter ``init``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from ..devices.placement import Device, is_streamed, to_numpy
+from ..devices.transfer import in_pieces
+from ..estimators.base import ForestEstimator
+from ..estimators.parameters import NONE, Rule, one_of
+from ..explanation.model import SumOfTrees
+from ..forest.forest import Forest
+from ..kernels.runtime.arrays import Array
+from ..losses import Loss
+from ..tables.binned_table import BinnedTable
+
+if TYPE_CHECKING:
+    from .estimator import RawRows
+
+_METHODS = ("fit", "predict", "get_params")
+
+
+def _can_start(value: Any) -> bool:
+    has_methods = all(callable(getattr(value, name, None)) for name in _METHODS)
+    return has_methods and not isinstance(value, type)
+
+
+START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
+"""Of ``init``."""
+
+
+class StartsFromPredictions(ForestEstimator):
+    """A sum of trees that begins with the predictions of another model, ``init_``, where ``init``
+    is an estimator.
+
+    The model reads the table that the trees read, as scikit-learn's boosting has it: numbers, the
+    numbers of categories, and of classes. Its predictions come first in every sum, so that all ways
+    to the raw predictions give the same bits.
+    """
+
+    _fitted_loss: Loss
+
+    def _fit_start(self, rows: RawRows, constant: np.ndarray) -> np.ndarray:
+        """Fit the model that training starts from, on the training rows.
+
+        Parameters
+        ----------
+        rows : RawRows
+        constant : float64, shape (n_outputs,)
+            The best constant raw prediction.
+
+        Returns
+        -------
+        float64, shape (n_outputs,)
+            The raw prediction that the forest begins with.
+        """
+        self.__dict__.pop("init_", None)
+        init = getattr(self, "init", None)
+        if init is None:
+            return constant
+        if not isinstance(init, str):
+            self.init_ = self._fitted_on(rows, clone(init))
+        return np.zeros_like(constant)
+
+    def _fitted_on(self, rows: RawRows, model: Any) -> Any:
+        table, target, weight = _values(rows.table), to_numpy(rows.target), to_numpy(rows.weight)
+        if hasattr(self, "classes_"):
+            target = target.astype(np.int64)
+            if not hasattr(model, "predict_proba"):
+                raise ValueError(
+                    f"init must have predict_proba, since training starts from probabilities, got "
+                    f"{model!r:.80}."
+                )
+        if not weight.size:
+            return model.fit(table, target)
+        if not has_fit_parameter(model, "sample_weight"):
+            raise ValueError(
+                f"The initial estimator {type(model).__name__} does not support sample weights: "
+                "pass another init, or no weights."
+            )
+        return model.fit(table, target, sample_weight=weight)
+
+    def _add_start(self, raw: Array, table: Any, device: Device) -> None:
+        """Add the raw predictions of ``init_``, if there is one, in place."""
+        if "init_" not in self.__dict__:
+            return
+        values = _values(table)
+        if hasattr(self, "classes_"):
+            predicted = self.init_.predict_proba(values)
+        else:
+            predicted = self.init_.predict(values)
+        start = self._fitted_loss.raw_of(np.asarray(to_numpy(predicted), np.float64))
+        if start.shape != raw.shape:
+            raise ValueError(
+                f"init must predict {raw.shape[0]} columns for the {raw.shape[1]} rows, but "
+                f"{type(self.init_).__name__} gives predictions of shape {np.shape(predicted)}."
+            )
+        if not np.isfinite(start).all():
+            raise ValueError(
+                f"init must have finite predictions, but those of {type(self.init_).__name__} are "
+                f"not in row {int((~np.isfinite(start)).any(axis=0).argmax())}."
+            )
+        raw += device.asarray(np.ascontiguousarray(start))
+
+    def _raw_before(self, trees: Forest, table: Any, device: Device) -> Array:
+        """Return the raw predictions of rows, which may be in host memory, before the next round.
+
+        Parameters
+        ----------
+        trees : Forest
+            The rounds so far.
+        table : array or BinnedTable, (n_rows, n_features)
+        device : Device
+
+        Returns
+        -------
+        float64, shape (n_outputs, n_rows), on the device
+        """
+        if "init_" not in self.__dict__:
+            return _raw_of(trees, table, device)
+        raw = trees.slice(0, 0).raw_predict(table, device)
+        self._add_start(raw, table, device)
+        is_there = trees.n_trees == 0 or not is_streamed(table, device)
+        for rows, piece in [(slice(None), table)] if is_there else in_pieces(table, device.xp):
+            part = raw[:, rows].copy()
+            trees.add_to(part, piece, device)
+            raw[:, rows] = part
+        return raw
+
+    def _raw(self, table: Array, device: Device) -> Array:
+        if "init_" not in self.__dict__:
+            return super()._raw(table, device)
+        raw = self._first_raw(table, device)
+        self.forest_.add_to(raw, table, device)
+        return raw
+
+    def _first_raw(self, table: Array, device: Device) -> Array:
+        raw = super()._first_raw(table, device)
+        self._add_start(raw, table, device)
+        return raw
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        if hasattr(self, "init_"):
+            raise ValueError(
+                f"The predictions start from those of init={type(self.init_).__name__}, which its "
+                "trees do not explain: train with init=None, or explain the predictions with "
+                "gpuens.inspection.permutation_importance or shap."
+            )
+        return super()._sum_of_trees()
+
+
+def _raw_of(trees: Forest, table: Any, device: Device) -> Array:
+    if isinstance(table, BinnedTable):
+        return table.raw_predict(trees, device)
+    if trees.n_trees == 0 or not is_streamed(table, device):
+        return trees.raw_predict(table, device)
+    raw = device.xp.empty((trees.n_outputs, table.shape[0]), np.float64)
+    for rows, piece in in_pieces(table, device.xp):
+        raw[:, rows] = trees.raw_predict(piece, device)
+    return raw
+
+
+def _values(table: Any) -> np.ndarray:
+    """Return a table's values in host memory, as estimators of other libraries take them."""
+    if isinstance(table, BinnedTable):
+        raise ValueError(
+            "init must be None or 'zero' for a BinnedTable, whose bins another estimator does not "
+            "know. Pass the rows as an array."
+        )
+    values: np.ndarray = to_numpy(table)
+    return values
