@@ -81,17 +81,19 @@ def records(dtype: np.dtype) -> types.Array:
 
 
 TREES = (array(i64), array(i32), array(f64), array(u8), *(array(i32),) * 2, array(u32), array(i32))
-STATISTICS = (array(f32), array(f32))
+STATISTICS = (array(f32, 2), array(f32, 2))
 BUFFERS = (array(u64), array(u64))
 TILES = (records(TILE), array(i64))
-ROWS = array(f64)
+ROWS, TABLE = array(f64), array(f64, 2)
 LEAVES = {"narrow": array(u16), "wide": array(i32)}
 
 
 def entries() -> Iterator[Entry]:
     """Yield all specialisations that the launchers use on contiguous arrays, and some others."""
     for kind, leaf in LEAVES.items():
-        yield Entry(f"add_leaf_values_{kind}", add_values, (ROWS, leaf, array(f64), f64), 32)
+        leaves = array(leaf.dtype, 2)
+        arguments = (TABLE, leaves, TABLE, f64)
+        yield Entry(f"add_leaf_values_{kind}", add_values, arguments, 32)
     for dtype in (f32, f64):
         for layout in "CFA":
             X = array(dtype, 2, layout)
@@ -111,8 +113,8 @@ def entries() -> Iterator[Entry]:
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)
     for loss in LOSSES:
         adding = (array(u16), array(f64), f64)
-        arguments = (ROWS, ROWS, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64, array(f64, 2))
-        arguments = (*arguments, array(f64))
+        arguments = (TABLE, i64, TABLE, f64, ROWS, ROWS, *adding, *STATISTICS, i64, i64)
+        arguments = (*arguments, array(f64, 3), array(f64))
         yield Entry(f"gradients_{loss.__name__}", gradients_kernel(loss), arguments, 64)
     for loss in (*LOSSES, *LINKS):
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
@@ -123,7 +125,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
     yield Entry("leaf_quantiles_pick", pick_digits, arguments, 64)
-    steps = (array(i64, 2), array(f64), f64, f64, f64, array(f64))
+    steps = (array(i64, 3), TABLE, f64, f64, f64, TABLE)
     yield Entry("newton_steps", take_steps, steps, 48)
     yield Entry("log_sum_exp", sum_of_exps, (array(f64, 2), ROWS), 64)
     tables = (records(fr.NODE), array(u32, 2), records(fr.EXPANSION))
@@ -133,7 +135,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    arguments = (*STATISTICS, array(i32), u64, array(f64), array(u64), array(i64))
+    arguments = (*STATISTICS, array(i32), u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
     arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
     yield Entry("scatter_leaves", scatter, arguments, 32)
@@ -156,10 +158,10 @@ def of_leaves() -> Iterator[Entry]:
         yield Entry(f"leaf_quantiles_total_{kind}", sum_weights, arguments, 32)
         arguments = (leaf, array(u64), array(i64), array(u64, 2), u64, array(i64, 3))
         yield Entry(f"leaf_quantiles_count_{kind}", count_digits, arguments, 48)
-        summing = (leaf, *STATISTICS, array(f64))
-        arguments = (*summing, f64, f64, f64, array(i64, 2), array(f64))
+        summing = (array(leaf.dtype, 2), *STATISTICS, TABLE)
+        arguments = (*summing, f64, f64, f64, i64, i64, array(i64, 3), TABLE)
         yield Entry(f"leaf_sums_shared_{kind}", sum_in_shared, arguments, 88)
-        arguments = (*summing, array(i64, 2))
+        arguments = (*summing, array(i64, 3))
         yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
         arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(leaf.dtype, 2))
         yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)

@@ -133,8 +133,7 @@ def _count_others(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
 
         return call
 
-    kinds = {"zeros": "fill", "joined": "copy", "write": "upload", "upload": "upload",
-             "download": "wait"}  # fmt: skip
+    kinds = {"zeros": "fill", "write": "upload", "upload": "upload", "download": "wait"}
     for name, kind in kinds.items():
         inner = getattr(target, name)
         for module in cuda_modules():

@@ -87,7 +87,8 @@ def by_blocks(options: Options) -> dict[str, bool]:
     g = rng.normal(size=n).astype(np.float32)
     h = rng.random(n, dtype=np.float32)
     totals = Totals(*(float(v) for v in (abs(g).max(), abs(g).sum(), h.max(), h.sum())))
-    records = quantise(g, h, np.empty(0, np.int32), 7, scales_for(totals, n)).words
+    everything, scales = np.empty(0, np.int32), [scales_for(totals, n)]
+    records = quantise(g[None], h[None], everything, 7, 0, scales).words[0]
 
     def summed(records: np.ndarray, cuts: np.ndarray) -> np.ndarray:
         return histogram(codes, records, cuts[:-1], cuts[1:]).sum(axis=0, dtype=np.int32)

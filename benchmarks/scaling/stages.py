@@ -69,7 +69,8 @@ def _run_stages(clock: Clock, X: Any, y: Any, settings: Settings, place: Device)
     loss = BinomialLogLoss()
     totals = clock("gradients", lambda: gradients(loss, target, raw, none, none, g, h))
     scales, everything = scales_for(totals, n), xp.empty(0, dtype=xp.int32)
-    records = clock("quantise", lambda: quantise(g, h, everything, KEY, scales)).words
+    statistics = g[None], h[None], everything
+    records = clock("quantise", lambda: quantise(*statistics, KEY, 0, [scales])).words[0]
     begin, end = np.array([0]), np.array([n])
     table = clock("histogram", lambda: histogram(codes, records, begin, end))
     sums = table[:, :, 0].sum(axis=-1, dtype=xp.int64)

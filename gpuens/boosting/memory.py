@@ -98,7 +98,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "bins": 0 if data.is_binned and not device.is_gpu else n * bins,
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
-        "records": (2 if batch == 1 else 3) * 8 * batch * in_sample,
+        "records": 2 * 8 * batch * in_sample,
         "documents of queries": estimator._document_bytes * n,
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "histograms": _histograms(n_features, n_nodes, batch, params),

@@ -17,14 +17,14 @@ from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import rows_of_all
-from ..kernels.runtime.dtypes import Codes, NodeValues, Totals, TreeRecords, Update
+from ..kernels.runtime.dtypes import MOST_OUTPUTS, Codes, NodeValues, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, subkey
-from ..kernels.statistics.add_leaf_values import add_leaf_values
+from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
+from ..kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
 from ..kernels.statistics.quantise import quantise, scales_for
 from ..losses import Loss
-from ..losses.leaves import LeafRows
+from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import ordered_sum, whole_weights
 from .parameters import Schedule
@@ -51,7 +51,8 @@ def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> 
     Each tree of a batch needs a histogram from the start.
     """
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
-    return max(1, min(n_outputs, most // max(n_rows, 1), most_slots(n_features)))
+    most = min(most // max(n_rows, 1), most_slots(n_features), MOST_OUTPUTS)
+    return max(1, min(n_outputs, most))
 
 
 @dataclass
@@ -310,66 +311,77 @@ class Grower:
         loss, sample = started.loss, started.sample
         outputs = range(first, min(first + self.batch, loss.n_outputs))
 
-        def statistics(i: int) -> tuple[Totals, TreeRecords, int]:
-            """Compute the totals, records and tree key of output i of the batch."""
-            k = outputs[i]
-            target = loss.targets(rows.y, k, device)
-            g, h = self.g[i], self.h[i]
-            # The values of the round before reach the raw predictions with this pass over the rows.
-            raw, update, self._update = rows.raw[k], self._update, None
-            totals = loss.gradients(k, target, raw, started.shared, rows.weight, g, h, update)
-            if totals.is_here or started.waits:
-                loss.check_gradients(totals, g, h, target, raw, started.where)
-            if sample.factor.size:
-                totals = scale_statistics(g, h, sample, device)
-                loss.check_totals(totals, started.where)
-            tree = np.uint64(started.index * loss.n_outputs + k)
-            key = int(_subkey(np.uint64(seed), PURPOSE_ROUNDING, tree))
-            records = quantise(g, h, sample.rows, key, scales_for(totals, g.shape[0]))
-            return totals, records, _subkey(np.uint64(seed), PURPOSE_TREE, tree)
+        g, h = self.g[: len(outputs)], self.h[: len(outputs)]
+        totals = self._measure(started, outputs, g, h)
+        if sample.factor.size:
 
-        found = each(statistics, range(len(outputs)), self.g[0])
-        totals, records, keys = zip(*found, strict=True)
+            def scaled(i: int) -> Totals:
+                own = scale_statistics(g[i], h[i], sample, device)
+                loss.check_totals(own, started.where)
+                return own
+
+            totals = each(scaled, range(len(outputs)), g[0])
         started.unchecked += [own for own in totals if not own.is_here]
-        trees = grow(
-            rows.codes,
-            self.n_bins,
-            records,
-            np.array(keys, np.uint64),
-            self._growth_of(sample),
-            self.settings.rules,
-        )
+        number = started.index * loss.n_outputs + first
+        scales = [scales_for(own, g.shape[1]) for own in totals]
+        records = quantise(g, h, sample.rows, _purpose(seed, PURPOSE_ROUNDING), number, scales)
+        numbers = np.arange(number, number + len(outputs), dtype=np.uint64)
+        keys = _draw(np.uint64(_purpose(seed, PURPOSE_TREE)), numbers)
+        settings = self._growth_of(sample), self.settings.rules
+        trees = grow(rows.codes, self.n_bins, records, keys, *settings)
         started.batch = StartedBatch(outputs, totals, trees)
+
+    def _measure(
+        self, started: StartedRound, outputs: range, g: Array, h: Array
+    ) -> Sequence[Totals]:
+        """Compute the gradients of a batch of outputs and check them."""
+        rows, device, loss = self.rows, self.device, started.loss
+        raw = rows.raw[outputs.start : outputs.stop]
+        # The values of the round before reach the raw predictions with this pass over the rows.
+        update, self._update = self._update, None
+        if len(outputs) == 1:
+            k = outputs.start
+            own = loss.targets(rows.y, k, device), raw[0], started.shared, rows.weight, g[0], h[0]
+            totals: Sequence[Totals] = [loss.gradients(k, *own, update)]
+        else:
+            args = rows.y, raw, started.shared, rows.weight, g, h, device
+            totals = loss.gradients_of_outputs(outputs, *args)
+
+        def check(i: int) -> None:
+            target = loss.targets(rows.y, outputs[i], device)
+            loss.check_gradients(totals[i], g[i], h[i], target, raw[i], started.where)
+
+        if loss.checks_rows:
+            each(check, range(len(outputs)), g[0])
+        elif started.waits or totals[0].is_here:
+            for own_totals in totals:
+                loss.check_totals(own_totals, started.where)
+        return totals
 
     def _finish_batch(self, started: StartedRound, rate: float) -> list[OutputTree]:
         """Return the trees of a batch with the values of their nodes, before shrinkage."""
-        outputs, totals, trees = started.batch
+        outputs, _, trees = started.batch
+        values = started.loss.leaf_values(self._leaf_batch(started.batch, rate), outputs)
+        monotone = self.settings.rules.monotone
+        if monotone.any():
 
-        def values_of(i: int) -> NodeValues:
-            k = outputs[i]
-            values = started.loss.leaf_values(self._leaf_rows(trees, i, k, totals[i], rate), k)
-            monotone = self.settings.rules.monotone
-            if monotone.any():
-                bounded = bound_values(trees, i, monotone, values.value)
-                values = NodeValues(bounded, values.hessian)
-            return values
+            def bounded(i: int) -> NodeValues:
+                own = bound_values(trees, i, monotone, values[i].value)
+                return NodeValues(own, values[i].hessian)
 
-        values = each(values_of, range(len(outputs)), self.g[0])
+            values = each(bounded, range(len(outputs)), self.g[0])
         leaf = trees.leaf  # a GPU may grow the trees until now, and goes on with their values
         return [OutputTree(trees, i, k, values[i], leaf[i]) for i, k in enumerate(outputs)]
 
-    def _leaf_rows(
-        self, trees: GrownTrees, i: int, k: int, totals: Totals, learning_rate: float
-    ) -> LeafRows:
-        rows = self.rows
-        return LeafRows(
-            trees=trees,
-            i=i,
-            g=self.g[i],
-            h=self.h[i],
-            totals=totals,
-            read_target=lambda: self.loss.targets(rows.y, k, self.device),
-            raw=rows.raw[k],
+    def _leaf_batch(self, batch: StartedBatch, learning_rate: float) -> LeafBatch:
+        rows, outputs = self.rows, batch.outputs
+        return LeafBatch(
+            trees=batch.trees,
+            g=self.g[: len(outputs)],
+            h=self.h[: len(outputs)],
+            totals=batch.totals,
+            read_target=lambda i: self.loss.targets(rows.y, outputs[i], self.device),
+            raw=rows.raw[outputs.start : outputs.stop],
             weight=rows.weight,
             whole_weight=self.whole_weight,
             params=self.settings.params,
@@ -388,24 +400,41 @@ class Grower:
         """Add the trees of a round, from ``first`` on, to all raw predictions."""
         rows = self.rows
 
-        def add(at: int) -> None:
-            tree, factor = done.trees[at], done.factors[at]
-            leaf = tree.leaf
+        def see(tree: OutputTree) -> None:
             if sample.rows.size:  # growth has only seen the leaves of the sample
-                _find_leaves(tree, rows.codes, leaf)
-            if self.joins_updates and not is_watched:
-                self._update = Update(leaf, tree.values, factor)
-            else:
-                add_leaf_values(rows.raw[tree.output], leaf, tree.values, factor)
+                _find_leaves(tree, rows.codes, tree.leaf)
+
+        def add_to_others(at: int) -> None:
+            tree, factor = done.trees[at], done.factors[at]
             for other in others:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
                 _find_leaves(tree, other.codes, leaf)
                 add_leaf_values(other.raw[tree.output], leaf, tree.values, factor)
 
-        each(add, range(first, len(done.trees)), rows.raw[0])
+        each(see, done.trees[first:], rows.raw[0])
+        if self.joins_updates and not is_watched:
+            (tree,) = done.trees
+            self._update = Update(tree.leaf, tree.values, done.factors[0])
+        else:
+            for begin in range(first, len(done.trees), self.batch):
+                self._add_batch(done, begin)
+        each(add_to_others, range(first, len(done.trees)), rows.raw[0])
+
+    def _add_batch(self, done: GrownRound, first: int) -> None:
+        """Add the batch of trees from ``first`` on to the raw predictions of the training rows."""
+        trees = done.trees[first].trees
+        end = first + trees.leaf.shape[0]
+        values = [tree.values for tree in done.trees[first:end]]
+        raw, factors = self.rows.raw[first:end], done.factors[first:end]
+        add_values_of_trees(raw, trees.leaf, values, factors)
 
 
-_subkey = vectorise(subkey)
+_draw = vectorise(draw)
+
+
+def _purpose(seed: int, purpose: np.uint64) -> int:
+    """Return the key of the trees' keys for a purpose."""
+    return int(_draw(np.uint64(seed), purpose))
 
 
 def _find_leaves(tree: OutputTree, codes: Codes, leaf: Array) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,9 +18,15 @@ from ..devices.placement import Device
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
-from ..kernels.statistics.gradients import gradients, row_values
+from ..kernels.runtime.each import each
+from ..kernels.statistics.gradients import (
+    NO_CLASS,
+    gradients,
+    gradients_of_outputs,
+    row_values,
+)
 from ..numerics.weighted import Later, mean_later
-from .leaves import LeafRows
+from .leaves import LeafBatch
 
 Self = TypeVar("Self", bound="Loss")
 
@@ -114,6 +120,11 @@ class Loss:
         """Return the target of output k, float64 of shape (n_rows,)."""
         return y if y.ndim == 1 else y[k]
 
+    def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
+        """Return the targets of several outputs and the first class, as
+        ``kernels.statistics.gradients.gradients_of_outputs`` takes them."""
+        return y if y.ndim == 1 else y[outputs.start : outputs.stop], NO_CLASS
+
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute the rows' values that the gradients of all outputs share."""
         return device.xp.empty(0)
@@ -133,6 +144,30 @@ class Loss:
         ``kernels.statistics.gradients``."""
         return gradients(self.formula(k), target, raw, shared, weight, g, h, update)
 
+    def gradients_of_outputs(
+        self,
+        outputs: range,
+        y: Array,
+        raw: Array,
+        shared: Array,
+        weight: Array,
+        g: Array,
+        h: Array,
+        device: Device,
+    ) -> Sequence[Totals]:
+        """Fill ``g`` and ``h`` of several outputs, arrays of a line an output as ``raw``; see
+        ``kernels.statistics.gradients``."""
+        formulas = [self.formula(k) for k in outputs]
+        if len(set(formulas)) > 1:
+
+            def one(i: int) -> Totals:
+                target = self.targets(y, outputs[i], device)
+                return gradients(formulas[i], target, raw[i], shared, weight, g[i], h[i])
+
+            return each(one, range(len(outputs)), g[0])
+        target, first_class = self.joint_targets(y, outputs)
+        return gradients_of_outputs(formulas[0], target, raw, shared, weight, g, h, first_class)
+
     def check_gradients(
         self, totals: Totals, g: Array, h: Array, target: Array, raw: Array, where: str
     ) -> None:
@@ -147,11 +182,12 @@ class Loss:
                 "constant, or lower learning_rate."
             )
 
-    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
-        """Compute the values of a tree's nodes for output k, and the sums of their hessians."""
-        l2, min_sum_hessian = rows.params.l2, rows.params.min_sum_hessian
-        how = l2, min_sum_hessian, self.largest_step(rows.learning_rate)
-        return newton_steps(rows.trees, rows.i, rows.g, rows.h, rows.totals, *how)
+    def leaf_values(self, batch: LeafBatch, outputs: range) -> Sequence[NodeValues]:
+        """Compute the values of the nodes of a batch of trees, one an output, and the sums of their
+        hessians."""
+        l2, min_sum_hessian = batch.params.l2, batch.params.min_sum_hessian
+        how = l2, min_sum_hessian, self.largest_step(batch.learning_rate)
+        return newton_steps(batch.trees, batch.g, batch.h, batch.totals, *how)
 
     def safe_rate(self, learning_rate: float) -> float:
         """Return the factor on the trees of a round that is asked for by a learning rate."""

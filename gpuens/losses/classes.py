@@ -14,6 +14,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
+from ..kernels.statistics.gradients import NO_CLASS
 from ..numerics.minimise import minimise
 from ..numerics.weighted import weighted_mean
 from .base import Loss
@@ -40,6 +41,9 @@ class ClassLoss(Loss):
 
     def targets(self, y: Array, k: int, device: Device) -> Array:
         return y if self.n_outputs == 1 else device.xp.equal(y, k).astype(np.float64)
+
+    def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
+        return y, NO_CLASS if self.n_outputs == 1 else outputs.start
 
     def _terms(self) -> int:
         return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any, ClassVar
 
@@ -17,7 +17,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
-from ..kernels.statistics.gradients import gradients, row_values
+from ..kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
 from ..numerics.minimise import minimise
 from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss, columns_first
@@ -74,6 +74,11 @@ class FunctionLoss(OneAgainstTheRest):
         if self.of_classes:
             return super().targets(y, k, device)
         return y if y.ndim == 1 else y[k]
+
+    def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:
+        if self.of_classes:
+            return super().joint_targets(y, outputs)
+        return Loss.joint_targets(self, y, outputs)
 
     def _terms(self) -> int:
         return 1 if self.of_classes else self.n_outputs
@@ -335,6 +340,21 @@ class ArrayLoss(FunctionLoss):
     ) -> Totals:
         """Copy them from ``shared``. They were computed before an ``update`` could apply."""
         return gradients(formulas.Given(), shared[0, k], shared[1, k], raw[:0], weight, g, h)
+
+    def gradients_of_outputs(
+        self,
+        outputs: range,
+        y: Array,
+        raw: Array,
+        shared: Array,
+        weight: Array,
+        g: Array,
+        h: Array,
+        device: Device,
+    ) -> Sequence[Totals]:
+        """Copy them from ``shared``."""
+        own, second = (values[outputs.start : outputs.stop] for values in shared)
+        return gradients_of_outputs(formulas.Given(), own, second, own[0, :0], weight, g, h)
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
         if self.value is None:

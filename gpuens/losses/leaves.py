@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,21 +26,19 @@ _newton_value = vectorise(newton_value)
 
 
 @dataclass(frozen=True)
-class LeafRows:
-    """A grown tree and the rows that it was grown on.
+class LeafBatch:
+    """Grown trees and the rows that they were grown on.
 
     Parameters
     ----------
     trees : GrownTrees
-    i : int
-        The number of the tree among them.
-    g, h : float32, shape (n_rows,), on the device
+    g, h : float32, shape (n_trees, n_rows), on the device
         Gradients and hessians, times the weights.
-    totals : Totals
-        Of these.
-    raw : float64, shape (n_rows,), on the device
+    totals : sequence of Totals
+        Of these, by tree.
+    raw : float64, shape (n_trees, n_rows), on the device
     read_target : callable
-        Returns the target, likewise.
+        Returns the target of a tree, float64 of shape (n_rows,), on the device.
     weight : float64, shape (n_rows,) or (0,), on the device
     whole_weight : int64, shape (n_rows,) or (0,), on the device
         See ``whole_weights``.
@@ -52,6 +50,30 @@ class LeafRows:
     """
 
     trees: GrownTrees
+    g: Array
+    h: Array
+    totals: Sequence[Totals]
+    read_target: Callable[[int], Array]
+    raw: Array
+    weight: Array
+    whole_weight: Array
+    params: GrowthParams
+    learning_rate: float
+    device: Device
+
+    def rows_of(self, i: int) -> LeafRows:
+        """Return tree i and its rows."""
+        return LeafRows(
+            self.trees, i, self.g[i], self.h[i], self.totals[i], lambda: self.read_target(i),
+            self.raw[i], self.weight, self.whole_weight, self.device,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LeafRows:
+    """A tree of a ``LeafBatch``, whose attributes these are."""
+
+    trees: GrownTrees
     i: int
     g: Array
     h: Array
@@ -60,8 +82,6 @@ class LeafRows:
     raw: Array
     weight: Array
     whole_weight: Array
-    params: GrowthParams
-    learning_rate: float
     device: Device
 
     @property

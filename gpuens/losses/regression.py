@@ -12,13 +12,14 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import NodeValues
+from ..kernels.runtime.each import each
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.statistics.gradients import row_values
 from ..numerics.weighted import weighted_mean, weighted_quantile, whole_weights
 from .base import RegressionLoss, columns_first, first_row
-from .leaves import LeafRows, huber_steps, node_sums, residual_quantiles
+from .leaves import LeafBatch, LeafRows, huber_steps, node_sums, residual_quantiles
 from .safe_steps import largest_step
 
 exp, log = vectorise(elementary.exp), vectorise(elementary.log)
@@ -37,7 +38,21 @@ class SquaredError(RegressionLoss):
         return weighted_mean(target, weight, device)
 
 
-class _QuantileLeaves(RegressionLoss):
+class _ValuesByTree(RegressionLoss):
+    """A loss whose leaf values are not Newton steps; they are found tree by tree."""
+
+    def _values(self, rows: LeafRows, k: int) -> NodeValues:
+        """Compute the values of a tree's nodes for output k, and the sums of their hessians."""
+        raise NotImplementedError
+
+    def leaf_values(self, batch: LeafBatch, outputs: range) -> Sequence[NodeValues]:
+        def of_tree(i: int) -> NodeValues:
+            return self._values(batch.rows_of(i), outputs[i])
+
+        return each(of_tree, range(len(outputs)), batch.g[0])
+
+
+class _QuantileLeaves(_ValuesByTree):
     """A loss whose best constant is a quantile of the targets, and whose leaf values are that
     quantile of the residuals, without regularisation."""
 
@@ -51,7 +66,7 @@ class _QuantileLeaves(RegressionLoss):
         whole = whole_weights(weight, device)
         return weighted_quantile(target, whole, self._quantile(k), device)
 
-    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
+    def _values(self, rows: LeafRows, k: int) -> NodeValues:
         _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
         return NodeValues(residual_quantiles(rows, self._quantile(k), cover), cover)
 
@@ -124,7 +139,7 @@ class Quantile(_QuantileLeaves):
 
 
 @dataclass(frozen=True)
-class Huber(RegressionLoss):
+class Huber(_ValuesByTree):
     """Squared for small residuals, absolute for large ones (Huber 1964).
 
     The threshold δ is a quantile of the absolute residuals, computed again in every round; leaf
@@ -180,7 +195,7 @@ class Huber(RegressionLoss):
             )
         )
 
-    def leaf_values(self, rows: LeafRows, k: int) -> NodeValues:
+    def _values(self, rows: LeafRows, k: int) -> NodeValues:
         _, cover = node_sums(rows, rows.g, rows.h, rows.totals)
         return NodeValues(huber_steps(rows, self.deltas[k], cover), cover)
 

@@ -202,11 +202,9 @@ def allocate(
     )
 
 
-def set_statistics(
-    frontier: Frontier, sums: Sequence[np.ndarray], scales: Sequence[Scales]
-) -> None:
+def set_statistics(frontier: Frontier, sums: np.ndarray, scales: Sequence[Scales]) -> None:
     """Fill in the sums and the scales of the trees' records."""
-    frontier.trees["g"], frontier.trees["h"] = np.stack(sums, axis=1)
+    frontier.trees["g"], frontier.trees["h"] = sums.T
     frontier.trees["scale_g"], frontier.trees["scale_h"] = zip(*scales, strict=True)
 
 

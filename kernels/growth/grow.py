@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +54,7 @@ class GrownTrees(NamedTuple):
 def grow(
     codes: Codes,
     n_bins: Array,
-    trees: Sequence[TreeRecords],
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
@@ -70,8 +69,8 @@ def grow(
     codes : Codes
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
-    trees : sequence of TreeRecords
-        The rows of each tree; their order may change.
+    records : TreeRecords
+        The rows of each tree, at least one; their order may change.
     keys : uint64, shape (n_trees,), NumPy
         Random keys below 2**32, for the sampling of features.
     params : GrowthParams
@@ -82,7 +81,8 @@ def grow(
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    return implementation(__name__, trees[0].words).grow(codes, n_bins, trees, keys, params, rules)
+    op = implementation(__name__, records.words)
+    return op.grow(codes, n_bins, records, keys, params, rules)
 
 
 def finished(frontier: Frontier, params: GrowthParams) -> GrownTrees:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,15 +37,15 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
 
 def newton_steps(
     trees: Any,
-    i: int,
     g: Array,
     h: Array,
-    totals: Totals,
+    totals: Sequence[Totals],
     l2: float,
     min_sum_hessian: float,
     largest: float = math.inf,
-) -> NodeValues:
-    """Return the value of each node that minimises the loss's second-order model, -g/(h + l2).
+) -> Sequence[NodeValues]:
+    """Return the value of each node that minimises the loss's second-order model, -g/(h + l2), for
+    all trees of a batch; on CUDA they share a launch.
 
     The hessian of a node counts at least ``min_sum_hessian``: its integer estimate passed that
     test, and a leaf of almost certain rows must not take an unbounded step.
@@ -52,22 +53,23 @@ def newton_steps(
     Parameters
     ----------
     trees : GrownTrees
-        The values are those of tree ``i``; ``trees.leaf[i]`` holds the nodes of its rows.
-    g, h : float32, shape (n_rows,)
-    totals : Totals
-        Of these.
+        At most ``MOST_OUTPUTS``; ``trees.leaf`` holds the nodes of their rows.
+    g, h : float32, shape (n_trees, n_rows), contiguous
+    totals : sequence of Totals
+        Of these, by tree.
     l2, min_sum_hessian : float
     largest : float
         > 0; values beyond it, on either side of zero, are cut to it.
 
     Returns
     -------
-    NodeValues
+    sequence of NodeValues
         From sums in 64-bit fixed point (see ``leaf_sums``). On CUDA the values of the leaves stay
-        on the device too, for ``add_leaf_values``, and are copied to the host when they are read.
+        on the device too, for ``add_values_of_trees``, and are copied to the host when they are
+        read.
     """
     op = implementation(__name__, g)
-    return op.newton_steps(trees, i, g, h, totals, l2, min_sum_hessian, largest)
+    return op.newton_steps(trees, g, h, totals, l2, min_sum_hessian, largest)
 
 
 @inner

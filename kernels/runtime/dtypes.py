@@ -24,6 +24,7 @@ Histograms
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,20 +90,24 @@ class Scales(NamedTuple):
     h: float
 
 
-class TreeRecords(NamedTuple):
-    """The rows that a tree grows on, as integers.
+MOST_OUTPUTS = 65_535
+"""Outputs, or trees of a batch, that an operation takes together: the rows of a grid of CUDA."""
 
-    words : uint64, shape (n_rows,)
+
+class TreeRecords(NamedTuple):
+    """The rows that the trees of a batch grow on, as integers.
+
+    words : uint64, shape (n_trees, n_records), contiguous
         Records. Growth may change their order.
-    sums : int64, shape (2,), on the device of the records
+    sums : int64, shape (n_trees, 2), on the device of the records
         Of g and of h.
-    scales : Scales
-        What the statistics were multiplied by.
+    scales : sequence of Scales
+        What the statistics of each tree were multiplied by.
     """
 
     words: np.ndarray
     sums: np.ndarray
-    scales: Scales
+    scales: Sequence[Scales]
 
 
 class NodeValues(NamedTuple):

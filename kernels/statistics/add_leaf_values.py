@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NodeValues
@@ -19,3 +21,20 @@ def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) 
     factor : float
     """
     implementation(__name__, raw).add_leaf_values(raw, leaf, values, factor)
+
+
+def add_values_of_trees(
+    raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
+) -> None:
+    """Do the same for several trees, each with its own raw predictions; on CUDA they share a
+    launch.
+
+    Parameters
+    ----------
+    raw : float64, shape (n_trees, n), contiguous
+        At most ``MOST_OUTPUTS`` trees.
+    leaf : int32 or on CUDA uint16, shape (n_trees, n), contiguous
+    values : sequence of NodeValues
+    factors : sequence of float
+    """
+    implementation(__name__, raw).add_values_of_trees(raw, leaf, values, factors)

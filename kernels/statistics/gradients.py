@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Totals, Update
+
+NO_CLASS = -1
+"""In place of the first class: the targets are given."""
 
 
 def gradients(
@@ -50,6 +54,41 @@ def gradients(
     """
     op = implementation(__name__, raw)
     return op.gradients(loss, y, raw, shift, weight, g, h, update)
+
+
+def gradients_of_outputs(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int = NO_CLASS,
+) -> Sequence[Totals]:
+    """Do the same for several outputs; on CUDA they share a launch.
+
+    Parameters
+    ----------
+    loss : a named tuple from ``scalars.losses``
+        Of all outputs.
+    y : float64, shape (n,) or (n_outputs, n)
+        The target of all outputs, or of each.
+    raw : float64, shape (n_outputs, n), contiguous
+        Of at most ``MOST_OUTPUTS`` outputs.
+    shift, weight : float64, shape (n,) or (0,)
+    g, h : float32, shape (n_outputs, n), contiguous
+        Written.
+    first_class : int
+        Not ``NO_CLASS``: ``y`` of shape (n,) holds numbers of classes, and the target of output i
+        is 1 in the rows of class ``first_class + i``, else 0.
+
+    Returns
+    -------
+    sequence of Totals
+    """
+    op = implementation(__name__, raw)
+    return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class)
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..runtime.arrays import Array
 from ..runtime.collective import rows_of_all
 from ..runtime.dispatch import implementation
@@ -9,29 +11,33 @@ from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 
 
-def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
+def quantise(
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+) -> TreeRecords:
     """Round the statistics of the sampled rows to 16-bit integers, without bias.
 
-    ``g * scales.g`` and ``h * scales.h`` are rounded stochastically: with
-    ``bits = draw(key, row)``, g uses the low 16 bits and h the high 16 bits.
+    ``g * scales.g`` and ``h * scales.h`` of output i are rounded stochastically: with
+    ``bits = draw(draw(key, first + i), row)``, g uses the low 16 bits and h the high 16 bits.
 
     Parameters
     ----------
-    g, h : float32, shape (n,)
-        h >= 0.
+    g, h : float32, shape (n_outputs, n), contiguous
+        h >= 0; at most ``MOST_OUTPUTS`` outputs.
     rows : int32, shape (m,) or (0,)
         The rows of the sample, ascending; empty: all n.
     key : int
         Random key below 2**32.
-    scales : Scales
-        See ``scales_for``.
+    first : int
+        The number of the first output's tree.
+    scales : sequence of Scales
+        Of each output, see ``scales_for``.
 
     Returns
     -------
     TreeRecords
         In the order of the rows.
     """
-    return implementation(__name__, g).quantise(g, h, rows, key, scales)
+    return implementation(__name__, g).quantise(g, h, rows, key, first, scales)
 
 
 def scales_for(totals: Totals, n: int) -> Scales:

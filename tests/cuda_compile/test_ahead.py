@@ -285,7 +285,7 @@ class Bindings:
 
     def cuLaunchKernel(self, handle: int, *launch: int) -> tuple[int]:  # noqa: N802
         *sizes, _, _, pointers, _ = launch
-        words = (ctypes.c_uint64 * (3 * 7 + 1)).from_address(pointers)
+        words = (ctypes.c_uint64 * (3 * 9 + 1)).from_address(pointers)
         block = b"".join(ctypes.string_at(address, 8) for address in words)
         self.kernels[handle].launch(tuple(sizes[:3]), tuple(sizes[3:]), block)
         return (0,)
@@ -304,7 +304,7 @@ def test_a_launch_runs_the_code_of_a_file(folder, monkeypatch, capsys):
     monkeypatch.setattr(launching, "_of_thread", launching._OfThread())
     raw, leaf, value = np.arange(50.0), np.arange(50, dtype=np.int32) % 3, np.array([1.0, 2, 4])
     expected = raw + 0.5 * value[leaf]
-    arrays = (array.view(OnDevice) for array in (raw, leaf, value))
+    arrays = (array[None].view(OnDevice) for array in (raw, leaf, value))
     launching.start(ENTRY.kernel, 1, 64, 0, 0, (*arrays, 0.5))
     np.testing.assert_array_equal(raw, expected)
     name = "gpuens.kernels.statistics.cuda.add_leaf_values.add_values"

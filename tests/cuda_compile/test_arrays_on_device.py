@@ -32,7 +32,7 @@ from gpuens.kernels.runtime.dtypes import (
     Update,
 )
 from gpuens.kernels.scalars.losses import BinomialLogLoss
-from gpuens.kernels.statistics.cuda.add_leaf_values import add_leaf_values
+from gpuens.kernels.statistics.cuda.add_leaf_values import add_values_of_trees
 from gpuens.kernels.statistics.cuda.gradients import gradients
 from gpuens.kernels.statistics.cuda.quantise import quantise
 from tests.support import host_cupy
@@ -138,13 +138,13 @@ def test_growth_can_be_launched(launches, rules, params):
     rows = xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8)
     codes = Codes(rows, xp.zeros((N_FEATURES, N_ROWS), np.uint8))
     n_bins = np.full(N_FEATURES, 10)
-    sums, scales = xp.zeros(2, np.int64), Scales(2.0, 4.0)
-    trees = [TreeRecords(xp.zeros(n, np.uint64), sums, scales) for n in (60, N_ROWS - 60)]
-    growing = grow(codes, n_bins, trees, np.zeros(2, np.uint64), params, rules)
+    sums, scales = xp.zeros((2, 2), np.int64), [Scales(2.0, 4.0)] * 2
+    records = TreeRecords(xp.zeros((2, 60), np.uint64), sums, scales)
+    growing = grow(codes, n_bins, records, np.zeros(2, np.uint64), params, rules)
     assert_startable(launches)
     is_drawing = params.colsample_bynode < 1 or rules is RULED
     assert len({launch.kernel for launch in launches}) == 7 + is_drawing
-    assert growing.most_nodes(0) > 1
+    assert growing.most_nodes > 1
 
 
 def test_a_round_of_boosting_can_be_launched(launches):
@@ -153,17 +153,18 @@ def test_a_round_of_boosting_can_be_launched(launches):
     codes = Codes(
         xp.zeros((N_ROWS, ROW_ALIGNMENT), np.uint8), xp.zeros((N_FEATURES, N_ROWS), np.uint8)
     )
-    y, raw = xp.zeros(N_ROWS), xp.zeros(N_ROWS)
-    g, h = xp.zeros(N_ROWS, np.float32), xp.zeros(N_ROWS, np.float32)
+    y, raw = xp.zeros(N_ROWS), xp.zeros((1, N_ROWS))
+    g, h = (xp.zeros((1, N_ROWS), np.float32) for _ in range(2))
     update = Update(xp.zeros(N_ROWS, np.uint16), NodeValues(np.zeros(3), np.zeros(3)), 0.1)
     nothing = xp.zeros(0)
-    totals = gradients(BinomialLogLoss(), y, raw, nothing, nothing, g, h, update)
-    records = quantise(g, h, xp.zeros(0, np.int32), 1, totals.scales_for(N_ROWS))
-    growing = grow(codes, np.full(N_FEATURES, 10), [records], np.zeros(1, np.uint64), PARAMS)
-    leaf = xp.zeros(N_ROWS, np.int32)
-    growing.__dict__["leaf"] = [leaf]
-    values = newton_steps(growing, 0, g, h, totals, 0.0, 1e-3, np.inf)
-    add_leaf_values(raw, leaf, values, 0.1)
+    totals = gradients(BinomialLogLoss(), y, raw[0], nothing, nothing, g[0], h[0], update)
+    scales = [totals.scales_for(N_ROWS)]
+    records = quantise(g, h, xp.zeros(0, np.int32), 1, 0, scales)
+    growing = grow(codes, np.full(N_FEATURES, 10), records, np.zeros(1, np.uint64), PARAMS)
+    leaf = xp.zeros((1, N_ROWS), np.int32)
+    growing.__dict__["leaf"] = leaf
+    values = newton_steps(growing, g, h, [totals], 0.0, 1e-3, np.inf)
+    add_values_of_trees(raw, leaf, values, [0.1])
     assert_startable(launches)
     started = [launch.kernel.py_func.__name__ for launch in launches]
     assert started[:2] == ["gradients_of_chunks", "make_records"]

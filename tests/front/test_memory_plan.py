@@ -55,7 +55,7 @@ class TestNumbers:
         assert plan.parts["target and weights"] == 1_000_000 * 2 * 8
         assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
         assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
-        assert plan.parts["records"] == 500_000 * 2 * 8 * 3
+        assert plan.parts["records"] == 500_000 * 2 * 8 * 2
         assert plan.total == sum(plan.parts.values())
 
     def test_leaves_of_rows_while_the_next_round_grows(self, cupy):

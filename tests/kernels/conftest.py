@@ -79,11 +79,12 @@ class Target:
             pytest.skip("the simulator refuses arrays with gaps; hardware takes them")
         return view
 
-    def tree_records(self, words: np.ndarray, scales: Scales) -> TreeRecords:
-        """What growth takes, from records of the host."""
+    def tree_records(self, words: np.ndarray, scales: Scales, n_trees: int = 1) -> TreeRecords:
+        """What growth takes, from records of the host, the same for all trees."""
         signed = words.astype(np.int64)
         sums = np.array([(signed >> 48).sum(), ((signed >> 32) & 0xFFFF).sum()])
-        return TreeRecords(self.array(words), self.array(sums), scales)
+        of_trees = (self.array(np.tile(own, (n_trees, 1))) for own in (words, sums))
+        return TreeRecords(*of_trees, [scales] * n_trees)
 
     def codes(self, columns: np.ndarray) -> Codes:
         """Both copies of a binned table, given column after column."""

@@ -12,8 +12,6 @@ nodes), the rest is shared, in tasks that the threads take from a counter:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ...runtime.arrays import Array, derived
@@ -213,22 +211,22 @@ def _grow_worker(
 def grow(
     codes: Codes,
     n_bins: Array,
-    trees: Sequence[TreeRecords],
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_features, n_rows = codes.columns.shape
-    words = [tree.words for tree in trees]
-    records = words[0] if len(words) == 1 else np.concatenate(words)
-    frontier = _frontier(codes, [own.size for own in words], keys, params, n_bins, rules)
-    fr.set_statistics(frontier, [tree.sums for tree in trees], [tree.scales for tree in trees])
-    n_threads = max(1, min(get_threads(), records.size * n_features // MIN_CELLS_PER_THREAD))
-    table, work = _workspace(codes, n_bins, records, frontier, n_threads)
+    n_trees, n_records = records.words.shape
+    words = records.words.reshape(-1)
+    frontier = _frontier(codes, [n_records] * n_trees, keys, params, n_bins, rules)
+    fr.set_statistics(frontier, records.sums, records.scales)
+    n_threads = max(1, min(get_threads(), words.size * n_features // MIN_CELLS_PER_THREAD))
+    table, work = _workspace(codes, n_bins, words, frontier, n_threads)
     work.counts[:] = 0
-    leaf = np.full((len(trees), n_rows), -1, np.int32)
+    leaf = np.full((n_trees, n_rows), -1, np.int32)
     order = np.empty(frontier.nodes.size, np.int64)
-    offset = np.empty(len(trees) + 1, np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
     run(_grow_worker, n_threads, table, frontier, params, work, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 

@@ -1,5 +1,5 @@
-"""What the kernels of one block share: its size, sums over its threads, and the control of growth
-as compiled for the device.
+"""The block of the kernels that have a single one: its size, sums over its threads, and the
+control of growth as compiled for the device.
 
 A function of the control (``kernels.growth.control``) takes the ``Frontier`` that ``frontier_of``
 returns; kernels read records from the ``Tables`` of ``tables_of``. In the simulator the former has

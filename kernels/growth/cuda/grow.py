@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,6 @@ from ...runtime.cuda.target import (
     blocks_for_rows,
     empty,
     is_simulated,
-    joined,
     launch,
     multiprocessors,
     upload,
@@ -65,15 +64,15 @@ MORE_ROUNDS = 2
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
-    trees: Sequence[TreeRecords],
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrowingTrees:
-    n_records = [tree.words.shape[0] for tree in trees]
-    frontier = fr.allocate(n_records, keys, params, n_bins, rules)
-    workspace = workspace_of(codes, n_bins, sum(n_records), frontier, params)
-    return GrowingTrees(workspace, codes, trees, frontier, params)
+    n_trees, n_records = records.words.shape
+    frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
+    workspace = workspace_of(codes, n_bins, n_trees * n_records, frontier, params)
+    return GrowingTrees(workspace, codes, records, frontier, params)
 
 
 class GrowingTrees:
@@ -91,14 +90,14 @@ class GrowingTrees:
         self,
         workspace: Workspace,
         codes: Codes,
-        trees: Sequence[TreeRecords],
+        records: TreeRecords,
         frontier: Frontier,
         params: GrowthParams,
     ) -> None:
         self._frontier = frontier
         self._params = params
         self._behind: list[Callable[[], None]] = []
-        self.early_leaf, self._wait = workspace.start(codes, trees, frontier, params)
+        self.early_leaf, self._wait = workspace.start(codes, records, frontier, params)
 
     def launch_behind(self, start: Callable[[], None]) -> None:
         """Call ``start``, which launches kernels that read ``early_leaf``.
@@ -127,9 +126,10 @@ class GrowingTrees:
         leaf = self.leaf
         return finished(self._frontier, self._params)._replace(leaf=leaf)
 
-    def most_nodes(self, i: int) -> int:
-        """Return a bound of the nodes of tree i, known before it has grown."""
-        tree = self._frontier.trees[i]
+    @property
+    def most_nodes(self) -> int:
+        """A bound of the nodes of each tree, known before it has grown."""
+        tree = self._frontier.trees[0]  # the others have as many rows
         return fr.most_nodes(self._params, int(tree["end"] - tree["begin"]))
 
     def __getattr__(self, name: str) -> Any:
@@ -210,8 +210,6 @@ class Workspace:
         self.entries = self.histograms.reshape(n_histograms, -1).view(np.int64)
         self.least_counted = least_counted(n_records)
         self.leaf_shape = frontier.trees.size, codes.columns.shape[1]
-        self.sums = empty(2 * frontier.trees.size, np.int64)
-        self.scales = empty(2 * frontier.trees.size, np.float64)
         self.search = search_kernel(frontier.rules.size > 0)
         n_looked = self.tables.looked.shape[0]
         n_items = n_looked * n_features
@@ -230,7 +228,7 @@ class Workspace:
     def start(
         self,
         codes: Codes,
-        trees: Sequence[TreeRecords],
+        records: TreeRecords,
         frontier: Frontier,
         params: GrowthParams,
     ) -> tuple[Array, Callable[[], bool]]:
@@ -244,21 +242,15 @@ class Workspace:
             Waits for the growth and fills the host's ``frontier``. Returns whether the rounds that
             were launched have been enough; the others are then launched behind them.
         """
-        words = [tree.words for tree in trees]
         self.arena.write(frontier, params)
-        most, n_records = (f(own.shape[0] for own in words) for f in (max, sum))
-        if len(trees) == 1:
-            records, roots = words[0], (trees[0].sums, on_device(trees[0].scales))
-        else:
-            records = joined(words, empty(n_records, np.uint64))
-            sums = joined([tree.sums for tree in trees], self.sums)
-            roots = sums, joined([on_device(tree.scales) for tree in trees], self.scales)
-        leaf = empty(self.leaf_shape, fr.leaf_type(params, most))
-        if n_records < leaf.size:  # of samples
+        buffers = records.words.reshape(-1), self.spare
+        roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
+        leaf = empty(self.leaf_shape, fr.leaf_type(params, records.words.shape[1]))
+        if buffers[0].size < leaf.size:  # of samples
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
-            self._round(codes, (records, self.spare), roots, int(k == 0))
-        self._leaves((records, self.spare), leaf)
+            self._round(codes, buffers, roots, int(k == 0))
+        self._leaves(buffers, leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
 
@@ -269,8 +261,8 @@ class Workspace:
             while not self.arena.read(frontier, arrived):
                 enough = False
                 for _ in range(MORE_ROUNDS):
-                    self._round(codes, (records, self.spare), roots, 0)
-                self._leaves((records, self.spare), leaf)
+                    self._round(codes, buffers, roots, 0)
+                self._leaves(buffers, leaf)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
             return enough

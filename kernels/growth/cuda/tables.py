@@ -59,7 +59,7 @@ PLAN = np.dtype(
     ],
     align=True,
 )
-"""What the round holds of a tree."""
+"""The state of a tree in a round."""
 
 N_TILES, N_LOOKED, IS_DONE, N_COUNTED, N_CLEARED, N_CLEARED_COUNTS, N_REST, SIDE = range(8)
 """Entries of ``Tables.counts``: tiles; nodes looked at; whether growth is done; histograms of nodes

@@ -6,7 +6,6 @@ device's, is in ``kernels.growth.control``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -61,20 +60,18 @@ from ..split import split
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
-    trees: Sequence[TreeRecords],
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     n_rows = int(codes.columns.shape[1])
-    words = [tree.words for tree in trees]
-    records = words[0] if len(words) == 1 else array_namespace(*words).concat(words)
-    sizes = [int(own.shape[0]) for own in words]
-    frontier = fr.allocate(sizes, keys, params, n_bins, rules)
-    sums = [to_host(tree.sums) for tree in trees]
-    fr.set_statistics(frontier, sums, [tree.scales for tree in trees])
+    n_trees, n_records = records.words.shape
+    frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
+    fr.set_statistics(frontier, to_host(records.sums), records.scales)
     start(frontier, params)
-    batch = _Batch(codes, n_bins, records, params, frontier)
+    words = array_namespace(records.words).reshape(records.words, (-1,))
+    batch = _Batch(codes, n_bins, words, params, frontier)
     batch.find_splits()
     while choose(frontier, params):
         batch.partition()

@@ -11,7 +11,6 @@ A round has two collectives:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -46,26 +45,25 @@ class Growth(NamedTuple):
 def grow(
     codes: Codes,
     n_bins: np.ndarray,
-    trees: Sequence[TreeRecords],
+    records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     share = current_share()
     assert share is not None
-    n_own = np.array([tree.words.size for tree in trees])
-    n_all = n_own.copy()
+    n_trees, n_own = records.words.shape
+    n_all = np.array([n_own])
     share.collective.add(n_all)
-    words = [tree.words for tree in trees]
-    records = words[0] if len(words) == 1 else np.concatenate(words)
-    n_threads = max(1, min(get_threads(), records.size * len(n_bins) // MIN_CELLS_PER_THREAD))
-    frontier = fr.allocate(n_all.tolist(), keys, params, n_bins, rules)
-    fr.set_statistics(frontier, [tree.sums for tree in trees], [tree.scales for tree in trees])
-    growth, sums = _workspace(codes, n_bins, records, frontier, params, n_threads)
-    _run_rounds(growth, sums, np.cumsum([0, *n_own]), share.collective, n_threads)
+    words = records.words.reshape(-1)
+    n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))
+    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
+    fr.set_statistics(frontier, records.sums, records.scales)
+    growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads)
+    _run_rounds(growth, sums, n_own * np.arange(n_trees + 1), share.collective, n_threads)
     order = np.empty(frontier.nodes.size, np.int64)
-    offset = np.empty(len(trees) + 1, np.int64)
-    leaf = np.full((len(trees), codes.columns.shape[1]), -1, np.int32)
+    offset = np.empty(n_trees + 1, np.int64)
+    leaf = np.full((n_trees, codes.columns.shape[1]), -1, np.int32)
     run(phases.finish, n_threads, *growth, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.each import each
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import NodeValues, Scales, Totals
 from ...scalars.rounding import nearest
@@ -78,20 +80,24 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
 
 def newton_steps(
     trees: Any,
-    i: int,
     g: Array,
     h: Array,
-    totals: Totals,
+    totals: Sequence[Totals],
     l2: float,
     min_sum_hessian: float,
     largest: float,
-) -> NodeValues:
-    scales = fixed_point_scales(totals, g.shape[0])
-    nodes = slice(trees.offset[i], trees.offset[i + 1])
-    left, right = trees.left[nodes], trees.right[nodes]
-    n_threads = threads_for(g.size)
-    sums = np.zeros((n_threads, left.size, 2), np.int64)
-    values = NodeValues(np.empty(left.size), np.empty(left.size))
-    how = (scales.g, scales.h, float(l2), float(min_sum_hessian), float(largest))
-    run(_step_worker, n_threads, trees.leaf[i], g, h, left, right, how, sums, *values)
-    return values
+) -> list[NodeValues]:
+    limits = float(l2), float(min_sum_hessian), float(largest)
+
+    def steps(i: int) -> NodeValues:
+        scales = fixed_point_scales(totals[i], g.shape[1])
+        nodes = slice(trees.offset[i], trees.offset[i + 1])
+        left, right = trees.left[nodes], trees.right[nodes]
+        n_threads = threads_for(g.shape[1])
+        sums = np.zeros((n_threads, left.size, 2), np.int64)
+        values = NodeValues(np.empty(left.size), np.empty(left.size))
+        how = (scales.g, scales.h, *limits)
+        run(_step_worker, n_threads, trees.leaf[i], g[i], h[i], left, right, how, sums, *values)
+        return values
+
+    return each(steps, range(len(totals)), g[0])

@@ -6,6 +6,7 @@ the host knows them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -39,142 +40,201 @@ i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
 
 BLOCK = block_size(256)
 LIMB = i64(17)
-"""Bits of a limb. Values below 2⁵⁰ have three; ``TILE`` of each fit 32 bits."""
+"""Bits of a limb. Values below 2⁵⁰ have three; ``MOST_ROWS`` of each fit 32 bits."""
 LIMB_MASK = i64(2**17 - 1)
 N_LIMBS = 3
-TILE = 2**14
+LEAST_ROWS, MOST_ROWS = 4 * BLOCK, 2**14
 """Rows that a block adds up before it empties its sums."""
 SHARED_NODES = 1024
 N_ENTRIES = SHARED_NODES * 2 * N_LIMBS
+MOST_COPIES = 32
+"""Copies of the sums of few nodes, by the lane of a warp: its lanes would meet in them."""
 
 
 @device_function
-def add_limbs(sums, entry, value):
-    """Add a value of fewer than 51 bits to three int32 sums: the low limbs are not negative,
-    the high one has the sign. Shared memory adds 32 bits natively, 64 only in a loop."""
+def add_limbs(sums, entry, plane, value):
+    """Add a value of fewer than 51 bits to three int32 sums, which are ``plane`` entries apart: the
+    low limbs are not negative, the high one has the sign. Shared memory adds 32 bits natively, 64
+    only in a loop."""
     cuda.atomic.add(sums, entry, i32(value & LIMB_MASK))
-    cuda.atomic.add(sums, entry + 1, i32((value >> LIMB) & LIMB_MASK))
-    cuda.atomic.add(sums, entry + 2, i32(value >> (LIMB + LIMB)))
+    cuda.atomic.add(sums, entry + plane, i32((value >> LIMB) & LIMB_MASK))
+    cuda.atomic.add(sums, entry + 2 * plane, i32(value >> (LIMB + LIMB)))
 
 
 @device_function
-def step_of(sum_g, sum_h, scales, l2, min_sum_hessian, largest):
+def joined(sums, line, plane, n_copies, first):
+    """Return the sum of a line of copies, beginning with the thread's own."""
+    low = middle = high = i64(0)
+    for k in range(n_copies):
+        entry = line * n_copies + ((first + k) & (n_copies - 1))
+        low += i64(sums[entry])
+        middle += i64(sums[entry + plane])
+        high += i64(sums[entry + 2 * plane])
+    return (((high << LIMB) + middle) << LIMB) + low
+
+
+@device_function
+def step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest):
     """Return the value of a leaf."""
-    g = f64(sum_g) / scales[0]
-    h = max(f64(sum_h) / scales[1], min_sum_hessian)
+    g = f64(sum_g) / scale_g
+    h = max(f64(sum_h) / scale_h, min_sum_hessian)
     return limited_value(g, h, l2, largest)
 
 
 @kernel
-def sum_in_shared(leaf, g, h, scales, l2, min_sum_hessian, largest, out, values):
-    """``TILE`` rows a block at a time; up to ``SHARED_NODES`` nodes.
+def sum_in_shared(
+    leaf, g, h, scales, l2, min_sum_hessian, largest, n_rows, n_copies, out, values
+):  # fmt: skip
+    """``n_rows`` rows a block at a time; up to ``SHARED_NODES`` nodes. ``blockIdx.y`` is the tree.
 
-    Shared sums: ``[node][g, h][limb]``. ``out`` is the result; its last line counts the blocks
-    that are done. The last one of them takes the steps of the nodes, if ``values`` has room.
+    Shared sums: ``[g, h][limb][node][copy]``. ``out`` is the result; a tree's last line counts the
+    blocks that are done. The last one of them takes the steps of the nodes, if ``values`` has room.
     """
     sums = cuda.shared.array(N_ENTRIES, np.int32)
     is_last = cuda.shared.array(1, np.int32)
     t = cuda.threadIdx.x
-    n = leaf.shape[0]
-    n_nodes = out.shape[0] - 1
-    n_sums = 2 * n_nodes
-    first = cuda.blockIdx.x * TILE
+    tree = i64(cuda.blockIdx.y)
+    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    scale_g = scales[tree, 0]
+    scale_h = scales[tree, 1]
+    n = leaf.shape[1]
+    n_nodes = out.shape[1] - 1
+    plane = n_nodes * n_copies
+    copy = i64(t) & (n_copies - 1)
+    first = i64(cuda.blockIdx.x) * n_rows
     while first < n:
-        for k in range(t, n_sums * N_LIMBS, BLOCK):
+        for k in range(t, 2 * N_LIMBS * plane, BLOCK):
             sums[k] = 0
         cuda.syncthreads()
-        for i in range(first + t, min(first + TILE, n), BLOCK):
-            node = u32(leaf[i])
+        for i in range(first + t, min(first + n_rows, n), BLOCK):
+            node = u32(own_leaf[i])
             if node < u32(n_nodes):
-                entry = i64(node) * 2 * N_LIMBS
-                add_limbs(sums, entry, i64(nearest(mul(f64(g[i]), scales[0]))))
-                add_limbs(sums, entry + N_LIMBS, i64(nearest(mul(f64(h[i]), scales[1]))))
+                entry = i64(node) * n_copies + copy
+                add_limbs(sums, entry, plane, i64(nearest(mul(f64(own_g[i]), scale_g))))
+                entry += N_LIMBS * plane
+                add_limbs(sums, entry, plane, i64(nearest(mul(f64(own_h[i]), scale_h))))
         cuda.syncthreads()
-        for k in range(t, n_sums, BLOCK):
-            total = i64(sums[N_LIMBS * k + 2]) << LIMB
-            total = (total + i64(sums[N_LIMBS * k + 1])) << LIMB
-            total += i64(sums[N_LIMBS * k])
+        for k in range(t, 2 * n_nodes, BLOCK):
+            line = k >> 1 if k & 1 == 0 else (k >> 1) + N_LIMBS * n_nodes
+            total = joined(sums, line, plane, n_copies, copy)
             if total != 0:
-                cuda.atomic.add(out, (k >> 1, k & 1), total)
+                cuda.atomic.add(own, (k >> 1, k & 1), total)
         cuda.syncthreads()
-        first += cuda.gridDim.x * TILE
-    if values.shape[0] > 0 and arrives_last(out, (n_nodes, 0), is_last, t):
+        first += cuda.gridDim.x * n_rows
+    if values.shape[1] > 0 and arrives_last(own, (n_nodes, 0), is_last, t):
         for k in range(t, n_nodes, BLOCK):
-            sum_g = cuda.atomic.add(out, (k, 0), i64(0))
-            sum_h = cuda.atomic.add(out, (k, 1), i64(0))
-            values[k] = step_of(sum_g, sum_h, scales, l2, min_sum_hessian, largest)
+            sum_g = cuda.atomic.add(own, (k, 0), i64(0))
+            sum_h = cuda.atomic.add(own, (k, 1), i64(0))
+            step = step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest)
+            values[tree, k] = step
 
 
 @kernel
 def sum_in_global(leaf, g, h, scales, out):
     """One row a thread, for more nodes; with many leaves few rows meet in one."""
-    n = u32(leaf.shape[0])
-    scale_g = scales[0]
-    scale_h = scales[1]
+    tree = i64(cuda.blockIdx.y)
+    own_leaf, own_g, own_h, own = leaf[tree], g[tree], h[tree], out[tree]
+    n = u32(leaf.shape[1])
+    scale_g = scales[tree, 0]
+    scale_h = scales[tree, 1]
     i = u32(cuda.grid(1))
     while i < n:
-        node = u32(leaf[i])
-        if node < u32(out.shape[0] - 1):
-            cuda.atomic.add(out, (node, 0), i64(nearest(mul(f64(g[i]), scale_g))))
-            cuda.atomic.add(out, (node, 1), i64(nearest(mul(f64(h[i]), scale_h))))
+        node = u32(own_leaf[i])
+        if node < u32(out.shape[1] - 1):
+            cuda.atomic.add(own, (node, 0), i64(nearest(mul(f64(own_g[i]), scale_g))))
+            cuda.atomic.add(own, (node, 1), i64(nearest(mul(f64(own_h[i]), scale_h))))
         i = u32(i + cuda.gridsize(1))
 
 
 @kernel
 def take_steps(sums, scales, l2, min_sum_hessian, largest, values):
     """One leaf a thread. Inner nodes have no rows; their values are not read."""
+    tree = i64(cuda.blockIdx.y)
+    scale_g = scales[tree, 0]
+    scale_h = scales[tree, 1]
     i = cuda.grid(1)
-    while i < values.shape[0]:
-        values[i] = step_of(sums[i, 0], sums[i, 1], scales, l2, min_sum_hessian, largest)
+    while i < values.shape[1]:
+        sum_g, sum_h = sums[tree, i, 0], sums[tree, i, 1]
+        step = step_of(sum_g, sum_h, scale_g, scale_h, l2, min_sum_hessian, largest)
+        values[tree, i] = step
         i += cuda.gridsize(1)
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
-    out = zeros((n_nodes + 1, 2), np.int64)
-    launch_sums(leaf, g, h, on_device(scales), (0.0, 0.0, 0.0), out, empty(0, np.float64))
-    return download(out[:n_nodes])
+    out = zeros((1, n_nodes + 1, 2), np.int64)
+    rows = leaf[None], g[None], h[None], on_device([scales])
+    launch_sums(*rows, (0.0, 0.0, 0.0), out, empty((1, 0), np.float64))
+    return download(out[0, :n_nodes])
 
 
 def launch_sums(
     leaf: Array, g: Array, h: Array, scales: Array, how: tuple[float, ...], out: Array, values: Any
 ) -> None:
-    """Add the sums of leaves to ``out``, which has a line of zeros behind them, and write the
-    Newton steps to ``values``, where that is not empty."""
-    n, n_nodes = leaf.shape[0], out.shape[0] - 1
+    """Add the sums of leaves to ``out``, which has a line of zeros behind those of each tree, and
+    write the Newton steps to ``values``, where that is not empty."""
+    (n_trees, n), n_nodes = leaf.shape, out.shape[1] - 1
     if n_nodes <= SHARED_NODES:
-        args = (leaf, g, h, scales, *how, out, values)
-        launch(sum_in_shared, blocks_for(-(-n // TILE)), BLOCK, *args)
+        rows = rows_of_block(n, n_trees)
+        blocks = blocks_for(-(-n // rows)), n_trees
+        args = (leaf, g, h, scales, *how, rows, copies_of(n_nodes), out, values)
+        launch(sum_in_shared, blocks, BLOCK, *args)
         return
-    launch(sum_in_global, blocks_for_rows(n, BLOCK), BLOCK, leaf, g, h, scales, out)
-    if values.shape[0] > 0:
-        launch(take_steps, blocks_for_rows(n_nodes, BLOCK), BLOCK, out, scales, *how, values)
+    blocks = blocks_for_rows(n, BLOCK), n_trees
+    launch(sum_in_global, blocks, BLOCK, leaf, g, h, scales, out)
+    if values.shape[1] > 0:
+        blocks = blocks_for_rows(n_nodes, BLOCK), n_trees
+        launch(take_steps, blocks, BLOCK, out, scales, *how, values)
 
 
-class FetchedNodeValues:
-    """``NodeValues`` that are fetched when they are read; ``on_device`` holds the leaves'
-    values. ``how`` is l2, the least hessian and the largest value."""
+def rows_of_block(n: int, n_trees: int) -> int:
+    """Return how many rows a block adds up at a time: all blocks that run together have as many,
+    unless those would be too few to be worth emptying the sums, or too many for them."""
+    fair = -(-n // max(1, blocks_for(2**31) // n_trees))
+    return min(max(LEAST_ROWS, fair), MOST_ROWS)
+
+
+def copies_of(n_nodes: int) -> int:
+    """Return how many copies of the sums of so many nodes there is room for, a power of two."""
+    return min(MOST_COPIES, 1 << (SHARED_NODES // n_nodes).bit_length() - 1)
+
+
+class Steps:
+    """The Newton steps of the trees of a batch, which may still be growing. ``how`` is l2, the
+    least hessian and the largest value."""
 
     def __init__(
-        self, trees: GrowingTrees, i: int, g: Array, h: Array, scales: Scales, *how: float
+        self, trees: GrowingTrees, g: Array, h: Array, scales: Sequence[Scales], how: Any
     ) -> None:
-        n = trees.most_nodes(i)
-        self.on_device = empty(n, np.float64)
-        self._of = trees, i
-        self._how = scales, *how
-        leaf, on_gpu = trees.early_leaf[i], on_device(scales)
+        n_trees, n = len(scales), trees.most_nodes
+        self.values = empty((n_trees, n), np.float64)
+        self._trees, self._scales, self._how = trees, scales, how
+        on_gpu = on_device(scales)
 
         def start() -> None:
-            sums = zeros((n + 1, 2), np.int64)
-            launch_sums(leaf, g, h, on_gpu, how, sums, self.on_device)
-            self._sums = Fetched(sums[:n])
+            sums = zeros((n_trees, n + 1, 2), np.int64)
+            launch_sums(trees.early_leaf, g, h, on_gpu, how, sums, self.values)
+            self._sums = Fetched(sums)
 
         trees.launch_behind(start)
 
+    def of_tree(self, i: int) -> NodeValues:
+        """Wait for the values of a tree's nodes."""
+        self._trees.settle()
+        sums = self._sums.wait()[i, :-1]
+        return steps_of_sums(self._trees, i, sums, self._scales[i], *self._how)
+
+
+class FetchedNodeValues:
+    """``NodeValues`` that are fetched when they are read; line ``line`` of ``lines`` holds the
+    leaves' values on the device."""
+
+    def __init__(self, steps: Steps, i: int) -> None:
+        self.lines, self.line = steps.values, i
+        self._steps = steps
+
     @cached_property
     def _values(self) -> NodeValues:
-        trees, i = self._of
-        trees.settle()
-        return steps_of_sums(trees, i, self._sums.wait(), *self._how)
+        return self._steps.of_tree(self.line)
 
     @property
     def value(self) -> np.ndarray:
@@ -187,14 +247,14 @@ class FetchedNodeValues:
 
 def newton_steps(
     trees: GrowingTrees,
-    i: int,
     g: Array,
     h: Array,
-    totals: Totals,
+    totals: Sequence[Totals],
     l2: float,
     min_sum_hessian: float,
     largest: float,
-) -> FetchedNodeValues:
-    scales = fixed_point_scales(totals, int(g.shape[0]))
+) -> list[FetchedNodeValues]:
+    scales = [fixed_point_scales(own, int(g.shape[1])) for own in totals]
     how = float(l2), float(min_sum_hessian), float(largest)
-    return FetchedNodeValues(trees, i, g, h, scales, *how)
+    steps = Steps(trees, g, h, scales, how)
+    return [FetchedNodeValues(steps, i) for i in range(len(scales))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,18 @@ def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> 
 
 def newton_steps(
     trees: Any,
-    i: int,
     g: Array,
     h: Array,
-    totals: Totals,
+    totals: Sequence[Totals],
     l2: float,
     min_sum_hessian: float,
     largest: float,
-) -> NodeValues:
+) -> list[NodeValues]:
     """The sums of the leaves, which the operation that dispatches on the arrays adds up."""
-    scales = fixed_point_scales(totals, int(g.shape[0]))
-    n_nodes = int(trees.offset[i + 1] - trees.offset[i])
-    sums = leaf_sums_of(trees.leaf[i, ...], g, h, scales, n_nodes)
-    return steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest)
+    found = []
+    for i in range(len(totals)):
+        scales = fixed_point_scales(totals[i], int(g.shape[1]))
+        n_nodes = int(trees.offset[i + 1] - trees.offset[i])
+        sums = leaf_sums_of(trees.leaf[i, ...], g[i, ...], h[i, ...], scales, n_nodes)
+        found.append(steps_of_sums(trees, i, sums, scales, l2, min_sum_hessian, largest))
+    return found

@@ -36,7 +36,6 @@ __all__ = [
     "download",
     "empty",
     "is_simulated",
-    "joined",
     "kernel",
     "launch",
     "multiprocessors",
@@ -304,11 +303,6 @@ def upload_records(table: np.ndarray) -> Any:
     """Return a copy on the device of an array of records."""
     (memory,) = upload(table.view(np.uint8).reshape(-1))
     return records_in(memory, 0, table.dtype, table.size)
-
-
-def joined(arrays: list[Any], out: Any) -> Any:
-    """Write the arrays one after another to ``out`` and return it."""
-    return _arrays().concatenate(arrays, out=out)
 
 
 def download(array: Array) -> np.ndarray:

@@ -6,6 +6,9 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NodeValues
+from ..reference.add_leaf_values import add_values_of_trees
+
+__all__ = ["add_leaf_values", "add_values_of_trees"]
 
 
 @kernel

@@ -14,7 +14,10 @@ from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...scalars.deferred import Function
 from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of, float_of
+from ..reference.gradients import gradients_of_outputs
 from .add_leaf_values import add_leaf_values
+
+__all__ = ["gradients", "gradients_of_outputs", "row_values"]
 
 
 def compiled_for(kernel: Any, loss: Any) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.each import each
 from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
 from ...scalars.rng import draw
@@ -42,17 +45,23 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, key, scale_g, scale_h
     atomic_add(sums, 1, sum_h)
 
 
-def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
-    return quantise_from(0, g, h, rows, key, scales)
+def quantise(
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+) -> TreeRecords:
+    return quantise_from(0, g, h, rows, key, first, scales)
 
 
 def quantise_from(
-    first: int, g: Array, h: Array, rows: Array, key: int, scales: Scales
+    begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
-    """Do the same where ``first`` is added to the numbers of rows that the rounding depends on."""
-    records = np.empty(rows.size or g.size, np.uint64)
-    n_threads = threads_for(records.size)
-    sums = np.zeros(2, np.int64)
-    keys = np.uint64(first), np.uint64(key)
-    run(_worker, n_threads, g, h, rows, *keys, scales.g, scales.h, records, sums)
+    """Do the same where ``begin`` is added to the numbers of rows that the rounding depends on."""
+    records = np.empty((len(g), rows.size or g.shape[1]), np.uint64)
+    sums = np.zeros((len(g), 2), np.int64)
+
+    def fill(i: int) -> None:
+        keys = u64(begin), np.uint64(draw.py_func(u64(key), u64(first + i)))
+        own = g[i], h[i], rows, *keys, scales[i].g, scales[i].h, records[i], sums[i]
+        run(_worker, threads_for(records.shape[1]), *own)
+
+    each(fill, range(len(g)), records[0])
     return TreeRecords(records, sums, scales)

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch
+from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch, upload
 from ...runtime.dtypes import NodeValues
 from ...scalars.primitives import mul
-from .totals import values_on_device
+from .totals import neighbours, values_on_device
 
-u32 = np.uint32
+i64, u32 = np.int64, np.uint32
 BLOCK = block_size(256)
 
 
 @kernel
 def add_values(raw, leaf, values, factor):
-    """One row a thread."""
-    n = u32(raw.shape[0])
+    """One row a thread; ``blockIdx.y`` is the tree."""
+    tree = i64(cuda.blockIdx.y)
+    own_raw, own_leaf, own_values = raw[tree], leaf[tree], values[tree]
+    n = u32(raw.shape[1])
     i = u32(cuda.grid(1))
     while i < n:
-        raw[i] += mul(factor, values[u32(leaf[i])])
+        own_raw[i] += mul(factor, own_values[u32(own_leaf[i])])
         i = u32(i + cuda.gridsize(1))
 
 
 def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
-    args = (raw, leaf, values_on_device(values), float(factor))
-    launch(add_values, blocks_for_rows(raw.shape[0], BLOCK), BLOCK, *args)
+    launch_values(raw[None], leaf[None], values_on_device(values)[None], factor)
+
+
+def add_values_of_trees(
+    raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
+) -> None:
+    found = neighbours(values)
+    if found is not None and len(set(factors)) == 1:
+        launch_values(raw, leaf, found, factors[0])
+        return
+    products = np.zeros((len(values), max(own.value.size for own in values)))
+    for line, own, factor in zip(products, values, factors, strict=True):
+        line[: own.value.size] = factor * own.value
+    launch_values(raw, leaf, upload(products)[0], 1.0)
+
+
+def launch_values(raw: Array, leaf: Array, values: Array, factor: float) -> None:
+    """Launch the kernel for trees whose values are the lines of an array."""
+    blocks = blocks_for_rows(raw.shape[1], BLOCK), raw.shape[0]
+    launch(add_values, blocks, BLOCK, raw, leaf, values, float(factor))

@@ -23,8 +23,9 @@ from ...runtime.cuda.target import (
 )
 from ...runtime.dtypes import RAW, SUM_CHUNK, Update
 from ...scalars.losses import formulas_of
-from ...scalars.primitives import mul
+from ...scalars.primitives import mul, select
 from ...scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
+from ..gradients import NO_CLASS
 from .add_leaf_values import add_leaf_values
 from .totals import (
     FIXED_POINT,
@@ -35,10 +36,11 @@ from .totals import (
     SUM_G,
     SUM_H,
     DeviceTotals,
+    Measured,
     values_on_device,
 )
 
-u32, f32, f64 = np.uint32, np.float32, np.float64
+i64, u32, f32, f64 = np.int64, np.uint32, np.float32, np.float64
 BLOCK = block_size(256)
 MOST_LEVELS = 32
 LEAF = np.dtype(np.uint16)
@@ -90,8 +92,8 @@ def next_place(place, half):
 
 
 @device_function
-def join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t):
-    """Join the sums of the blocks, and find the scales."""
+def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, tops_h, t):
+    """Join the sums of an output's blocks, and find its scales."""
     n_blocks = u32(measures.shape[1])
     top_g = top_h = f64(0)
     k = t
@@ -110,14 +112,18 @@ def join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t):
     halve(sums_g, sums_h, tops_g, tops_h, t)
     if t == u32(0):
         max_g, max_h = f64(tops_g[0]), f64(tops_h[0])
-        totals[MAX_G] = max_g
-        totals[SUM_G] = sums_g[0]
-        totals[MAX_H] = max_h
-        totals[SUM_H] = sums_h[0]
-        totals[QUANTISING] = quantising_scale(max_g, sums_g[0], n)
-        totals[QUANTISING + 1] = quantising_scale(max_h, sums_h[0], n)
-        totals[FIXED_POINT] = fixed_point_scale(max_g, n_bits)
-        totals[FIXED_POINT + 1] = fixed_point_scale(max_h, n_bits)
+        n_outputs = i64(cuda.gridDim.y)
+        first = output * i64(QUANTISING)
+        totals[first + MAX_G] = max_g
+        totals[first + SUM_G] = sums_g[0]
+        totals[first + MAX_H] = max_h
+        totals[first + SUM_H] = sums_h[0]
+        first = n_outputs * i64(QUANTISING) + 2 * output
+        totals[first] = quantising_scale(max_g, sums_g[0], n)
+        totals[first + 1] = quantising_scale(max_h, sums_h[0], n)
+        first = n_outputs * i64(FIXED_POINT) + 2 * output
+        totals[first] = fixed_point_scale(max_g, n_bits)
+        totals[first + 1] = fixed_point_scale(max_h, n_bits)
 
 
 @functools.cache
@@ -126,7 +132,7 @@ def gradients_kernel(loss: type) -> Any:
     gradient = formulas_of(loss).gradient
 
     @device_function
-    def write_row(i, n, y, raw, parameter, shift, weight, leaf, values, factor, g, h):
+    def write_row(i, n, y, class_, raw, parameter, shift, weight, leaf, values, factor, g, h):
         """Write the gradient and the hessian of row i of n, and return their sizes."""
         if i >= n:
             return f32(0), f32(0)
@@ -136,7 +142,10 @@ def gradients_kernel(loss: type) -> Any:
             raw[i] = f
         if shift.shape[0] > 0:
             f -= shift[i]
-        g_i, h_i = gradient(y[i], f, parameter)
+        target = y[i]
+        if class_ >= f64(0):
+            target = select(target == class_, 1.0, 0.0)
+        g_i, h_i = gradient(target, f, parameter)
         if weight.shape[0] > 0:
             g_i = mul(weight[i], g_i)
             h_i = mul(weight[i], h_i)
@@ -146,15 +155,16 @@ def gradients_kernel(loss: type) -> Any:
 
     @kernel
     def gradients_of_chunks(
-        y, raw, parameter, shift, weight, leaf, values, factor, g, h, n_turns, n_bits, measures,
-        totals,
+        y, first_class, raw, parameter, shift, weight, leaf, values, factor, g, h, n_turns, n_bits,
+        measures, totals,
     ):  # fmt: skip
-        """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns.
+        """A chunk of ``SUM_CHUNK`` rows a block at a time, in ``n_turns`` turns; ``blockIdx.y`` is
+        the output.
 
         Where there are leaves, their values are first added to the raw predictions.
         The rows' values wait in shared memory for the order-fixed sum; the largest values,
         whose order does not matter, are gathered a thread before they take part. The last block
-        to end joins those of all blocks, the columns of ``measures``.
+        of an output to end joins those of all blocks, the columns of ``measures``.
         """
         sums_g = cuda.shared.array(SUM_CHUNK, np.float64)
         sums_h = cuda.shared.array(SUM_CHUNK, np.float64)
@@ -165,7 +175,11 @@ def gradients_kernel(loss: type) -> Any:
         of_block = cuda.shared.array(ARRIVED, np.float64)  # registers are few
         is_last = cuda.shared.array(1, np.int32)
         t = u32(cuda.threadIdx.x)
-        n = u32(raw.shape[0])
+        output = i64(cuda.blockIdx.y)
+        own_y = y[min(output, i64(y.shape[0]) - 1)]
+        own_raw, own_g, own_h, own = raw[output], g[output], h[output], measures[output]
+        class_ = f64(first_class + output if first_class >= 0 else first_class)
+        n = u32(raw.shape[1])
         n_chunks = u32(u32(n + u32(SUM_CHUNK - 1)) // u32(SUM_CHUNK))
         place = u32(0)
         top_g = f32(0)
@@ -177,8 +191,8 @@ def gradients_kernel(loss: type) -> Any:
                 k = t
                 while k < u32(SUM_CHUNK):
                     size_g, size_h = write_row(
-                        u32(chunk * u32(SUM_CHUNK) + k), n, y, raw, parameter, shift, weight, leaf,
-                        values, factor, g, h,
+                        u32(chunk * u32(SUM_CHUNK) + k), n, own_y, class_, own_raw, parameter,
+                        shift, weight, leaf, values, factor, own_g, own_h,
                     )  # fmt: skip
                     top_g = max(top_g, size_g)
                     top_h = max(top_h, size_h)
@@ -202,9 +216,9 @@ def gradients_kernel(loss: type) -> Any:
             place = next_place(place, u32(n_turns >> 1))
         if t == u32(0):
             for k in range(ARRIVED):
-                cuda.atomic.add(measures, (k, cuda.blockIdx.x), of_block[k])
-        if arrives_last(measures, (ARRIVED, 0), is_last, t):
-            join_blocks(measures, n, n_bits, totals, sums_g, sums_h, tops_g, tops_h, t)
+                cuda.atomic.add(own, (k, cuda.blockIdx.x), of_block[k])
+        if arrives_last(own, (ARRIVED, 0), is_last, t):
+            join_blocks(own, n, n_bits, output, totals, sums_g, sums_h, tops_g, tops_h, t)
 
     return gradients_of_chunks
 
@@ -218,23 +232,60 @@ def gradients(
     g: Array,
     h: Array,
     update: Update | None = None,
-) -> Any:
-    n = int(raw.shape[0])
-    chunks = -(-n // SUM_CHUNK)
-    n_places = 1 << (chunks - 1).bit_length()
-    blocks = min(n_places, SUM_CHUNK, 1 << (blocks_for(chunks).bit_length() - 1))
-    measures, totals = zeros((ARRIVED + 1, blocks), np.float64), empty(N_VALUES, np.float64)
+) -> DeviceTotals:
     if update is not None and update.leaf.dtype != LEAF:
         add_leaf_values(raw, *update)
         update = None
     if update is None:
-        adding = empty(0, LEAF), empty(0, np.float64), 0.0
+        adding = nothing_to_add()
     else:
         adding = update.leaf, values_on_device(update.values), float(update.factor)
-    args = (y, raw, float(loss.parameter), shift, weight, *adding, g, h, n_places // blocks)
+    of_one = y[None], NO_CLASS, raw[None]
+    (totals,) = launch_gradients(loss, of_one, shift, weight, adding, g[None], h[None])
+    return totals
+
+
+def nothing_to_add() -> tuple[Array, Array, float]:
+    """Return the leaves, values and factor of no update."""
+    return empty(0, LEAF), empty(0, np.float64), 0.0
+
+
+def gradients_of_outputs(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+) -> list[DeviceTotals]:
+    rows = (y if y.ndim == 2 else y[None]), first_class, raw
+    return launch_gradients(loss, rows, shift, weight, nothing_to_add(), g, h)
+
+
+def launch_gradients(
+    loss: Any,
+    rows: tuple[Array, int, Array],
+    shift: Array,
+    weight: Array,
+    adding: tuple[Array, Array, float],
+    g: Array,
+    h: Array,
+) -> list[DeviceTotals]:
+    """Launch the kernel of a loss; ``rows`` are the targets, the class of the first output and the
+    raw predictions."""
+    n_outputs, n = g.shape
+    chunks = -(-n // SUM_CHUNK)
+    n_places = 1 << (chunks - 1).bit_length()
+    blocks = min(n_places, SUM_CHUNK, 1 << (blocks_for(chunks).bit_length() - 1))
+    measures = zeros((n_outputs, ARRIVED + 1, blocks), np.float64)
+    totals = empty(n_outputs * N_VALUES, np.float64)
+    args = (*rows, float(loss.parameter), shift, weight, *adding, g, h, n_places // blocks)
     args += (fixed_point_bits(n), measures, totals)
-    launch(gradients_kernel(type(loss)), blocks, BLOCK, *args)
-    return DeviceTotals(totals, n)
+    launch(gradients_kernel(type(loss)), (blocks, n_outputs), BLOCK, *args)
+    measured = Measured(totals, n_outputs, n)
+    return [DeviceTotals(measured, output) for output in range(n_outputs)]
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.arrays import Array
@@ -17,26 +19,30 @@ BLOCK = block_size(256)
 
 
 @kernel
-def make_records(g, h, rows, key, scales, records, sums):
-    """One record a thread: ``g << 48 | h << 32 | row``; a block adds up its own."""
+def make_records(g, h, rows, key, first, scales, records, sums):
+    """One record a thread: ``g << 48 | h << 32 | row``; a block adds up its own. ``blockIdx.y`` is
+    the output."""
     g_of_block = cuda.shared.array(BLOCK, np.int64)
     h_of_block = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
     sum_g = i64(0)
     sum_h = i64(0)
-    n = u32(records.shape[0])
+    output = i64(cuda.blockIdx.y)
+    own_g, own_h, own = g[output], h[output], records[output]
+    own_key = draw(key, u64(first + output))
+    n = u32(records.shape[1])
     sampled = rows.shape[0] > 0
-    scale_g = scales[0]
-    scale_h = scales[1]
+    scale_g = scales[output, 0]
+    scale_h = scales[output, 1]
     i = u32(cuda.grid(1))
     while i < n:
         row = i64(i)
         if sampled:
             row = i64(rows[i])
-        bits = draw(key, u64(row))
-        g_int = i64(stochastic_round(mul(f64(g[u32(row)]), scale_g), f64(bits & LOW_16)))
-        h_int = i64(stochastic_round(mul(f64(h[u32(row)]), scale_h), f64(bits >> S16)))
-        records[i] = u64((g_int << i64(48)) | (h_int << i64(32)) | row)
+        bits = draw(own_key, u64(row))
+        g_int = i64(stochastic_round(mul(f64(own_g[u32(row)]), scale_g), f64(bits & LOW_16)))
+        h_int = i64(stochastic_round(mul(f64(own_h[u32(row)]), scale_h), f64(bits >> S16)))
+        own[i] = u64((g_int << i64(48)) | (h_int << i64(32)) | row)
         sum_g += g_int
         sum_h += h_int
         i = u32(i + cuda.gridsize(1))
@@ -51,14 +57,16 @@ def make_records(g, h, rows, key, scales, records, sums):
         cuda.syncthreads()
         half //= 2
     if t == 0:
-        cuda.atomic.add(sums, 0, g_of_block[0])
-        cuda.atomic.add(sums, 1, h_of_block[0])
+        cuda.atomic.add(sums, (output, 0), g_of_block[0])
+        cuda.atomic.add(sums, (output, 1), h_of_block[0])
 
 
-def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
-    n = rows.shape[0] or g.shape[0]
-    records = empty(n, RECORD)
-    sums = zeros(2, np.int64)
-    args = (g, h, rows, u64(key), on_device(scales), records, sums)
-    launch(make_records, blocks_for_rows(n, BLOCK), BLOCK, *args)
+def quantise(
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+) -> TreeRecords:
+    n_outputs, n = g.shape[0], rows.shape[0] or g.shape[1]
+    records = empty((n_outputs, n), RECORD)
+    sums = zeros((n_outputs, 2), np.int64)
+    args = (g, h, rows, u64(key), i64(first), on_device(scales), records, sums)
+    launch(make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK, *args)
     return TreeRecords(records, sums, scales)

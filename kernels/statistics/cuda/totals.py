@@ -5,7 +5,7 @@ Reading their numbers on the host waits for them; kernels do not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,47 +16,61 @@ from ...runtime.cuda.target import upload
 from ...runtime.dtypes import NodeValues, Scales
 
 MAX_G, SUM_G, MAX_H, SUM_H, QUANTISING, _, FIXED_POINT, _, N_VALUES = range(9)
-"""Entries: those of ``Totals``, then two scales (of g and of h) for each purpose."""
+"""The numbers of an output: those of ``Totals``, then two scales (of g and of h) for each purpose.
+Each group of them is an array of its own, of all outputs."""
 
 
-class DeviceTotals:
-    """``Totals`` on the device, of the statistics of ``n`` rows.
+class Measured:
+    """The totals of some outputs, of the statistics of ``n`` rows, and their scales.
 
     Parameters
     ----------
-    values : float64, shape (N_VALUES,), on the device
-        In the order of the constants above.
-    n : int
+    values : float64, shape (n_outputs * N_VALUES,), on the device
+        ``Totals`` of each output, the scales of ``quantise`` of each, and those of ``leaf_sums``.
+    n_outputs, n : int
+
+    Attributes
+    ----------
+    scales : dict
+        By the first of their constants, float64 of shape (n_outputs, 2), on the device.
     """
 
-    def __init__(self, values: Array, n: int) -> None:
-        self._values = values
-        self._n = n
-        self._fetched = Fetched(values)
+    def __init__(self, values: Array, n_outputs: int, n: int) -> None:
+        self.n, self.n_outputs = n, n_outputs
+        self.fetched = Fetched(values)
+        self.scales = {
+            first: values[first * n_outputs : (first + 2) * n_outputs].reshape(n_outputs, 2)
+            for first in (QUANTISING, FIXED_POINT)
+        }
+
+    def numbers(self, first: int, width: int, output: int) -> np.ndarray:
+        """Wait for ``width`` numbers of an output, from the constant ``first`` on."""
+        begin = first * self.n_outputs + output * width
+        return self.fetched.wait()[begin : begin + width]
+
+
+class DeviceTotals:
+    """``Totals`` on the device, of one output."""
+
+    def __init__(self, measured: Measured, output: int) -> None:
+        self._measured = measured
+        self._output = output
 
     @property
     def is_here(self) -> bool:
         """Return whether the numbers are known without waiting."""
-        return self._fetched.is_here
+        return self._measured.fetched.is_here
 
     def __iter__(self) -> Iterator[float]:
-        return iter(self._fetched.wait()[: SUM_H + 1].tolist())
+        return iter(self._measured.numbers(MAX_G, QUANTISING, self._output).tolist())
 
-    @property
-    def max_g(self) -> float:
-        return float(self._fetched.wait()[MAX_G])
+    def __getitem__(self, entry: int) -> float:
+        return float(self._measured.numbers(MAX_G, QUANTISING, self._output)[entry])
 
-    @property
-    def sum_g(self) -> float:
-        return float(self._fetched.wait()[SUM_G])
-
-    @property
-    def max_h(self) -> float:
-        return float(self._fetched.wait()[MAX_H])
-
-    @property
-    def sum_h(self) -> float:
-        return float(self._fetched.wait()[SUM_H])
+    max_g = property(lambda self: self[MAX_G])
+    sum_g = property(lambda self: self[SUM_G])
+    max_h = property(lambda self: self[MAX_H])
+    sum_h = property(lambda self: self[SUM_H])
 
     def scales_for(self, n: int) -> DeviceScales:
         """See ``kernels.statistics.quantise``."""
@@ -67,36 +81,45 @@ class DeviceTotals:
         return self._scales(FIXED_POINT, n)
 
     def _scales(self, first: int, n: int) -> DeviceScales:
-        if n != self._n:
-            raise ValueError(f"n must be {self._n}, the rows of these totals, got {n}.")
-        return DeviceScales(self._values[first : first + 2], self._fetched, first)
+        if n != self._measured.n:
+            raise ValueError(f"n must be {self._measured.n}, the rows of these totals, got {n}.")
+        return DeviceScales(self._measured, first, self._output)
 
 
 class DeviceScales:
-    """``Scales`` on the device; ``on_device`` is float64 of shape (2,)."""
+    """``Scales`` on the device: line ``line`` of ``lines``, which ``on_device`` finds."""
 
-    def __init__(self, on_device: Any, fetched: Fetched, first: int) -> None:
-        self.on_device = on_device
-        self._fetched = fetched
-        self._first = first
+    def __init__(self, measured: Measured, first: int, output: int) -> None:
+        self.lines, self.line = measured.scales[first], output
+        self._measured, self._first = measured, first
 
     @property
     def g(self) -> float:
-        return float(self._fetched.wait()[self._first])
+        return float(self._measured.numbers(self._first, 2, self.line)[0])
 
     @property
     def h(self) -> float:
-        return float(self._fetched.wait()[self._first + 1])
+        return float(self._measured.numbers(self._first, 2, self.line)[1])
 
 
-def on_device(scales: Scales | DeviceScales) -> Array:
-    """Return two scales as the kernels read them: float64, shape (2,)."""
-    if isinstance(scales, DeviceScales):
-        return scales.on_device
-    return upload(np.array([scales.g, scales.h]))[0]
+def on_device(scales: Sequence[Scales | DeviceScales]) -> Array:
+    """Return scales as the kernels read them: float64, shape (n_outputs, 2)."""
+    found = neighbours(scales)
+    return upload(np.array([[own.g, own.h] for own in scales]))[0] if found is None else found
 
 
 def values_on_device(values: NodeValues) -> Array:
     """Return values of nodes as the kernels read them: float64, shape (n_nodes,) or longer."""
-    found = getattr(values, "on_device", None)  # Newton steps that the host has not fetched
-    return upload(values.value)[0] if found is None else found
+    found = neighbours([values])  # Newton steps that the host has not fetched
+    return upload(values.value)[0] if found is None else found[0]
+
+
+def neighbours(entries: Sequence[Any]) -> Array | None:
+    """Return the lines of an array on the device that hold entries, in their order; None where they
+    are not in lines beside each other."""
+    lines, first = getattr(entries[0], "lines", None), getattr(entries[0], "line", 0)
+    for i, entry in enumerate(entries):
+        if lines is None or getattr(entry, "lines", None) is not lines or entry.line != first + i:
+            return None
+    whole = lines is None or len(entries) == lines.shape[0]
+    return lines if whole else lines[first : first + len(entries)]

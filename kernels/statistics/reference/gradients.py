@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,12 @@ from array_api_compat import array_namespace, device
 
 from ...runtime.arrays import Array
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
+from ...runtime.each import each
 from ...runtime.reference.arrays import beside, to_host
 from ...scalars.losses import formulas_of, is_custom
 from ...scalars.primitives import vectorise
+from ..gradients import NO_CLASS
+from ..gradients import gradients as gradients_of
 from .add_leaf_values import add_leaf_values
 
 
@@ -63,6 +66,28 @@ def gradients(
     g[...] = xp.astype(gradient, xp.float32)
     h[...] = xp.astype(xp.ones_like(f) * hessian, xp.float32)
     return Totals(*_measure(xp.abs(g)), *_measure(h))
+
+
+def gradients_of_outputs(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+) -> Sequence[Totals]:
+    """One output after another, by the operation that dispatches on the arrays."""
+    xp = array_namespace(raw)
+
+    def of(i: int) -> Totals:
+        target = y if y.ndim == 1 else y[i, ...]
+        if first_class != NO_CLASS:
+            target = xp.astype(y == first_class + i, xp.float64)
+        return gradients_of(loss, target, raw[i, ...], shift, weight, g[i, ...], h[i, ...])
+
+    return each(of, range(raw.shape[0]), raw[0, ...])
 
 
 def _measure(values: Array) -> tuple[float, float]:

@@ -14,8 +14,9 @@ from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ..cpu.add_leaf_values import add_leaf_values
 from ..cpu.gradients import compiled_for, fill_chunks, row_values
+from ..reference.gradients import gradients_of_outputs
 
-__all__ = ["gradients", "row_values"]
+__all__ = ["gradients", "gradients_of_outputs", "row_values"]
 
 
 @kernel

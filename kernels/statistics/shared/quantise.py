@@ -6,6 +6,8 @@ Where a sample has none of this worker's rows, ``rows`` is ``NO_ROWS``: an empty
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...runtime.arrays import Array
@@ -14,12 +16,15 @@ from ...runtime.dtypes import Scales, TreeRecords
 from ..cpu.quantise import quantise_from
 
 
-def quantise(g: Array, h: Array, rows: Array, key: int, scales: Scales) -> TreeRecords:
+def quantise(
+    g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+) -> TreeRecords:
     share = current_share()
     assert share is not None
     if rows.size == 1 and rows[0] == NO_ROWS[0]:
-        records = TreeRecords(np.empty(0, np.uint64), np.zeros(2, np.int64), scales)
+        n = len(g)
+        records = TreeRecords(np.empty((n, 0), np.uint64), np.zeros((n, 2), np.int64), scales)
     else:
-        records = quantise_from(share.first, g, h, rows, key, scales)
+        records = quantise_from(share.first, g, h, rows, key, first, scales)
     share.collective.add(records.sums)
     return records

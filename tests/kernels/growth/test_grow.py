@@ -47,7 +47,7 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
         grow,
         target.codes(codes),
         n_bins,
-        [target.tree_records(rows, Scales(64.0, 32.0)) for _ in range(n_trees)],
+        target.tree_records(rows, Scales(64.0, 32.0), n_trees),
         np.arange(1, n_trees + 1, dtype=np.uint64),
         GrowthParams(**{**DEFAULTS, **settings}),
     )

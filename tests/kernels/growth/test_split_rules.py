@@ -286,7 +286,7 @@ def test_growth_parity(target, oracle, same, pack, settings):
     trees = []
     for t in (target, oracle):
         grown = t.run(
-            grow, t.codes(codes), n_bins, [t.tree_records(rows, Scales(64.0, 32.0))],
+            grow, t.codes(codes), n_bins, t.tree_records(rows, Scales(64.0, 32.0)),
             np.ones(1, np.uint64), GrowthParams(**params), rules,
         )  # fmt: skip
         fields = (getattr(grown, name) for name in GrownTrees._fields[:-1])

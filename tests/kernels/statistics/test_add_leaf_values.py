@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.runtime.dtypes import NodeValues
-from gpuens.kernels.statistics.add_leaf_values import add_leaf_values
+from gpuens.kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
 
 
 def run(target, raw, leaf, values, factor=0.1):
@@ -30,6 +30,24 @@ def test_parity(target, oracle, same, n, n_nodes):
     expected = run(oracle, raw, leaf, values)
     same(run(target, raw, leaf, values), expected)
     np.testing.assert_array_equal(expected, raw + 0.1 * values[leaf])
+
+
+@pytest.mark.parametrize("factors", [(0.1, 0.1, 0.1), (0.1, 0.3, -2.0)])
+def test_several_trees(target, oracle, same, factors):
+    """Trees of different sizes, each with its own raw predictions."""
+    rng = np.random.default_rng(5)
+    n, sizes = target.rows(2000), (1, 40, 7)
+    raw = rng.normal(size=(3, n))
+    values = [NodeValues(own, own) for own in map(rng.normal, (0,) * 3, (1,) * 3, sizes)]
+    leaf = np.stack([rng.integers(0, size, n) for size in sizes]).astype(np.int32)
+    expected = [
+        run(oracle, *rows, own.value, factor)
+        for *rows, own, factor in zip(raw, leaf, values, factors, strict=True)
+    ]
+    for own in target.leaves(leaf):
+        updated = target.array(raw)
+        assert target.run(add_values_of_trees, updated, own, values, factors) is None
+        same(target.host(updated), np.stack(expected))
 
 
 def test_parity_on_special_values(target, oracle, same):

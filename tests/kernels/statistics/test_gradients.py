@@ -31,7 +31,7 @@ from gpuens.kernels.scalars.losses import (
     Tweedie,
 )
 from gpuens.kernels.scalars.primitives import formula, mul, vectorise
-from gpuens.kernels.statistics.gradients import gradients, row_values
+from gpuens.kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
 
 
 @formula
@@ -100,6 +100,28 @@ def test_parity(target, oracle, same, loss, shifted, weighted, n):
     same(actual[1], expected[1])
     assert actual[2] == expected[2]
     assert all(type(total) is float for total in actual[2])
+
+
+@pytest.mark.parametrize("given", [False, True], ids=["classes", "targets"])
+@pytest.mark.parametrize("n", [1, 3 * SUM_CHUNK + 7])
+def test_several_outputs(target, oracle, same, n, given):
+    """Each is as it is alone: classes from the second on, or targets of their own."""
+    loss, n_outputs = MultinomialLogLoss(1.25), 3
+    n = target.rows(n, simulated=SUM_CHUNK + 7)
+    rng = np.random.default_rng(n)
+    codes = rng.integers(0, 5, n).astype(np.float64)
+    targets = [(codes == 1 + i).astype(np.float64) for i in range(n_outputs)]
+    raw = -rng.exponential(3.0, (n_outputs, n))
+    shift, weight = rng.exponential(size=n), rng.choice([0.0, 0.1, 1.0], n)
+    y = np.stack(targets) if given else codes
+    g, h = (target.array(np.full((n_outputs, n), np.nan, np.float32)) for _ in range(2))
+    args = [target.array(a) for a in (y, raw, shift, weight)]
+    totals = target.run(gradients_of_outputs, loss, *args, g, h, *([] if given else [1]))
+    for i in range(n_outputs):
+        expected = run(oracle, loss, targets[i], raw[i], shift, weight)
+        same(target.host(g)[i], expected[0])
+        same(target.host(h)[i], expected[1])
+        assert Totals(*totals[i]) == expected[2]
 
 
 @pytest.mark.parametrize("n", [2, SUM_CHUNK + 7])

@@ -18,11 +18,16 @@ ALL = np.zeros(0, np.int32)
 MAGNITUDES = st.floats(1e-300, 1e290)
 
 
+def of_one(g, h, rows, key, scales):
+    """The records of a single output."""
+    return g[None], h[None], rows, key, 0, [scales]
+
+
 def unpack(made):
-    records = made.words
+    (records,) = made.words
     g = (records >> np.uint64(48)).astype(np.uint16).view(np.int16).astype(np.int64)
     h = ((records >> np.uint64(32)) & np.uint64(0xFFFF)).astype(np.int64)
-    assert made.sums.tolist() == [g.sum(), h.sum()]
+    assert made.sums.tolist() == [[g.sum(), h.sum()]]
     return g, h, (records & np.uint64(0xFFFFFFFF)).astype(np.int64)
 
 
@@ -39,16 +44,18 @@ def statistics(n, seed=0):
     return g, h
 
 
-@pytest.mark.parametrize("key", [0, 1, 2**32 - 1])
+@pytest.mark.parametrize("key, first", [(0, 0), (1, 2**32 - 3), (2**32 - 1, 7)])
 @pytest.mark.parametrize("n", [1, 1031])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_parity(target, oracle, same, sampled, n, key):
-    g, h = statistics(target.rows(n))
-    rows = np.flatnonzero(np.arange(len(g)) % 3 != 1).astype(np.int32) if sampled else ALL
-    scales = scales_for(measured(g, h), len(g))
+def test_parity(target, oracle, same, sampled, n, key, first):
+    """Several outputs, each with scales and a key of its own."""
+    both = [statistics(target.rows(n), seed) for seed in range(3)]
+    g, h = (np.stack(lines) for lines in zip(*both, strict=True))
+    rows = np.flatnonzero(np.arange(g.shape[1]) % 3 != 1).astype(np.int32) if sampled else ALL
+    scales = [scales_for(measured(*own), g.shape[1]) for own in both]
 
     def run(t):
-        made = t.run(quantise, t.array(g), t.array(h), t.array(rows), key, scales)
+        made = t.run(quantise, t.array(g), t.array(h), t.array(rows), key, first, scales)
         return t.host(made.words), t.host(made.sums)
 
     for got, wanted in zip(run(target), run(oracle), strict=True):
@@ -62,11 +69,12 @@ def test_parity_at_the_ends_of_float32(target, oracle, same, magnitude):
     scales = scales_for(measured(g, h), len(g))
 
     def run(t):
-        return t.host(t.run(quantise, t.array(g), t.array(h), t.array(ALL), 5, scales).words)
+        made = t.run(quantise, t.array(g[None]), t.array(h[None]), t.array(ALL), 5, 0, [scales])
+        return t.host(made.words)
 
     expected = run(oracle)
     same(run(target), expected)
-    assert np.all(np.abs((expected.astype(np.int64) >> 48)[[0, 4]]) >= MAX_QUANTISED // 2)
+    assert np.all(np.abs((expected.astype(np.int64) >> 48)[0, [0, 4]]) >= MAX_QUANTISED // 2)
 
 
 def hash_of(key, counter):
@@ -80,9 +88,10 @@ def hash_of(key, counter):
 def test_against_plain_python(oracle):
     g, h = statistics(200)
     scales = Scales(2.0**5, 2.0**7)
-    g_int, h_int, row = unpack(oracle.run(quantise, g, h, ALL, 12345, scales))
+    g_int, h_int, row = unpack(oracle.run(quantise, g[None], h[None], ALL, 12345, 9, [scales]))
+    key = hash_of(12345, 9)
     for i in range(200):
-        bits = hash_of(12345, i)
+        bits = hash_of(key, i)
         assert row[i] == i
         assert g_int[i] == math.floor(float(g[i]) * 2**5 + ((bits & 0xFFFF) + 0.5) / 65536)
         assert h_int[i] == math.floor(float(h[i]) * 2**7 + ((bits >> 16) + 0.5) / 65536)
@@ -92,15 +101,16 @@ def test_a_row_is_rounded_alike_in_every_sample(oracle):
     g, h = statistics(300)
     scales = Scales(2.0**6, 2.0**6)
     rows = np.arange(7, 300, 11, dtype=np.int32)
-    whole = oracle.run(quantise, g, h, ALL, 3, scales).words
-    np.testing.assert_array_equal(oracle.run(quantise, g, h, rows, 3, scales).words, whole[rows])
+    whole = oracle.run(quantise, *of_one(g, h, ALL, 3, scales)).words
+    some = oracle.run(quantise, *of_one(g, h, rows, 3, scales)).words
+    np.testing.assert_array_equal(some, whole[:, rows])
 
 
 def test_rounding_is_unbiased(oracle):
     n = 50_000
     for value in (0.001, 0.3, 0.5, -0.75, 17.9):
         g, h = np.full(n, value, np.float32), np.full(n, abs(value), np.float32)
-        g_int, h_int, _ = unpack(oracle.run(quantise, g, h, ALL, 99, Scales(1.0, 1.0)))
+        g_int, h_int, _ = unpack(oracle.run(quantise, *of_one(g, h, ALL, 99, Scales(1.0, 1.0))))
         fraction = value - math.floor(value)
         tolerance = 5 * math.sqrt(fraction * (1 - fraction) / n)
         assert abs(g_int.mean() - value) < tolerance
@@ -109,7 +119,8 @@ def test_rounding_is_unbiased(oracle):
 
 def test_integers_stay_what_they_are(oracle):
     g = np.arange(-500, 500).astype(np.float32)
-    g_int, h_int, _ = unpack(oracle.run(quantise, g, np.abs(g), ALL, 1, Scales(4.0, 8.0)))
+    args = of_one(g, np.abs(g), ALL, 1, Scales(4.0, 8.0))
+    g_int, h_int, _ = unpack(oracle.run(quantise, *args))
     np.testing.assert_array_equal(g_int, 4 * g)
     np.testing.assert_array_equal(h_int, 8 * np.abs(g))
 
@@ -123,7 +134,7 @@ def test_integers_stay_what_they_are(oracle):
 @example(np.full(3, 32767.0, np.float32), 0)
 def test_no_subset_can_overflow(oracle, g, key):
     scales = scales_for(measured(g, np.abs(g)), len(g))
-    g_int, h_int, _ = unpack(oracle.run(quantise, g, np.abs(g), ALL, key, scales))
+    g_int, h_int, _ = unpack(oracle.run(quantise, *of_one(g, np.abs(g), ALL, key, scales)))
     assert np.all(np.abs(g_int) <= MAX_QUANTISED) and np.all(h_int <= MAX_QUANTISED)
     assert max(g_int[g_int > 0].sum(), -g_int[g_int < 0].sum(), h_int.sum()) <= MAX_ROWS
 

@@ -24,10 +24,12 @@ from .machine import begun, waited
 _module = dispatch._module
 ARGUMENTS: dict[str, set[str]] = {
     "add_leaf_values": {"raw", "leaf"},
+    "add_values_of_trees": {"raw", "leaf"},
     "bin_values": {"X", "thresholds"},
     "count_draws": {"counts"},
     "gradients": {"y", "raw", "shift", "weight", "g", "h", "update.leaf"},
-    "grow": {"codes.rows", "codes.columns", "trees.words", "trees.sums"},
+    "gradients_of_outputs": {"y", "raw", "shift", "weight", "g", "h"},
+    "grow": {"codes.rows", "codes.columns", "records.words", "records.sums"},
     "grow_cart": {"table.codes", "target.classes", "target.values", "target.weight", "records"},
     "leaf_indices": {"X", "trees.*"},
     "leaf_quantiles": {"leaf", "values", "weight"},
