@@ -36,6 +36,9 @@ def read(name: str) -> Any:
     try:
         if kind == ".parquet":
             frame = pandas.read_parquet(path)
+            for _, column in frame.items():
+                if _is_text(column):
+                    column.to_numpy(object)  # raises where text is not UTF-8
         else:
             frame = pandas.read_csv(path, sep="\t" if kind == ".tsv" else ",")
     except ImportError as error:

@@ -222,8 +222,10 @@ def _values(values: np.ndarray | None) -> Any:
 def _features(document: dict[str, Any]) -> Features:
     n, names, flags = document["n_features"], document["names"], document["is_categorical"]
     _require(type(n) is int and n > 0, "its number of features")
-    for listed in (names, flags, document["categories"]):
-        _require(listed is None or len(listed) == n, "names and categories do not match")
+    for listed, kind in ((names, str), (flags, bool), (document["categories"], object)):
+        is_list = isinstance(listed, list) and all(isinstance(item, kind) for item in listed)
+        fits = listed is None or (is_list and len(listed) == n)
+        _require(fits, "names and categories do not match")
     categories = None
     if document["categories"] is not None:
         categories = Categories(tuple(map(_categories, document["categories"])))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from safetensors.numpy import save
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuens
 from gpuens.devices import memory
 from gpuens.inputs import binning
+from gpuens.tables.file import DOCUMENT as TABLE
 from tests.campaign.objects import TREE
+from tests.campaign.own_readers import contents
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -141,3 +146,40 @@ def test_only_files_are_replaced(tmp_path):
         with pytest.raises(OSError, match="is not a regular file: pass the name"):
             model.save(path)
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_source_and_header_are_replaced_together(tmp_path, monkeypatch):
+    """A full disk left the header of another model beside the old source."""
+    path, written = tmp_path / "model.c", Path.write_bytes
+    gpuens.DecisionTreeRegressor(max_depth=1, device="cpu").fit(X, Y).to_c(path)
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+
+    def full(self, data):
+        if ".c." in self.name:
+            raise OSError("No space left on device")
+        return written(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    other = gpuens.GradientBoostingClassifier(n_estimators=1, device="cpu").fit(X, Y > 0)
+    with pytest.raises(OSError, match="No space left"):
+        other.to_c(path)
+    assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before and len(before) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("names", "abc", "names and categories do not match"),
+        ("names", [1, 2, 3], "names and categories do not match"),
+        ("is_categorical", "abc", "names and categories do not match"),
+        ("classes", ["a"], "index 1 is out of bounds"),
+        ("max_bins", 1e400, "infinity"),
+    ],
+)
+def test_damaged_descriptions_of_tables_are_refused(name, value, message, tmp_path):
+    path = tmp_path / "table"
+    gpuens.BinnedTable.from_batches(X, y=np.where(Y > 0, "yes", "no"), path=path)
+    document, arrays = contents(path.read_bytes(), TABLE)
+    path.write_bytes(save(arrays, metadata={TABLE: json.dumps(document | {name: value})}))
+    with pytest.raises(ValueError, match=f"cannot be opened as a table: .*{message}"):
+        gpuens.BinnedTable.open(path)

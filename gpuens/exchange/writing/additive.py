@@ -14,7 +14,8 @@ there is a number to start from. Here the three are brought into one form:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -291,9 +292,15 @@ def _constant(forest: Forest, output: int, value: float) -> Forest:
 
 def write(path: Any, content: str | bytes) -> None:
     """Write a file, whole or not at all."""
-    data = content.encode() if isinstance(content, str) else content
-    with replacing(Path(path)) as unfinished:
-        Path(unfinished).write_bytes(data)
+    write_all({Path(path): content})
+
+
+def write_all(files: Mapping[Path, str | bytes]) -> None:
+    """Write files that belong together: the first is replaced once all are complete."""
+    with ExitStack() as stack:
+        for path, content in files.items():
+            unfinished = stack.enter_context(replacing(path))
+            unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def refuse_rounding(allowed: bool, losses: Sequence[str], target: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .additive import Additive, described, write
+from .additive import Additive, described, write_all
 
 LINE = 96
 
@@ -48,8 +48,8 @@ def to_c(model: Any, path: str | os.PathLike[str]) -> None:
     if not name or name[0].isdigit():
         name = f"model_{name}"
     header = path.with_suffix(".h")
-    write(header, _header(additive, name))
-    write(path, _source(additive, name, header.name))
+    source = _source(additive, name, header.name)
+    write_all({header: _header(additive, name), path: source})
 
 
 def _n_results(model: Additive) -> int:
