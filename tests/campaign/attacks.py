@@ -13,17 +13,17 @@ ATTACKS = {
     "states-adaboost": "states.AdaBoostStates",
     "states-bagging": "states.BaggingStates",
     "tables": "generated_tables.GeneratedTables",
-    "saved-models": "own_readers.SavedModels",
-    "saved-members": "own_readers.SavedMembers",
-    "binned-tables": "own_readers.Tables",
-    "xgboost-json": "exchange_readers.XGBoostJson",
-    "xgboost-ubjson": "exchange_readers.XGBoostBinary",
-    "lightgbm": "exchange_readers.LightGBM",
-    "catboost": "exchange_readers.CatBoost",
-    "treelite": "exchange_readers.Treelite",
-    "sklearn-objects": "objects.SklearnObjects",
-    "csv": "command_readers.CsvFiles",
-    "parquet": "command_readers.ParquetFiles",
+    "saved-models": "readers.own.SavedModels",
+    "saved-members": "readers.own.SavedMembers",
+    "binned-tables": "readers.own.Tables",
+    "xgboost-json": "readers.exchange.XGBoostJson",
+    "xgboost-ubjson": "readers.exchange.XGBoostBinary",
+    "lightgbm": "readers.exchange.LightGBM",
+    "catboost": "readers.exchange.CatBoost",
+    "treelite": "readers.exchange.Treelite",
+    "sklearn-objects": "readers.objects.SklearnObjects",
+    "csv": "readers.command.CsvFiles",
+    "parquet": "readers.command.ParquetFiles",
     "storms": "storms.Storms",
     "address-space": "memory.AddressSpace",
     "cgroup": "memory.ControlGroup",
@@ -37,5 +37,5 @@ PLANTED = {"planted": "planted.Planted"}
 
 def attack(name: str) -> type[Attack]:
     """Return the class of an attack."""
-    module, _, found = (ATTACKS | PLANTED)[name].partition(".")
+    module, _, found = (ATTACKS | PLANTED)[name].rpartition(".")
     return getattr(import_module(f".{module}", __package__), found)

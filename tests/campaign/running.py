@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .attack import ROOT, Finding, scratch_of
 from .child import WIDTH, Task
+from .patience import Patience
 
 START = 120.0
 """Seconds that an attack may take before its first trial."""
@@ -73,13 +74,13 @@ def _run_once(task: Task, limit: float) -> tuple[bool, int]:
 
 def _waited(process: subprocess.Popen[bytes], task: Task, limit: float) -> bool:
     """Wait for a process, and return whether it had to be ended."""
-    at, since, allowed = _reached(task), time.monotonic(), START + limit
+    at, patience = _reached(task), Patience(process.pid, START + limit)
     while process.poll() is None:
         time.sleep(POLL)
         now = _reached(task)
         if now != at:
-            at, since, allowed = now, time.monotonic(), limit
-        if time.monotonic() - since > allowed:
+            at, patience = now, Patience(process.pid, limit)
+        elif patience.is_over():
             process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
             time.sleep(2)
             return True

@@ -24,6 +24,7 @@ import gpuens
 from gpuens.callbacks import Checkpoint
 
 from .attack import ROOT, Attack, FoundError
+from .patience import Patience
 
 N_FITS, N_THREADS = 16, 8
 LIMIT = 180.0
@@ -60,12 +61,13 @@ def ended(command: list[str], limit: float, **settings: Any) -> tuple[str, str] 
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=out, stderr=out, start_new_session=True, **settings
         )
+        patience = Patience(process.pid, limit)
         try:
-            status: int | None = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            status = None
-            process.send_signal(signal.SIGABRT)
-            time.sleep(1)
+            while (status := process.poll()) is None and not patience.is_over():
+                time.sleep(0.1)
+            if status is None:
+                process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
+                time.sleep(1)
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)

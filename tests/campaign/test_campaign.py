@@ -7,12 +7,13 @@ from functools import partial
 import pytest
 
 from gpuens.command import training
+from tests.campaign import patience
 from tests.campaign.__main__ import main
 from tests.campaign.attack import Finding
 from tests.campaign.attacks import ATTACKS, attack
 from tests.campaign.child import Task, known_places
-from tests.campaign.coverage import Edges
 from tests.campaign.planted import N_TRIALS, Planted
+from tests.campaign.readers.coverage import Edges
 from tests.campaign.report import Tally, report
 from tests.campaign.running import run_slice
 
@@ -69,6 +70,22 @@ def test_edges_are_those_of_the_watched_folder():
     assert edges.run(partial(sign, 2)) == 0
     assert edges.run(partial(sign, -1)) > 0
     assert Edges(("/nowhere",)).run(partial(sign, 1)) == 0
+
+
+def test_processes_that_hang_are_told_from_slow_ones(monkeypatch):
+    clock, used = [0.0], [0.0]
+    monkeypatch.setattr(patience.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(patience, "seconds_of_group", lambda group: used[0])
+
+    def over(at, of_processor):
+        clock[0], used[0] = at, of_processor
+        return waits.is_over()
+
+    waits = patience.Patience(1, 10.0)
+    assert [over(9, 0), over(11, 1), over(22, 1.1)] == [False, False, True]
+    clock[0] = used[0] = 0.0
+    waits = patience.Patience(1, 10.0)
+    assert [over(11, 2), over(22, 4), over(33, 6), over(44, 11)] == [False, False, False, True]
 
 
 def test_program_writes_a_report(tmp_path, capsys):

@@ -18,8 +18,8 @@ import gpuens
 from gpuens.devices import memory
 from gpuens.inputs import binning
 from gpuens.tables.file import DOCUMENT as TABLE
-from tests.campaign.objects import TREE
-from tests.campaign.own_readers import contents
+from tests.campaign.readers.objects import TREE
+from tests.campaign.readers.own import contents
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))

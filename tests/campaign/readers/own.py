@@ -23,7 +23,7 @@ from tests.exchange.mutations import with_a_value_changed
 from tests.saving.fuzz_saving import NAMES_A_PARAMETER, damaged, lying
 from tests.saving.model_files import SAVED, fitted, table
 
-from .attack import LIBRARY
+from ..attack import LIBRARY
 from .fuzzing import Fuzzer, refused
 
 _LENGTH_BYTES = 8

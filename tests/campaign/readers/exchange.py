@@ -28,7 +28,7 @@ from tests.support.small_models import (
     xgboost_model,
 )
 
-from .attack import LIBRARY
+from ..attack import LIBRARY
 from .fuzzing import Fuzzer, refused
 
 MOST_FEATURES = 100

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 import gpuens
 from tests.exchange.mutations import SPECIAL
 
-from .attack import Attack, FoundError, unnamed
-from .exchange_readers import use
+from ..attack import Attack, FoundError, unnamed
+from .exchange import use
 from .fuzzing import refused
 
 TREE = ("node_count", "n_outputs", "max_n_classes", "n_features", "value", "impurity", "threshold",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .attack import Attack, FoundError, place_of, unnamed
+from ..attack import Attack, FoundError, place_of, unnamed
 from .coverage import Edges
 
 TRACED_FIRST, TRACED_LATER = 300, 20

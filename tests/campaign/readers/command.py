@@ -12,9 +12,9 @@ import numpy as np
 from gpuens.command import main, training
 from tests.exchange.mutations import with_bytes_changed
 
-from .attack import LIBRARY, FoundError
+from ..attack import LIBRARY, FoundError
+from ..hard_tables import hard_frame
 from .fuzzing import Fuzzer
-from .hard_tables import hard_frame
 
 N_ROWS = 40
 CELLS = ("", " ", "nan", "NaN", "NA", "inf", "-inf", "1e400", "1e-400", "9" * 25, "-0", "true",
