@@ -67,6 +67,7 @@ SUBMODULES = (
     "losses",
     "plotting",
     "ranking_metrics",
+    "survival_metrics",
 )
 
 sphinx_gallery_conf = {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from . import losses as losses
     from . import plotting as plotting
     from . import ranking_metrics as ranking_metrics
+    from . import survival_metrics as survival_metrics
     from .adaboost.estimators import AdaBoostClassifier as AdaBoostClassifier
     from .adaboost.estimators import AdaBoostRegressor as AdaBoostRegressor
     from .adaboost.three_learner import (
@@ -132,6 +133,7 @@ _ROOMS = (
     "losses",
     "plotting",
     "ranking_metrics",
+    "survival_metrics",
 )
 """The public modules; imported when they are first used."""
 

@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 SUBMODULES = (
     "bias_variance", "callbacks", "custom_metrics", "datasets", "diversity", "inspection", "losses",
-    "plotting", "ranking_metrics",
+    "plotting", "ranking_metrics", "survival_metrics",
 )  # fmt: skip
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<why>[^>]+) -->\n\n?)?"

@@ -17,7 +17,7 @@ GPUENS = (
     "estimators members",
     "tables",
     "callbacks datasets losses trees",
-    "custom_metrics ranking_metrics bagging forests adaboost combining",
+    "custom_metrics ranking_metrics survival_metrics bagging forests adaboost combining",
     "boosting cluster diversity",
     "conformal exchange stagewise inspection memory_plans predicting_batches warming_up",
     "many_fits",
