@@ -177,6 +177,7 @@ def _rarer_fits(place: Device, X: np.ndarray, y: np.ndarray) -> Iterator[Step]:
     pruned = DecisionTreeRegressor(device=str(place), ccp_alpha=1e-3)
     yield "pruned trees", models(pruned)
     yield "rankings", partial(_rank, few, X, y)
+    yield "survival", partial(_survive, few, X, y)
     quantiles = QuantileForestRegressor(**few)
     yield "quantile forests", models(quantiles)
     by_column = GradientBoostingRegressor(**few)
@@ -190,6 +191,15 @@ def _rank(settings: dict[str, Any], X: np.ndarray, y: np.ndarray) -> None:
     for loss in ("lambdarank", "xendcg"):
         model = GradientBoostingRanker(**settings, loss=loss, scoring=["ndcg", "map"])
         model.fit(X, relevance, group=group, eval_set=(X, relevance), eval_group=group)
+
+
+def _survive(settings: dict[str, Any], X: np.ndarray, y: np.ndarray) -> None:
+    """Fit proportional hazards and failure times, with their metric and curves."""
+    target = y > 0, np.exp(0.1 * y).round(1)
+    for loss in ("cox", "aft"):
+        model = GradientBoostingRegressor(**settings, loss=loss)
+        model.fit(X, target, eval_set=(X, target))
+        model.predict_survival_function(X[:20], [1.0, 2.0])
 
 
 def _explain(estimator: Any, X: np.ndarray, y: np.ndarray) -> None:

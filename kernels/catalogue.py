@@ -47,6 +47,8 @@ from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
 from .statistics.cuda.samples import count_hits
+from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
+from .survival.cuda.running_sums import add_totals, sum_blocks
 
 u8, u16, i32, u32 = types.uint8, types.uint16, types.int32, types.uint32
 i64, u64 = types.int64, types.uint64
@@ -149,6 +151,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("split_nodes", best_of_nodes, arguments, 104)
     yield from growth()
     yield from ranking()
+    yield from survival()
 
 
 def of_leaves() -> Iterator[Entry]:
@@ -182,6 +185,16 @@ def ranking() -> Iterator[Entry]:
     yield Entry("rank_lists", compare_lists, (ROWS, ROWS, begin, u64, table), 96)
     yield Entry("rank_gains", add_gains, (ROWS, order, begin, ROWS, i64, ROWS), 48)
     yield Entry("rank_precisions", add_precisions, (ROWS, order, begin, i64, ROWS), 48)
+
+
+def survival() -> Iterator[Entry]:
+    """Yield the kernels of survival analysis."""
+    bounds = (ROWS, ROWS, ROWS, f64, u32)
+    arguments = (*bounds, array(f64, 2))
+    yield Entry("interval_gradients", gradients_of_intervals, arguments, 96)
+    yield Entry("interval_values", values_of_intervals, (*bounds, ROWS), 96)
+    yield Entry("running_sums_blocks", sum_blocks, (ROWS, ROWS, ROWS), 48)
+    yield Entry("running_sums_add", add_totals, (ROWS, ROWS), 32)
 
 
 def growth() -> Iterator[Entry]:

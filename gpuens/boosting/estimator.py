@@ -81,8 +81,6 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
     _categories: Any = None
-    _document_bytes: ClassVar[int] = 0
-    """Bytes of a row that rankings take besides."""
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(
@@ -148,9 +146,17 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
             with kept_on_failure(self):
                 result = self._fit(given, loss, device, init)
                 self._finish(result)
+        self._complete(given[0])
         if result.error is not None:
             raise result.error
         return self
+
+    def _complete(self, training: EvalSet) -> None:
+        """Learn what predictions need beside the trees."""
+
+    def _bytes_of_row(self) -> int:
+        """Return the bytes that a row takes in rankings and risk sets."""
+        return 0
 
     def _training_work(self, X: Any, y: Any) -> Work:
         """Return the work of all rounds: how many early stopping leaves is not known yet."""

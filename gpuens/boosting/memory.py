@@ -99,7 +99,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": 2 * 8 * batch * in_sample,
-        "documents of queries": estimator._document_bytes * n,
+        "queries or risk sets": estimator._bytes_of_row() * n,
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "histograms": _histograms(n_features, n_nodes, batch, params),
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),

@@ -13,9 +13,14 @@ from ..devices.placement import Device, to_numpy
 from ..losses import Loss
 from ..losses.custom import rows_first
 from ..losses.ranking import RankingLoss
+from ..losses.survival import SurvivalLoss
 from ..numerics.weighted import Later
 from ..ranking_metrics import NDCG, ranking_metric_of
+from ..survival_metrics import concordance
 from .round import TrainingRows
+
+CONCORDANCE = "concordance"
+"""The name of the metric of survival models."""
 
 
 class Metric(NamedTuple):
@@ -54,6 +59,8 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
         return Metric(
             "loss", False, lambda rows: loss.mean_later(rows.y, rows.raw, rows.weight, device)
         )
+    if isinstance(loss, SurvivalLoss) or entry == CONCORDANCE:
+        return _of_survival(entry, loss, device)
     if isinstance(loss, RankingLoss) or ranking_metric_of(entry) is not None:
         return _of_ranking(entry, loss, device)
     if entry is None:
@@ -112,6 +119,24 @@ def _of_ranking(entry: Any, loss: Loss, device: Device) -> Metric:
         return prepared[id(rows)][1](rows.raw[0])
 
     return Metric(metric.label, True, compute)
+
+
+def _of_survival(entry: Any, loss: Loss, device: Device) -> Metric:
+    if isinstance(entry, ArrayMetric):
+        return _of_functions(entry, loss, device)
+    if not isinstance(loss, SurvivalLoss) or entry not in (None, CONCORDANCE):
+        raise ValueError(
+            f"scoring={entry!r} and loss={loss!r} do not go together: the losses of survival have "
+            "the metrics 'loss', 'concordance' and ArrayMetric, others have all but the second."
+        )
+
+    def compute(rows: TrainingRows) -> Later:
+        truth = loss.right_censored(to_numpy(rows.y))
+        weight = to_numpy(rows.weight) if rows.weight.size else None
+        risk = loss.risk(to_numpy(rows.raw[0]))
+        return _known(concordance(truth, risk, sample_weight=weight))
+
+    return Metric(CONCORDANCE, True, compute)
 
 
 def _known(value: float) -> Later:

@@ -97,7 +97,7 @@ Schedule = Callable[[int], float]
 
 def _is_metric(value: Any) -> bool:
     if isinstance(value, str):
-        if value == "loss" or ranking_metric_of(value) is not None:
+        if value in ("loss", "concordance") or ranking_metric_of(value) is not None:
             return True
         from sklearn.metrics import get_scorer_names
 
@@ -109,6 +109,7 @@ def _is_metric(value: Any) -> bool:
 _METRIC = Rule((
     "None", "'loss'", "a name from sklearn.metrics.get_scorer_names()",
     "a callable (estimator, X, y) -> float", "a metric of gpuens.custom_metrics", "a list of these",
+    "for survival 'concordance'",
     "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
 ), _is_metric)  # fmt: skip
 RULES = {

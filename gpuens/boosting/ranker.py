@@ -211,6 +211,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     def _read_y(self, y: Any, n: int, device: Device, fit: bool, name: str) -> Array:
         return read_target(y, n, device, estimator=self, name=name)
 
+    def _bytes_of_row(self) -> int:
+        return self._document_bytes
+
     def _read_loss(self) -> Loss:
         loss = super()._read_loss()
         if not isinstance(loss, RankingLoss):

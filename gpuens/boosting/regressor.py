@@ -12,17 +12,21 @@ from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import columns_of, read_target
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from ..losses.names import OF_NUMBERS
+from ..losses.names import OF_NUMBERS, OF_TIMES
+from ..losses.survival import SurvivalLoss
 from .additive import AdditiveRegressor
 from .estimator import BoostingEstimator
+from .survival import PredictsSurvival
 
 
 @documented(
     BOOSTING,
     losses="""str, loss object or function, default="squared_error"
-        "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma" or "tweedie".
+        "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
+        "cox" or "aft".
         Absolute, quantile and Huber loss take medians and quantiles of the residuals for the
-        leaf values; Poisson, gamma and Tweedie predict exponentials. ``gpuens.losses`` has them
+        leaf values; Poisson, gamma and Tweedie predict exponentials. "cox" and "aft" are for
+        times that may be censored. ``gpuens.losses`` has all
         as objects with their parameters, and ``CustomLoss``. A function of two arrays
         ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.
     quantile : float or list of float, default=None
@@ -35,15 +39,25 @@ from .estimator import BoostingEstimator
     class_weight="",
     attributes="""init_ : estimator
         The fitted copy of ``init``, where it is an estimator.
+    unique_times_ : float64, shape (n_times,)
+        Only with the losses "cox" and "aft": the times of events.
+    baseline_cumulative_hazard_ : float64, shape (n_times,)
+        Only with loss="cox": the cumulative hazard at these times for a prediction of 0, of all
+        rows that ``fit`` got.
     """,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
+class GradientBoostingRegressor(PredictsSurvival, AdditiveRegressor, BoostingEstimator):
     """Gradient boosted regression trees on binned features.
 
     Newton boosting (Friedman 2001; Chen and Guestrin 2016) with histogram trees. The same data
     and seed give the same model, bit for bit, on the CPU with any number of threads and on a
     GPU.
+
+    With the losses "cox" and "aft" ``y`` is a structured array with a boolean field (whether the
+    event was observed) and a field of times, as of scikit-survival, or a tuple ``(event, time)``;
+    for "aft" it may also be a float array of shape (n_rows, 2) with the bounds of each time (see
+    ``predict``). The metrics are "loss" and "concordance", which is also ``score``.
 
     <shared>
 
@@ -57,7 +71,7 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
     True
     """
 
-    _losses = OF_NUMBERS
+    _losses = OF_NUMBERS + OF_TIMES
 
     loss: Any = field(default="squared_error", kw_only=False)
     quantile: Any = None
@@ -76,6 +90,8 @@ class GradientBoostingRegressor(AdditiveRegressor, BoostingEstimator):
         return targets[0] if len(targets) == 1 else device.xp.stack(targets, axis=1)
 
     def _bound(self, loss: Loss, target: Array) -> Loss:
+        if isinstance(loss, SurvivalLoss):
+            return loss
         return loss.for_targets(1 if target.ndim == 1 else target.shape[1])
 
     def __sklearn_tags__(self) -> Any:

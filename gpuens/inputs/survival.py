@@ -119,7 +119,7 @@ def _two_arrays(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(y, tuple) and len(y) == 2:
         event, time = (np.asarray(to_numpy(column)) for column in y)
         return event, time
-    array = np.asarray(y) if hasattr(y, "dtype") else np.empty(0)
+    array: Any = np.asarray(y) if hasattr(y, "dtype") else np.empty(0)
     fields = array.dtype.names or ()
     flags = [field for field in fields if array[field].dtype == bool]
     if len(fields) != 2 or len(flags) != 1:

@@ -17,13 +17,16 @@ from .custom import ArrayLoss, CustomLoss
 from .names import loss_of
 from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
+from .survival import AFT, Cox
 
 if TYPE_CHECKING:
     from ..kernels.scalars.primitives import mul
 
 __all__ = [
+    "AFT",
     "AbsoluteError",
     "ArrayLoss",
+    "Cox",
     "CrossEntropyNDCG",
     "CustomLoss",
     "Exponential",

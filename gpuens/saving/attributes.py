@@ -89,6 +89,7 @@ LEARNED: dict[str, Check] = {
     "_seed": _natural,
     "_targets": _is(TargetsInLeaves),
     "_trees": _is(Forest),
+    "baseline_cumulative_hazard_": _floats(1),
     "classes_": _either(_are_classes, _list_of(_are_classes)),
     "coef_": _floats(1, 2),
     "do_early_stopping_": _is(bool),
@@ -115,6 +116,7 @@ LEARNED: dict[str, Check] = {
     "scores_": _list_of(_floats(1)),
     "stack_method_": _list_of(_is(str)),
     "stopped_": _is(str),
+    "unique_times_": _floats(1),
     "weights_": _floats(1),
 }
 """Checks of each attribute, whichever estimator has it. Results that nothing reads, as

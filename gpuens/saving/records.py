@@ -25,6 +25,7 @@ from ..losses import classes as loss_classes
 from ..losses import gains
 from ..losses import ranking as loss_ranking
 from ..losses import regression as loss_regression
+from ..losses import survival as loss_survival
 from ..losses.base import Loss
 from ..members.samples import SamplingPlan
 
@@ -293,11 +294,17 @@ def own_estimator(name: str) -> Any:
 
 LOSSES: dict[str, type[Loss]] = {
     name: value
-    for module in (loss_classes, loss_ranking, loss_regression)
+    for module in (loss_classes, loss_ranking, loss_regression, loss_survival)
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Loss) and value.__module__ == module.__name__
 }
 """The losses of gradient boosting that consist of numbers; those made of functions are code."""
+NAMES_IN_LOSSES = {
+    "distribution": tuple(loss_survival.DISTRIBUTIONS),
+    "label_gain": gains.NAMES,
+    "ties": loss_survival.TIES,
+}
+"""The text that attributes of losses may be."""
 
 
 def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
@@ -309,7 +316,7 @@ def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
         require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
         numbers = value if isinstance(value, (list, tuple)) else [value]
         plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
-        named = field == "label_gain" and isinstance(value, str) and value in gains.NAMES
+        named = isinstance(value, str) and value in NAMES_IN_LOSSES.get(field, ())
         require(plain or named, f"{field} of {name} is not a number")
         object.__setattr__(loss, field, value)  # losses are frozen
     return loss

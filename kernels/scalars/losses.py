@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .deferred import declaration
-from .elementary import exp, sigmoid, softplus
+from .elementary import exp, log, sigmoid, softplus
 from .primitives import formula, mul, select
 
 
@@ -262,6 +262,12 @@ class LogisticLink(NamedTuple):
     parameter: float = 0.0
 
 
+class Logarithm(NamedTuple):
+    """Only a value: ln f."""
+
+    parameter: float = 0.0
+
+
 @formula
 def given_value(y, f, parameter):
     return y
@@ -280,6 +286,11 @@ def log_link_value(y, f, parameter):
 @formula
 def logistic_link_value(y, f, parameter):
     return sigmoid(f)
+
+
+@formula
+def logarithm_value(y, f, parameter):
+    return log(f)
 
 
 class Formulas(NamedTuple):
@@ -306,6 +317,7 @@ LOSSES: dict[type, Formulas] = {
 LINKS: dict[type, Formulas] = {
     LogLink: Formulas(log_link_value, None),
     LogisticLink: Formulas(logistic_link_value, None),
+    Logarithm: Formulas(logarithm_value, None),
 }
 
 

@@ -32,7 +32,7 @@ KERNELS = (
     "runtime",
     "binning statistics",
     "growth",
-    "cart leaves prediction ranking",
+    "cart leaves prediction ranking survival",
     "explanation",
     "catalogue",
 )

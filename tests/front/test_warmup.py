@@ -20,7 +20,7 @@ FITS_OF_ALL = [
     "boosting, regression", "boosting, two classes", "boosting, many classes",
     "boosting, categories", "decision trees", "decision trees, classes", "forests",
     "forests, classes", "boosting, steps to medians", "monotone constraints", "pruned trees",
-    "rankings", "quantile forests", "tables by column", "explanations",
+    "rankings", "survival", "quantile forests", "tables by column", "explanations",
 ]  # fmt: skip
 STEPS = ["losses", *FITS_OF_ALL]
 

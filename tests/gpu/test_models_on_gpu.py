@@ -229,6 +229,20 @@ def test_rankings(cupy, host, n_trees, loss):
         assert other.position_bias_.tolist() == model.position_bias_.tolist()
 
 
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+def test_survival(cupy, host, n_trees, loss):
+    """Risk sets with ties and times within bounds; curves and both metrics."""
+    X, y, weight = (part[:800] for part in table(0, True))
+    target = np.arange(800) % 3 > 0, np.exp(y / np.abs(y).max()).round(1)
+    model = gpuens.GradientBoostingRegressor(loss, n_estimators=n_trees, device="cpu")
+    model.set_params(scoring=["loss", "concordance"]).fit(X, target, weight, eval_set=(X, target))
+    other, X_there = clone(model).set_params(device="cuda"), cupy.asarray(X)
+    other.fit(X_there, target, cupy.asarray(weight), eval_set=(X_there, target))
+    assert_same(cupy, host, model, other, X, X_there)
+    curves = other.predict_survival_function(X_there[:50])
+    assert host(curves).tolist() == model.predict_survival_function(X[:50]).tolist()
+
+
 def test_training_goes_on_on_the_other_device(cupy, n_trees):
     X, y, _ = table(2, True)
     whole = gpuens.GradientBoostingClassifier(n_estimators=n_trees, device="cpu").fit(X, y)

@@ -378,6 +378,26 @@ def ranking(position=None, **settings):
     return Fitted(model.fit(X, relevance, weight, group=group, **further), X)
 
 
+@case("survival/cox", scoring=["loss", "concordance"])
+@case("survival/cox breslow", loss=losses.Cox("breslow"), sampling="mvs", subsample=0.7)
+@case("survival/aft normal", loss="aft", line_search=True)
+@case("survival/aft logistic", loss=losses.AFT("logistic", 0.5), early_stopping=True)
+@case("survival/aft extreme", loss=losses.AFT("extreme", 2.0), learning_rate=1.0)
+@case("survival/aft intervals", loss="aft", intervals=True)
+def survival(intervals=False, loss="cox", **settings):
+    """Times have ties; a third of them is censored."""
+    X, y, weight = first("numbers", True)
+    time = np.exp(y / np.abs(y).max()).round(1)
+    target = np.arange(y.size) % 3 > 0, time
+    if intervals:
+        censored = np.arange(y.size) % 4
+        lower = np.where(censored == 0, 0.0, time)
+        upper = np.where(censored == 1, np.inf, time + (censored == 2))
+        target = np.stack([lower, upper], axis=1)
+    model = make(f"{BOOSTING}Regressor", loss=loss, n_estimators=4, **settings)
+    return Fitted(model.fit(X, target, weight, eval_set=(X, target)), X)
+
+
 WARM = {
     f"{BOOSTING}Regressor": ("outputs", {"colsample_bynode": 0.5}),
     f"{BOOSTING}Classifier": ("three", {"subsample": 0.7}),

@@ -36,6 +36,7 @@ from ...kernels.scalars.isolation import average_path_length
 from ...losses import Exponential, Focal, Gamma, LogLoss, Loss, Poisson, Tweedie
 from ...losses.base import RegressionLoss
 from ...losses.ranking import RankingLoss
+from ...losses.survival import AFT, Cox
 from ...trees.cart import CartEstimator
 
 
@@ -231,9 +232,9 @@ def _loss_link(loss: Loss) -> tuple[str, float]:
         return "softmax", 1.0
     if isinstance(loss, Exponential):
         return "logistic", 2.0
-    if isinstance(loss, (Poisson, Gamma, Tweedie)):
+    if isinstance(loss, (Poisson, Gamma, Tweedie, AFT)):
         return "exp", 1.0
-    if isinstance(loss, (RegressionLoss, RankingLoss)):
+    if isinstance(loss, (RegressionLoss, RankingLoss, Cox)):
         return "identity", 1.0
     raise ValueError(
         f"loss={loss!r} turns raw scores into predictions by a function that no other format "
