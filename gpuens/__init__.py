@@ -51,6 +51,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .forests.forests import RandomForestRegressor as RandomForestRegressor
     from .forests.isolation import IsolationForest as IsolationForest
     from .forests.quantile import QuantileForestRegressor as QuantileForestRegressor
+    from .forests.survival import ExtraSurvivalTrees as ExtraSurvivalTrees
+    from .forests.survival import RandomSurvivalForest as RandomSurvivalForest
     from .many_fits import GridSearchCV as GridSearchCV
     from .many_fits import RandomizedSearchCV as RandomizedSearchCV
     from .many_fits import fit_many as fit_many
@@ -79,6 +81,7 @@ _HOME = {
     "ConformalRegressor": "conformal",
     "DecisionTreeClassifier": "trees.trees",
     "DecisionTreeRegressor": "trees.trees",
+    "ExtraSurvivalTrees": "forests.survival",
     "ExtraTreeClassifier": "trees.trees",
     "ExtraTreeRegressor": "trees.trees",
     "ExtraTreesClassifier": "forests.forests",
@@ -96,6 +99,7 @@ _HOME = {
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",
     "RandomForestRegressor": "forests.forests",
+    "RandomSurvivalForest": "forests.survival",
     "RandomizedSearchCV": "many_fits",
     "StackingClassifier": "combining.stacking",
     "StackingRegressor": "combining.stacking",

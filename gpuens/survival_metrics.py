@@ -332,6 +332,20 @@ def _vector(values: Any, name: str, n: int) -> np.ndarray:
     return array
 
 
+def curve_times(times: Any) -> np.ndarray:
+    """Read the times that curves of survival are wanted at.
+
+    Raises
+    ------
+    ValueError
+        They are not a vector of finite numbers >= 0.
+    """
+    at = np.asarray(to_numpy(times))
+    if at.ndim != 1 or at.dtype.kind not in "iuf" or not (np.isfinite(at) & (at >= 0)).all():
+        raise ValueError(f"times must be a vector of finite numbers >= 0, got {times!r}.")
+    return at.astype(np.float64)
+
+
 def _read_times(times: Any, truth: Survival) -> np.ndarray:
     at = np.asarray(to_numpy(times), dtype=np.float64)
     if at.ndim != 1 or at.size == 0 or not (np.diff(at) > 0.0).all() or np.isnan(at).any():

@@ -14,9 +14,7 @@ from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..losses.names import OF_NUMBERS, OF_TIMES
 from ..losses.survival import SurvivalLoss
-from .additive import AdditiveRegressor
-from .estimator import BoostingEstimator
-from .survival import PredictsSurvival
+from .survival import SurvivalBoosting
 
 
 @documented(
@@ -47,7 +45,7 @@ from .survival import PredictsSurvival
     """,
 )
 @dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRegressor(PredictsSurvival, AdditiveRegressor, BoostingEstimator):
+class GradientBoostingRegressor(SurvivalBoosting):
     """Gradient boosted regression trees on binned features.
 
     Newton boosting (Friedman 2001; Chen and Guestrin 2016) with histogram trees. The same data

@@ -19,8 +19,9 @@ from ..kernels.scalars import losses as formulas
 from ..kernels.statistics.gradients import row_values
 from ..losses.names import OF_TIMES
 from ..losses.survival import AFT, Cox, SurvivalLoss
-from ..survival_metrics import concordance
+from ..survival_metrics import concordance, curve_times
 from ..tables.binned_table import BinnedTable
+from .additive import AdditiveRegressor
 from .estimator import BoostingEstimator
 
 BYTES_OF_ROW = 8 * 16
@@ -36,8 +37,8 @@ def _is_of_survival(model: Any) -> bool:
     )
 
 
-class PredictsSurvival(BoostingEstimator):
-    """What a regressor can do beside with the losses "cox" and "aft"."""
+class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
+    """A regressor, and what it can do beside with the losses "cox" and "aft"."""
 
     loss: Any
     unique_times_: np.ndarray
@@ -137,7 +138,7 @@ class PredictsSurvival(BoostingEstimator):
                 f"{type(self).__name__} has no curves of survival: its training did not end, as "
                 "in a checkpoint. Train on with fit(X, y, init=model)."
             )
-        at = self.unique_times_ if times is None else _read_times(times)
+        at = self.unique_times_ if times is None else curve_times(times)
         if isinstance(loss, Cox):
             place = np.searchsorted(self.unique_times_, at, side="right")
             at = np.concatenate([[0.0], self.baseline_cumulative_hazard_])[place]
@@ -165,10 +166,3 @@ def _survival(hazard: Array, device: Device) -> Array:
 
 def _first(raw: Array, device: Device) -> Array:
     return raw[0].copy()
-
-
-def _read_times(times: Any) -> np.ndarray:
-    at = np.asarray(to_numpy(times))
-    if at.ndim != 1 or at.dtype.kind not in "iuf" or not (np.isfinite(at) & (at >= 0)).all():
-        raise ValueError(f"times must be a vector of finite numbers >= 0, got {times!r}.")
-    return at.astype(np.float64)

@@ -144,7 +144,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             self._require_same_problem(before, *known, data)
         self._n_rows = data.shape[0]
         self._n_draws = self._draws(self._n_rows)
-        report = ForestReport(self, data, before, device)
+        report = self._report(data, before, device)
         if n_new > 0:
             for name in (*OOB_ATTRIBUTES, "_members"):
                 self.__dict__.pop(name, None)
@@ -154,8 +154,11 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             if report.done < n_new:
                 warn_of_interruption(self.forest_.n_trees, stacklevel=3)
                 # Its sums may lack a tree, or half of one.
-                report = ForestReport(self, data, self.forest_, device)
+                report = self._report(data, self.forest_, device)
         report.finish()
+
+    def _report(self, data: TrainingData, before: Forest | None, device: Device) -> Any:
+        return ForestReport(self, data, before, device)
 
     def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
         return grower.grow(first, n_new, report)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
+from ..forests.hazards import LeafHazards
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
 from ..inputs.binning import Binner
@@ -77,6 +78,7 @@ LEARNED: dict[str, Check] = {
     "_binner": _is(Binner, CategoryBinner),
     "_categories": _is(Categories, type(None)),
     "_fitted_loss": _is(Loss),
+    "_hazards": _is(LeafHazards),
     "_max_samples": _positive,
     "_member_names": _list_of(_is(str)),
     "_outside": _is_flags,
@@ -126,6 +128,7 @@ NEEDED = {
     "Bagging": ("estimators_", "estimators_features_"),
     "Conformal": ("estimator_", "scores_", "n_calibration_"),
     "DecisionTree": ("forest_", "n_outputs_"),
+    "ExtraSurvivalTrees": ("forest_", "n_outputs_", "_hazards", "unique_times_"),
     "ExtraTree": ("forest_", "n_outputs_"),
     "GradientBoosting": ("forest_", "_fitted_loss"),
     "IsolationForest": ("_plans", "_scores", "max_samples_", "offset_"),
@@ -133,6 +136,7 @@ NEEDED = {
     "QuantileForest": ("forest_", "n_outputs_", "_targets"),
     "RidgeRegression": ("coef_", "intercept_"),
     "RandomForest": ("forest_", "n_outputs_"),
+    "RandomSurvivalForest": ("forest_", "n_outputs_", "_hazards", "unique_times_"),
     "Stacking": ("estimators_", "_member_names", "final_estimator_", "stack_method_"),
     "Stagewise": (
         "estimators_",
@@ -172,6 +176,10 @@ def check_learned(model: Any) -> None:
     _check_coefficients(model, learned)
     if "n_calibration_" in learned:
         _check_errors(model, learned)
+    times = learned.get("unique_times_", np.empty(0))
+    require((np.diff(times) > 0).all(), "unique_times_ do not ascend")
+    baseline = learned.get("baseline_cumulative_hazard_", times)
+    require(baseline.size == times.size, f"unique_times_ has {times.size} entries")
 
 
 def _check_complete(model: Any, learned: dict[str, Any]) -> None:
@@ -194,6 +202,9 @@ def _check_forests(learned: dict[str, Any]) -> None:
             require(same, "_categories are not those of its trees")
     own: Any = learned.get("forest_")
     for value in learned.values():
+        if isinstance(value, LeafHazards):
+            require(own is not None, "it has hazards in leaves, but no trees")
+            require(np.array_equal(value.offset, own.offset), "offset differs from its trees'")
         if isinstance(value, TargetsInLeaves):
             require(own is not None, "it has targets in leaves, but no trees")
             require(np.array_equal(value.offset, own.offset), "offset differs from its trees'")

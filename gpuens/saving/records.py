@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
+from ..forests.hazards import LeafHazards
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
 from ..inputs.binning import Binner
@@ -200,6 +201,19 @@ def _check_targets(fields: dict[str, Any]) -> None:
     require(((rank >= 0) & (rank < values.size)).all(), "entries have ranks that do not exist")
 
 
+def _check_hazards(fields: dict[str, Any]) -> None:
+    offset = require_array(fields["offset"], np.int64, 1, "offset")
+    begin = require_array(fields["begin"], np.int64, 1, "begin")
+    time = require_array(fields["time"], np.float64, 1, "time")
+    increase = require_array(fields["increase"], np.float64, 1, "increase")
+    require(time.size == increase.size, "time and increase differ in length")
+    for name, bounds, n in (("offset", offset, begin.size - 1), ("begin", begin, time.size)):
+        require(bounds.size > 0 and bounds[0] == 0, f"{name} does not begin with 0")
+        require(bounds[-1] == n and (np.diff(bounds) >= 0).all(), f"{name} does not ascend to {n}")
+    require((increase > 0).all() and np.isfinite(increase).all(), "increase is not positive")
+    require((time >= 0).all() and np.isfinite(time).all(), "time is negative or infinite")
+
+
 def _check_reading(fields: dict[str, Any]) -> None:
     for name in ("single", "below_zero"):
         require(isinstance(fields[name], bool), f"{name} is not a bool")
@@ -254,6 +268,7 @@ RECORDS = {
         ("values", "codes", "features", "unknown", "of_numbers"),
         _check_known_categories,
     ),
+    "LeafHazards": Record(LeafHazards, ("offset", "begin", "time", "increase"), _check_hazards),
     "Reading": Record(Reading, ("single", "missing", "zero_missing", "below_zero"), _check_reading),
     "SamplingPlan": Record(
         SamplingPlan,

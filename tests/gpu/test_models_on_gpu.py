@@ -243,6 +243,19 @@ def test_survival(cupy, host, n_trees, loss):
     assert host(curves).tolist() == model.predict_survival_function(X[:50]).tolist()
 
 
+def test_survival_forests(cupy, host):
+    X, y, weight = (part[:400] for part in table(0, True))
+    target = np.arange(400) % 3 > 0, np.exp(y / np.abs(y).max()).round(1)
+    model = gpuens.RandomSurvivalForest(n_estimators=3, max_depth=3, oob_score=True, device="cpu")
+    model.fit(X, target, weight)
+    other, X_there = clone(model).set_params(device="cuda"), cupy.asarray(X)
+    other.fit(X_there, target, cupy.asarray(weight))
+    assert_same(cupy, host, model, other, X, X_there)
+    assert other.oob_score_ == model.oob_score_
+    curves = other.predict_survival_function(X_there[:50])
+    assert host(curves).tolist() == model.predict_survival_function(X[:50]).tolist()
+
+
 def test_training_goes_on_on_the_other_device(cupy, n_trees):
     X, y, _ = table(2, True)
     whole = gpuens.GradientBoostingClassifier(n_estimators=n_trees, device="cpu").fit(X, y)

@@ -51,14 +51,17 @@ ANSWERS = f"predict predict_proba decision_function {STAGED}"
 PROGRESS = "n_iter_ evals_result_ train_score_ validation_score_ stopped_ classes_"
 OUT_OF_BAG = "oob_score_ oob_scores_path_ oob_decision_function_ oob_prediction_"
 SAMPLES = "estimators_samples_ estimators_features_ classes_"
+CURVES = "predict_survival_function unique_times_"
 WATCHED = {
-    "GradientBoosting": f"{ANSWERS} apply {PROGRESS} is_categorical_",
+    "GradientBoosting": f"{ANSWERS} {CURVES} apply {PROGRESS} is_categorical_",
     "Stagewise": f"{ANSWERS} {PROGRESS} estimator_weights_ learning_rates_",
     "AdaBoost": f"{ANSWERS} estimator_weights_ estimator_errors_ feature_importances_ stopped_",
     "ThreeLearner": f"predict decision_function {SAMPLES}",
     "DecisionTree": "predict predict_proba apply decision_path feature_importances_ classes_",
     "ExtraTree": f"predict predict_proba apply feature_importances_ {OUT_OF_BAG} classes_",
     "RandomForest": f"predict predict_proba apply feature_importances_ {OUT_OF_BAG} {SAMPLES}",
+    "RandomSurvivalForest": f"predict {CURVES} apply {OUT_OF_BAG} {SAMPLES}",
+    "ExtraSurvivalTrees": f"predict {CURVES} apply {OUT_OF_BAG}",
     "QuantileForest": f"predict predict_interval feature_importances_ {OUT_OF_BAG}",
     "IsolationForest": f"predict decision_function score_samples offset_ {SAMPLES}",
     "Bagging": f"predict predict_proba decision_function {OUT_OF_BAG} {SAMPLES}",
@@ -378,6 +381,11 @@ def ranking(position=None, **settings):
     return Fitted(model.fit(X, relevance, weight, group=group, **further), X)
 
 
+def with_times():
+    X, y, weight = first("numbers", True)
+    return X, (np.arange(y.size) % 3 > 0, np.exp(y / np.abs(y).max()).round(1)), weight
+
+
 @case("survival/cox", scoring=["loss", "concordance"])
 @case("survival/cox breslow", loss=losses.Cox("breslow"), sampling="mvs", subsample=0.7)
 @case("survival/aft normal", loss="aft", line_search=True)
@@ -386,16 +394,24 @@ def ranking(position=None, **settings):
 @case("survival/aft intervals", loss="aft", intervals=True)
 def survival(intervals=False, loss="cox", **settings):
     """Times have ties; a third of them is censored."""
-    X, y, weight = first("numbers", True)
-    time = np.exp(y / np.abs(y).max()).round(1)
-    target = np.arange(y.size) % 3 > 0, time
+    X, target, weight = with_times()
+    time = target[1]
     if intervals:
-        censored = np.arange(y.size) % 4
+        censored = np.arange(time.size) % 4
         lower = np.where(censored == 0, 0.0, time)
         upper = np.where(censored == 1, np.inf, time + (censored == 2))
         target = np.stack([lower, upper], axis=1)
     model = make(f"{BOOSTING}Regressor", loss=loss, n_estimators=4, **settings)
     return Fitted(model.fit(X, target, weight, eval_set=(X, target)), X)
+
+
+@case("survival/forest", "RandomSurvivalForest", oob_score=True)
+@case("survival/forest of pruned trees", "RandomSurvivalForest", ccp_alpha=1e-3, max_bins=None)
+@case("survival/extra trees", "ExtraSurvivalTrees", max_depth=4)
+def survival_forest(cls, **settings):
+    X, target, weight = with_times()
+    model = make(cls, n_estimators=4, **settings).fit(X, target, weight)
+    return Fitted(model.set_params(n_estimators=6, warm_start=True).fit(X, target, weight), X)
 
 
 WARM = {
