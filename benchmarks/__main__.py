@@ -21,6 +21,7 @@ PROGRAMS = {
     "adaboost": "time to train AdaBoost and its test errors, beside scikit-learn",
     "losses": "losses of gradient boosting on real data, beside LightGBM and scikit-learn",
     "ranking": "NDCG and CPU time of rankings, beside LightGBM and XGBoost",
+    "survival": "concordance and CPU time of survival models, beside scikit-survival and XGBoost",
     "inspection": "time of partial dependence beside scikit-learn, and of measures of diversity",
     "explain": "CPU time of Shapley values beside XGBoost and shap, and their exactness",
     "published": "error rates of trees, bagging and forests beside published ones",

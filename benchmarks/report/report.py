@@ -32,7 +32,7 @@ SECTIONS = {
     "Accuracy": ("accuracy",),
     "Trees, bagging and forests": ("forests", "published"),
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
-    "Rankings": ("ranking",),
+    "Rankings, survival": ("ranking", "survival"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling",),
     "Memory and new processes": ("memory", "first_model", "startup"),

@@ -30,6 +30,7 @@ from benchmarks.programs import (
     purity,
     ranking,
     stacking,
+    survival,
 )
 from benchmarks.start import first_model, startup
 from gpuens.datasets import make_higgs_like
@@ -427,6 +428,22 @@ class TestRanking:
             ratio = results["speed"]["gpuens"]["seconds"][0] / results["speed"][name]["seconds"][0]
             assert results["speed"][name]["ratio"] == pytest.approx(ratio)
         assert "NDCG@10, training" in capsys.readouterr().out
+
+
+class TestSurvival:
+    def test_quality_and_speed(self, run, write_table, only_libraries, capsys):
+        only_libraries("gpuens", "XGBoost")
+        event, y = np.arange(60) % 3 > 0, np.arange(60) % 17 + 1.0
+        folder = write_table("gbsg2", y=y, event=event)
+        options = "--rows 300 --repeats 1 --threads 1"
+        results = run(survival, "--data", folder, *options.split())["results"]
+        found = results["quality"]["gbsg2"]
+        kinds = {what.partition(",")[0] for what in found if what.endswith("gpuens")}
+        assert kinds == {"Cox", "AFT", "forest"} and all(0 < value < 1 for value in found.values())
+        assert "metabric.npz is not in" in results["quality"]["metabric"]["gaps"][0]
+        generated = results["speed"]["generated"]
+        assert generated["rows"] == 300 and len(generated["seconds"]["gpuens"]) == 1
+        assert "concordance on folds" in capsys.readouterr().out
 
 
 class TestCommand:

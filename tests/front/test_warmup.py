@@ -82,7 +82,7 @@ def test_says_what_it_does(capsys):
     assert all(value > 0 for value in seconds.values())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(STEPS)
-    assert lines[2].startswith("[  3/16] boosting, two classes: ") and lines[1].endswith(" s")
+    assert lines[2].startswith("[  3/17] boosting, two classes: ") and lines[1].endswith(" s")
     assert list(warmup("cpu", verbose=False)) == STEPS
     assert capsys.readouterr().err == ""
 
