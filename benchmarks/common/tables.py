@@ -16,6 +16,8 @@ from .peers import OURS, GapError, Task
 DATA = ROOT.parent / "shared" / "data"
 REGRESSION = ("california_housing", "bike", "datacar")
 """The tables with numbers as targets; those of the others are classes."""
+SURVIVAL = ("metabric", "gbsg2")
+"""Those with times."""
 SHARES = {
     "covtype_shares": ("covtype_first20k", (0.3646, 0.4876, 0.0615, 0.0047, 0.0163, 0.0299, 0.0354))
 }
@@ -28,8 +30,8 @@ Losses = dict[str, list[float]]
 def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.ndarray]:
     """Return the arrays of one ``.npz`` file; raises GapError if there is none.
 
-    ``y`` is float64 in regression and classes from 0 elsewhere. With ``max_rows`` the rows are
-    drawn at random, the same every time.
+    ``y`` is float64 in regression and of times, and classes from 0 elsewhere. With ``max_rows``
+    the rows are drawn at random, the same every time.
     """
     if name in SHARES:
         file_name, shares = SHARES[name]
@@ -45,7 +47,7 @@ def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.n
         raise GapError(f"{name}.npz is not in {folder}")
     with np.load(path, allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}
-    if name in REGRESSION:
+    if name in (*REGRESSION, *SURVIVAL):
         arrays["y"] = arrays["y"].astype(np.float64)
     else:
         arrays["y"] = np.unique(arrays["y"], return_inverse=True)[1]

@@ -31,7 +31,7 @@ class Intervals(NamedTuple):
     """Bounds of times: equal for observed events, (time, inf) for right-censored ones.
 
     lower, upper : float64 ndarray, shape (n_rows,)
-        0 <= lower <= upper, lower < inf, upper > 0.
+        0 <= lower <= upper, lower < inf, upper > 0. [0, inf] says nothing.
     """
 
     lower: np.ndarray
@@ -104,12 +104,11 @@ def read_intervals(y: Any, name: str = "y") -> Intervals:
             f"The upper bounds of {name} must not be below the lower ones, got "
             f"[{lower[row]}, {upper[row]}] in row {row}."
         )
-    wrong = (upper == 0.0) | ((lower == 0.0) & np.isinf(upper))
-    if wrong.any():
-        row = int(wrong.argmax())
+    if (upper == 0.0).any():
+        row = int((upper == 0.0).argmax())
         raise ValueError(
-            f"{name} must have positive times, got [{lower[row]}, {upper[row]}] in row {row}: "
-            "drop the row, or shift the times; a row that is censored at 0 says nothing."
+            f"{name} must have positive times of events, got 0 in row {row}: drop the row, or "
+            "measure times from an earlier origin."
         )
     return Intervals(lower, upper)
 

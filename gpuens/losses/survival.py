@@ -259,7 +259,8 @@ class AFT(SurvivalLoss):
         """Take Newton steps from the mean of the bounds."""
         xp = device.xp
         bounds = _logarithms(y, device)
-        middle = xp.where(bounds[LOWER] > -UNBOUNDED, bounds[LOWER], bounds[UPPER])
+        finite = xp.where(abs(bounds) < UNBOUNDED, bounds, 0.0)
+        middle = xp.where(bounds[LOWER] > -UNBOUNDED, finite[LOWER], finite[UPPER])
         constant = weighted_mean(middle, weight, device)
         limit = self.largest_step(1.0)
         for _ in range(STEPS_TO_CONSTANT):

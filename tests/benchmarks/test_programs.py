@@ -433,7 +433,7 @@ class TestRanking:
 class TestSurvival:
     def test_quality_and_speed(self, run, write_table, only_libraries, capsys):
         only_libraries("gpuens", "XGBoost")
-        event, y = np.arange(60) % 3 > 0, np.arange(60) % 17 + 1.0
+        event, y = np.arange(240) % 3 > 0, np.arange(240) % 17 + 1.0
         folder = write_table("gbsg2", y=y, event=event)
         options = "--rows 300 --repeats 1 --threads 1"
         results = run(survival, "--data", folder, *options.split())["results"]

@@ -120,6 +120,17 @@ def test_saving_and_pickling(loss, tmp_path):
         assert copy.score(X_TEST, Y_TEST) == model.score(X_TEST, Y_TEST)
 
 
+def test_rows_of_which_nothing_is_known():
+    """Of a row that was censored at 0."""
+    none = Y[0].copy(), Y[1].copy()
+    none[0][:20], none[1][:20] = False, 0.0
+    for loss in ("aft", AFT("logistic"), AFT("extreme")):
+        model = GradientBoostingRegressor(loss, **FEW).fit(X, none)
+        rest = GradientBoostingRegressor(loss, **FEW).fit(X[20:], (Y[0][20:], Y[1][20:]))
+        assert model.forest_.base == pytest.approx(rest.forest_.base, rel=1e-6)
+        assert np.corrcoef(model.predict(X_TEST), rest.predict(X_TEST))[0, 1] > 0.95
+
+
 def test_intervals():
     """An interval around each time tells nearly as much as the time; the metric is the loss."""
     event, time = Y
@@ -210,7 +221,7 @@ def test_other_losses_have_no_curves():
         ({"loss": "cox"}, (Y[0], -Y[1]), "finite and not negative"),
         ({"loss": "cox"}, (Y[0][:9], Y[1][:9]), "inconsistent numbers of samples|9"),
         ({"loss": "aft"}, Y[1], "lower and upper bound of each time"),
-        ({"loss": "aft"}, (Y[0], 0.0 * Y[1]), "must have positive times"),
+        ({"loss": "aft"}, (Y[0], 0.0 * Y[1]), "must have positive times of events"),
         ({"loss": "aft"}, (Y[0], 1e37 + 0.0 * Y[1]), "must be below 1e\\+37"),
         ({"loss": "cox", "scoring": "r2"}, Y, "do not go together: the losses of survival"),
         ({"scoring": "concordance"}, Y[1], "do not go together"),

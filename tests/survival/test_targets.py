@@ -26,7 +26,7 @@ def test_forms_of_intervals():
     lower, upper = read_intervals((EVENT, TIME + 1.0))
     np.testing.assert_array_equal(lower, [3.0, 1.0, 6.0])
     np.testing.assert_array_equal(upper, [3.0, np.inf, 6.0])
-    bounds = np.array([[0.0, 2.0], [1.0, np.inf], [1.0, 1.0], [1.0, 4.0]])
+    bounds = np.array([[0.0, 2.0], [1.0, np.inf], [1.0, 1.0], [1.0, 4.0], [0.0, np.inf]])
     lower, upper = read_intervals(bounds)
     np.testing.assert_array_equal(np.stack([lower, upper], axis=1), bounds)
 
@@ -57,8 +57,7 @@ def test_bad_right_censored_times(y, message):
         ([np.nan, 2.0], "lower bounds of y must be finite and not negative, got nan in row 1"),
         ([-1.0, 2.0], "lower bounds of y must be finite and not negative, got -1.0 in row 1"),
         ([np.inf, np.inf], "lower bounds of y must be finite"),
-        ([0.0, 0.0], "positive times"),
-        ([0.0, np.inf], "positive times"),
+        ([0.0, 0.0], "positive times of events, got 0 in row 1"),
     ],
 )
 def test_bad_intervals(bounds, message):
