@@ -41,6 +41,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
     """A regressor, and what it can do beside with the losses "cox" and "aft"."""
 
     loss: Any
+    init: Any
     unique_times_: np.ndarray
     baseline_cumulative_hazard_: np.ndarray
 
@@ -110,6 +111,11 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
     def _train(self, given: list[EvalSet], init: Any) -> Any:
         loss = self._read_loss()
         if isinstance(loss, SurvivalLoss):
+            if not (self.init is None or isinstance(self.init, str)):
+                raise ValueError(
+                    f"init must be None or 'zero' with loss={loss.name!r}, got {self.init!r}: an "
+                    "estimator cannot be fitted to censored times."
+                )
             given = [rows._replace(y=loss.read_times(rows.y, rows.names[1])) for rows in given]
         return super()._train(given, init)
 

@@ -226,6 +226,7 @@ def test_other_losses_have_no_curves():
         ({"loss": "cox", "scoring": "r2"}, Y, "do not go together: the losses of survival"),
         ({"scoring": "concordance"}, Y[1], "do not go together"),
         ({"loss": "cox", "sampling": "balanced"}, Y, "is for classes"),
+        ({"loss": "aft", "init": StagewiseRegressor()}, Y, "init must be None or 'zero' with"),
     ],
 )
 def test_bad_input(settings, y, message):
