@@ -19,6 +19,7 @@ GPUENS = (
     "callbacks datasets losses trees",
     "custom_metrics ranking_metrics bagging forests adaboost combining",
     "boosting cluster diversity",
+    "dask",
     "conformal exchange stagewise inspection memory_plans predicting_batches warming_up",
     "many_fits",
     "saving",

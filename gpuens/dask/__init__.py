@@ -1,0 +1,20 @@
+"""Gradient boosting on a Dask cluster: the estimators of ``gpuens``, for tables in partitions.
+
+The model is that of ``gpuens`` on the same rows in memory, bit for bit, whatever the number of
+workers and however the rows are cut. ``pip install "gpuens[dask]"`` installs what is needed.
+"""
+
+from __future__ import annotations
+
+try:
+    import distributed as _distributed
+except ImportError as error:
+    raise ImportError(
+        'gpuens.dask needs Dask and its scheduler: pip install "gpuens[dask]".'
+    ) from error
+
+from .estimators import GradientBoostingClassifier, GradientBoostingRegressor
+
+__all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor"]
+
+del _distributed

@@ -1,0 +1,113 @@
+"""Tables in parts: dask arrays, dask data frames and lists of delayed parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import dask
+import numpy as np
+from dask.delayed import Delayed
+
+
+class Part(NamedTuple):
+    """The rows of a part; ``weight`` is None where none is given."""
+
+    X: Any
+    y: Any
+    weight: Any
+
+
+def is_collection(X: Any) -> bool:
+    """Return whether X is in parts."""
+    return bool(dask.is_dask_collection(X)) or _is_list_of_parts(X)
+
+
+def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
+    """Return the parts of a table, as ``Part``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is not in parts, or they are cut differently.
+    """
+    given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
+    chunks = getattr(X, "chunks", None)
+    lists = {name: _delayed(array, name, chunks) for name, array in given.items()}
+    counts = {name: len(parts) for name, parts in lists.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(
+            "X, y and sample_weight must be cut at the same rows, got "
+            + ", ".join(f"{name} in {n} parts" for name, n in counts.items())
+            + ": repartition them, or call compute_chunk_sizes() on dask arrays."
+        )
+    weights = lists.get("sample_weight", [None] * counts["X"])
+    part = dask.delayed(Part, pure=False)
+    return [part(*each) for each in zip(lists["X"], lists["y"], weights, strict=True)]
+
+
+def length_of(part: Part, number: int) -> int:
+    """Return the rows of a part.
+
+    Raises
+    ------
+    ValueError
+        Its arrays have different numbers of rows.
+    """
+    rows = {
+        name: int(array.shape[0])
+        for name, array in zip(("X", "y", "sample_weight"), part, strict=True)
+        if array is not None
+    }
+    if len(set(rows.values())) > 1:
+        found = ", ".join(f"{name} has {n} rows" for name, n in rows.items())
+        raise ValueError(
+            f"X, y and sample_weight must be cut at the same rows, but in part {number} {found}."
+        )
+    return rows["X"]
+
+
+def rows_of(part: Part, begin: int, end: int) -> Part:
+    """Return some rows of a part."""
+    return Part(*(None if array is None else _some(array, begin, end) for array in part))
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Return the rows of all parts together."""
+    return Part(*(None if each[0] is None else _join(each) for each in zip(*parts, strict=True)))
+
+
+def _some(array: Any, begin: int, end: int) -> Any:
+    return array.iloc[begin:end] if hasattr(array, "iloc") else array[begin:end]
+
+
+def _join(arrays: Sequence[Any]) -> Any:
+    if len(arrays) == 1:
+        return arrays[0]
+    if hasattr(arrays[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(arrays, ignore_index=True)
+    return np.concatenate(arrays)
+
+
+def _is_list_of_parts(X: Any) -> bool:
+    return isinstance(X, (list, tuple)) and len(X) > 0 and all(isinstance(p, Delayed) for p in X)
+
+
+def _delayed(array: Any, name: str, chunks: Any) -> list[Delayed]:
+    """Return the parts of one argument. A dask array is cut at the rows of X, ``chunks``."""
+    if _is_list_of_parts(array):
+        return list(array)
+    if not dask.is_dask_collection(array) or not hasattr(array, "to_delayed"):
+        raise TypeError(
+            f"{name} must be a dask array, a dask data frame or a list of delayed parts, got "
+            f"{type(array).__name__}. For data in memory use the estimator of gpuens."
+        )
+    if hasattr(array, "chunks"):
+        if array.ndim > 1 and len(array.chunks[1]) > 1:
+            array = array.rechunk({1: -1})
+        known = chunks is not None and not any(np.isnan(n) for n in (*chunks[0], *array.chunks[0]))
+        if known and array.chunks[0] != chunks[0] and array.shape[0] == sum(chunks[0]):
+            array = array.rechunk({0: chunks[0]})
+    return list(np.ravel(array.to_delayed()))

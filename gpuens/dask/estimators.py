@@ -1,0 +1,206 @@
+"""Gradient boosting for tables in partitions."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import dask
+import distributed
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
+from ..boosting.parameters import check_parameters
+from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
+from ..estimators.parameters import seed_of
+from .collections import is_collection, parts_of
+from .running import Training
+
+OF_CLUSTER = ("client", "max_restarts", "heartbeat")
+"""The parameters that the estimators of ``gpuens`` do not have."""
+
+
+class OnCluster:
+    """What the estimators of this module have in common."""
+
+    _local: ClassVar[Any]
+    """The estimator of ``gpuens``."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_sample_weight: Any = None,
+    ) -> Any:
+        """Train on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
+            Rows stay in their order: the model is that of all partitions one after the other.
+        y, sample_weight : likewise, shape (n_rows,)
+            Cut at the same rows as X; arrays whose chunks are known are cut like X.
+        eval_set : (X, y) or list of these, default=None
+            In memory: every worker gets a copy.
+        eval_sample_weight : array or list of arrays, default=None
+
+        Returns
+        -------
+        estimator
+            Itself; ``forest_`` is that of the estimator of ``gpuens``.
+
+        Raises
+        ------
+        NotImplementedError
+            A setting would not give the same model on several workers; the message names it.
+        RuntimeError
+            Workers were lost more often than ``max_restarts``.
+        """
+        model: Any = self._unfitted()
+        check_parameters(model)
+        restarts, heartbeat = self._cluster_settings()
+        if model.warm_start:
+            raise NotImplementedError(
+                "warm_start=True is not supported on a cluster: set it to False."
+            )
+        model.set_params(random_state=seed_of(model.random_state))
+        others = {"eval_set": eval_set, "eval_sample_weight": eval_sample_weight}
+        client = distributed.default_client() if self.client is None else self.client  # type: ignore[attr-defined]
+        fitted = Training(client, model, others, restarts, heartbeat).run(
+            parts_of(X, y, sample_weight)
+        )
+        params = fitted.get_params()
+        for name, value in vars(fitted).items():
+            if name not in params:
+                setattr(self, name, value)
+        return self
+
+    def to_local(self) -> Any:
+        """Return the estimator of ``gpuens``, with the parameters and what was learned."""
+        model: Any = self._unfitted()
+        params = self.get_params(deep=False)  # type: ignore[attr-defined]
+        vars(model).update({n: v for n, v in vars(self).items() if n not in params})
+        return model
+
+    def predict(self, X: Any) -> Any:
+        """Predict as the estimator of ``gpuens`` does: lazily if X is in parts."""
+        return self._of_parts("predict", X)
+
+    def apply(self, X: Any) -> Any:
+        """Return the leaf that each row ends in, lazily if X is in parts."""
+        return self._of_parts("apply", X)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the estimator of ``gpuens`` (see ``to_local``)."""
+        self.to_local().save(path)
+
+    def _unfitted(self) -> Any:
+        params = self.get_params(deep=False)  # type: ignore[attr-defined]
+        return self._local(**{n: v for n, v in params.items() if n not in OF_CLUSTER})
+
+    def _cluster_settings(self) -> tuple[int, float]:
+        restarts, heartbeat = self.max_restarts, self.heartbeat  # type: ignore[attr-defined]
+        if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
+            raise ValueError(f"max_restarts must be an integer >= 0, got {restarts!r}.")
+        if isinstance(heartbeat, bool) or not isinstance(heartbeat, (int, float)) or heartbeat < 1:
+            raise ValueError(f"heartbeat must be a number of seconds >= 1, got {heartbeat!r}.")
+        return restarts, float(heartbeat)
+
+    def _of_parts(self, method: str, X: Any) -> Any:
+        check_is_fitted(self)
+        model = self.to_local()
+        if not is_collection(X):
+            return getattr(model, method)(X)
+        row = np.zeros((1, model.n_features_in_))
+        example = getattr(_without_names(model), method)(row)[:0]
+        of_part = dask.delayed(_of_part, pure=True)
+        shared = dask.delayed(model)
+        if isinstance(X, (list, tuple)):
+            return [of_part(part, shared, method, example) for part in X]
+        if not hasattr(X, "chunks"):
+            parts = [of_part(part, shared, method, example) for part in X.to_delayed()]
+            return _concatenated(parts, example)
+        if len(X.chunks[1]) > 1:
+            X = X.rechunk({1: -1})
+        return X.map_blocks(
+            _of_part, shared, method, example, dtype=example.dtype, meta=example,
+            drop_axis=1 if example.ndim == 1 else None,
+            chunks=(X.chunks[0], *((n,) for n in example.shape[1:])),
+        )  # fmt: skip
+
+
+def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
+    """Return predictions of parts as one dask array of unknown length."""
+    import dask.array as da
+
+    shape = (np.nan, *example.shape[1:])
+    return da.concatenate([da.from_delayed(part, shape, meta=example) for part in parts])
+
+
+def _of_part(part: Any, model: Any, method: str, example: np.ndarray) -> Any:
+    """Return the predictions for a part, which may be empty, as ``example`` is."""
+    return getattr(model, method)(part) if len(part) else example
+
+
+def _without_names(model: Any) -> Any:
+    """Return the model for arrays, which have no names of columns to compare."""
+    other = type(model)(**model.get_params(deep=False))
+    vars(other).update({n: v for n, v in vars(model).items() if n != "feature_names_in_"})
+    return other
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoostingClassifier(OnCluster, LocalClassifier):  # type: ignore[misc]
+    """Gradient boosted classification trees, trained by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.GradientBoostingClassifier``.
+    """
+
+    _local = LocalClassifier
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoostingRegressor(OnCluster, LocalRegressor):  # type: ignore[misc]
+    """Gradient boosted regression trees, trained by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.GradientBoostingRegressor``.
+    """
+
+    _local = LocalRegressor
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0

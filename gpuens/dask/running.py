@@ -1,0 +1,300 @@
+"""The client's side of a training: who has which rows, waiting, and going on after a loss."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import distributed
+from dask.delayed import Delayed
+from distributed import Client, Future, KilledWorker
+
+from ..cluster.rendezvous import Place
+from ..cluster.ring import WorkerLostError
+from ..cluster.rows import pieces_of, ranges_of
+from .collections import length_of, rows_of
+from .worker import Job, forget, open_door, snapshot_of, train
+
+PATIENCE = 60.0
+"""Seconds within which workers must answer, beyond the heartbeat: one may have to finish another
+task first."""
+POLL = 1.0
+"""Seconds between two looks at whether all workers are still there."""
+
+
+IMPORTING = 20.0
+"""Seconds for which a worker that imports libraries may be silent, beyond the heartbeat."""
+MOMENT = 1.0
+"""Seconds in which workers notice that another one has failed."""
+LOST = WorkerLostError, KilledWorker, distributed.client.FutureCancelledError
+
+
+class _LostError(Exception):
+    """An attempt has lost workers."""
+
+
+@dataclass
+class Training:
+    """A training on a cluster.
+
+    Parameters
+    ----------
+    client : Client
+    model : estimator
+        Of ``gpuens``, not fitted.
+    others : dict
+        Further arguments of ``fit``, which every worker gets as a whole.
+    max_restarts : int
+    heartbeat : float
+    """
+
+    client: Client
+    model: Any
+    others: dict[str, Any]
+    max_restarts: int
+    heartbeat: float
+    before: Any = None
+    excluded: set[str] = field(default_factory=set)
+
+    def run(self, parts: Sequence[Delayed]) -> Any:
+        """Return the fitted model.
+
+        Raises
+        ------
+        RuntimeError
+            Workers were lost more often than ``max_restarts``, or none is left.
+        Exception
+            The error of a worker that is not the loss of another one.
+        """
+        held = self.client.compute(list(parts))
+        counted = [
+            self.client.submit(length_of, part, number, pure=False)
+            for number, part in enumerate(held)
+        ]
+        while waiting := [future for future in counted if not future.done()]:
+            self.workers()  # has the parts of silent workers computed elsewhere
+            _wait_a_moment(waiting)
+        lengths = self.client.gather(counted)
+        if sum(lengths) == 0:
+            raise ValueError("X has no rows: every part is empty.")
+        lost = None
+        for _ in range(self.max_restarts + 1):
+            attempt = _Attempt(self, held, lengths)
+            try:
+                return attempt.run()
+            except _LostError as error:
+                lost = error
+                self.before = attempt.last_snapshot() or self.before
+            finally:
+                attempt.clean_up()
+        raise RuntimeError(
+            f"Training was given up: workers were lost {self.max_restarts + 1} times, which is "
+            f"more than max_restarts={self.max_restarts}. The last time: {lost}"
+        )
+
+    def present(self) -> list[str]:
+        """Return the addresses of the workers that can take part.
+
+        The scheduler forgets those that it has not heard of for long: they were stopped, or their
+        machine is gone. While workers train, they notice that of each other sooner.
+        """
+        silence: dict[str, float] = self.client.run_on_scheduler(_silence)
+        for worker in set(silence) - self.excluded:
+            if silence[worker] > self.heartbeat + IMPORTING:
+                self.drop(worker)
+        return sorted(set(silence) - self.excluded)
+
+    def drop(self, worker: str) -> None:
+        """Have the scheduler forget a worker that is gone: its data is computed again."""
+        self.excluded.add(worker)
+        self.client.run_on_scheduler(_remove, address=worker)
+
+    def workers(self) -> list[str]:
+        """Return ``present``, once there is one."""
+        deadline = time.monotonic() + PATIENCE
+        while not (found := self.present()):
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"The cluster has had no worker for {PATIENCE:g} s: start workers, and call "
+                    "fit again."
+                )
+            time.sleep(POLL)
+        return found
+
+
+class _Attempt:
+    """One attempt, by the workers that are there."""
+
+    def __init__(self, training: Training, parts: Sequence[Future], lengths: list[int]) -> None:
+        self._training, self._client = training, training.client
+        self._parts, self._lengths = parts, lengths
+        self._token = secrets.token_hex(16)
+        self._workers: list[str] = []
+        self._futures: list[Future] = []
+
+    def run(self) -> Any:
+        """Return the fitted model.
+
+        Raises
+        ------
+        _LostError
+            A worker is gone.
+        """
+        training = self._training
+        workers = training.workers()
+        ranges = ranges_of(self._lengths, len(workers))
+        self._workers = self._placed(ranges, workers)
+        # Workers that train do nothing else: all parts must be there before the first begins.
+        rows = [self._rows(first, last) for first, last in ranges]
+        self._wait([part for of_worker in rows for part in of_worker])
+        addresses = self._on_each(open_door, self._token)
+        n_all = sum(self._lengths)
+        for rank, (first, _) in enumerate(ranges):
+            place = Place(rank, addresses, self._token)
+            job = Job(place, first, n_all, training.heartbeat, PATIENCE)
+            self._futures.append(
+                self._client.submit(
+                    train, job, training.model, training.before, training.others,
+                    *rows[rank], **self._only_on(self._workers[rank]),
+                )
+            )  # fmt: skip
+        self._wait(self._futures)
+        model, *others = self._client.gather(self._futures)
+        if any(fingerprint != model.forest_.fingerprint() for fingerprint in others):
+            raise RuntimeError(
+                "The workers have trained different models: please report this, with the versions "
+                "of gpuens, NumPy and Numba on all of them."
+            )
+        return model
+
+    def last_snapshot(self) -> Any:
+        """Return the model with the most rounds that a worker has kept, or None."""
+        found = []
+        for worker in self._left():
+            future = self._client.submit(snapshot_of, self._token, **self._only_on(worker))
+            try:
+                found.append(future.result(timeout=PATIENCE))
+            except Exception:  # this worker is gone too
+                continue
+        models = [model for model in found if model is not None]
+        return max(models, key=lambda model: model.n_iter_, default=None)
+
+    def clean_up(self) -> None:
+        """Let the workers forget this attempt."""
+        self._client.cancel(self._futures, force=True)
+        for worker in self._left():
+            distributed.fire_and_forget(
+                self._client.submit(forget, self._token, **self._only_on(worker))
+            )
+
+    def _left(self) -> list[str]:
+        present = set(self._training.present())
+        return [worker for worker in self._workers if worker in present]
+
+    def _only_on(self, worker: str) -> dict[str, Any]:
+        return {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
+
+    def _placed(self, ranges: list[tuple[int, int]], workers: list[str]) -> list[str]:
+        """Return a worker for each range: if it is free, the one that holds most of its rows."""
+        holders = self._client.who_has(list(self._parts))
+        free = list(workers)
+        chosen = []
+        for first, last in ranges:
+            rows = dict.fromkeys(free, 0)
+            for piece in pieces_of(self._lengths, first, last):
+                for holder in holders.get(self._parts[piece.part].key, ()):
+                    if holder in rows:
+                        rows[holder] += piece.end - piece.begin
+            chosen.append(max(free, key=lambda worker: rows[worker]))
+            free.remove(chosen[-1])
+        return chosen
+
+    def _rows(self, first: int, last: int) -> list[Future]:
+        """Return the parts of a range; those at its ends are divided where they are held."""
+        found = []
+        for part, begin, end in pieces_of(self._lengths, first, last):
+            whole = self._parts[part]
+            if end - begin < self._lengths[part]:
+                whole = self._client.submit(rows_of, whole, begin, end, pure=False)
+            found.append(whole)
+        return found
+
+    def _on_each(self, function: Any, *args: Any) -> list[Any]:
+        futures = [
+            self._client.submit(function, *args, **self._only_on(worker))
+            for worker in self._workers
+        ]
+        self._wait(futures, PATIENCE)
+        results: list[Any] = self._client.gather(futures)
+        return results
+
+    def _wait(self, futures: Sequence[Future], patience: float = float("inf")) -> None:
+        """Wait for all, while all workers are there.
+
+        Raises
+        ------
+        _LostError
+            A worker is gone, or ``patience`` is over.
+        Exception
+            The first error of a worker that is not the loss of another one.
+        """
+        deadline = time.monotonic() + patience
+        while waiting := [future for future in futures if not future.done()]:
+            gone = set(self._workers) - set(self._training.present())
+            late = time.monotonic() > deadline
+            if gone or late or any(future.status == "error" for future in futures):
+                self._explain(futures, gone, late)
+            _wait_a_moment(waiting)
+        self._explain(futures, set(), False)
+
+    def _explain(self, futures: Sequence[Future], gone: set[str], is_late: bool) -> None:
+        """Raise what has ended the attempt, if anything has."""
+        errors = [self._error_after(future) for future in futures]
+        lost = [error for error in errors if isinstance(error, LOST)]
+        others = [error for error in errors if error is not None and not isinstance(error, LOST)]
+        if others:
+            raise others[0]
+        for error in lost:
+            if isinstance(error, WorkerLostError) and error.silent >= 0:
+                gone.add(self._workers[error.silent])
+        if is_late:
+            gone.update(w for w, f in zip(self._workers, futures, strict=True) if not f.done())
+        for worker in gone:
+            self._training.drop(worker)
+        if gone:
+            raise _LostError(f"{', '.join(sorted(gone))} does not answer any more.")
+        if lost:
+            raise _LostError(str(lost[0]))
+
+    def _error_after(self, future: Future) -> BaseException | None:
+        """Return the error of a worker; others that it has caused may take a moment."""
+        deadline = time.monotonic() + MOMENT
+        while not future.done() and time.monotonic() < deadline:
+            time.sleep(MOMENT / 20)
+        if not future.done():
+            return None
+        try:
+            error: BaseException | None = future.exception()
+        except Exception as failure:  # the future itself was cancelled
+            error = failure
+        return error
+
+
+def _wait_a_moment(futures: Sequence[Future]) -> None:
+    """Wait until one of them is done, but not long."""
+    with suppress(TimeoutError):
+        distributed.wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
+
+
+def _silence(dask_scheduler: Any) -> dict[str, float]:
+    """Return for how many seconds the scheduler has not heard of each worker."""
+    now = time.time()
+    return {address: now - each.last_seen for address, each in dask_scheduler.workers.items()}
+
+
+async def _remove(dask_scheduler: Any, address: str) -> None:
+    await dask_scheduler.remove_worker(address, stimulus_id="gpuens-silent", close=False)

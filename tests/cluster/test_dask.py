@@ -1,0 +1,158 @@
+"""Gradient boosting on a Dask cluster of this machine."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("distributed", reason='Dask is not installed: pip install "gpuens[dask]"')
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed")
+
+import dask  # noqa: E402
+from distributed import Client, LocalCluster  # noqa: E402
+
+import gpuens  # noqa: E402
+from gpuens.dask import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("default")
+"""Warnings of Dask, its dependencies and their threads are not ours."""
+
+N = 6_000
+PARAMS = {"n_estimators": 5, "random_state": 3, "device": "cpu"}
+
+
+def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 5))
+    return X, X[:, 0] * X[:, 1] + X[:, 2], rng.integers(0, 3, N).astype(float)
+
+
+X, Y, WEIGHT = table()
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    """Two worker processes."""
+    settings = {"distributed.worker.daemon": True, "logging.distributed": "critical"}
+    with dask.config.set(settings):
+        cluster = LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            memory_limit=0,
+        )  # fmt: skip
+        with cluster, Client(cluster) as client:
+            yield client
+
+
+def arrays(*tables: np.ndarray, rows: Any = 1700) -> list[Any]:
+    return [da.from_array(t, chunks=(rows, *t.shape[1:])) for t in tables]
+
+
+def fingerprint(cls: type, y: Any, weight: Any = None, **params: Any) -> str:
+    return cls(**{**PARAMS, **params}).fit(X, y, weight).forest_.fingerprint()
+
+
+@pytest.mark.parametrize("rows", [1700, (1024, 0, 4000, 976), 6000])
+def test_dask_arrays(client, rows):
+    given = arrays(X, Y, WEIGHT, rows=rows)
+    model = GradientBoostingRegressor(**PARAMS, subsample=0.5).fit(*given)
+    plain = gpuens.GradientBoostingRegressor(**PARAMS, subsample=0.5).fit(X, Y, WEIGHT)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    lazy = model.predict(given[0])
+    assert lazy.shape == (N,) and lazy.dtype == np.float64
+    assert np.array_equal(lazy.compute(), plain.predict(X))
+    assert np.array_equal(model.apply(given[0]).compute(), plain.apply(X))
+    assert np.array_equal(model.predict(X), plain.predict(X))
+    local = pickle.loads(pickle.dumps(model.to_local()))
+    assert type(local) is gpuens.GradientBoostingRegressor
+    assert np.array_equal(local.predict(X), plain.predict(X))
+
+
+def test_dask_data_frames_and_classes(client, tmp_path):
+    names = list("abcde")
+    labels = np.where(Y > 1, "high", np.where(Y > 0, "low", "none"))
+    frame = dd.from_pandas(pd.DataFrame(X, columns=names).assign(y=labels), npartitions=3)
+    model = GradientBoostingClassifier(client=client, **PARAMS).fit(frame[names], frame["y"])
+    assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingClassifier, labels)
+    local = model.to_local()
+    own = pd.DataFrame(X, columns=names)
+    assert np.array_equal(model.predict(frame[names]).compute(), local.predict(own))
+    assert np.array_equal(model.predict_proba(frame[names]).compute(), local.predict_proba(own))
+    model.save(tmp_path / "model")
+    assert np.array_equal(gpuens.load(tmp_path / "model").predict(own), local.predict(own))
+
+
+def test_delayed_parts_and_an_evaluation_set(client):
+    cuts = [slice(0, 2000), slice(2000, 2000), slice(2000, N)]
+    parts = [[dask.delayed(t[rows]) for rows in cuts] for t in (X, Y)]
+    params = {"early_stopping": True, "n_iter_no_change": 1, "learning_rate": 1.0}
+    others = {"eval_set": (X[:500], Y[:500] + 1)}
+    model = GradientBoostingRegressor(**PARAMS, **params).fit(*parts, **others)
+    plain = gpuens.GradientBoostingRegressor(**PARAMS, **params).fit(X, Y, **others)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert model.evals_result_ == plain.evals_result_
+    predicted = dask.compute(*model.predict(parts[0]))
+    assert np.array_equal(np.concatenate(predicted), plain.predict(X))
+
+
+def test_bad_input(client):
+    X_parts, y_parts = arrays(X, Y)
+    model = GradientBoostingRegressor(**PARAMS)
+    with pytest.raises(TypeError, match="X must be a dask array, .* For data in memory"):
+        model.fit(X, Y)
+    with pytest.raises(ValueError, match="cut at the same rows, got X in 4 parts, y in 3 parts"):
+        model.fit(X_parts, arrays(Y[:5000])[0])
+    halves = [dask.delayed(X[:9]), dask.delayed(X[9:20])]
+    with pytest.raises(ValueError, match="in part 1 X has 11 rows, y has 12 rows"):
+        model.fit(halves, [dask.delayed(Y[:9]), dask.delayed(Y[8:20])])
+    with pytest.raises(ValueError, match="every part is empty"):
+        model.fit([dask.delayed(X[:0])], [dask.delayed(Y[:0])])
+    with pytest.raises(NotImplementedError, match="sampling='goss' is not supported"):
+        GradientBoostingRegressor(**PARAMS, sampling="goss").fit(X_parts, y_parts)
+    with pytest.raises(NotImplementedError, match="warm_start=True"):
+        GradientBoostingRegressor(**PARAMS, warm_start=True).fit(X_parts, y_parts)
+    with pytest.raises(ValueError, match="max_restarts must be an integer >= 0, got -1"):
+        GradientBoostingRegressor(max_restarts=-1).fit(X_parts, y_parts)
+    with pytest.raises(ValueError, match="heartbeat must be a number of seconds >= 1, got 0"):
+        GradientBoostingRegressor(heartbeat=0).fit(X_parts, y_parts)
+    wrong = Y.copy()
+    wrong[-1] = np.nan  # on the last worker alone
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        model.fit(X_parts, arrays(wrong)[0])
+
+
+def test_a_worker_that_is_killed(client):
+    """Training goes on with the others, to the same model."""
+    params = {**PARAMS, "n_estimators": 400}
+    expected = fingerprint(gpuens.GradientBoostingRegressor, Y, n_estimators=400)
+    given = arrays(X, Y)
+    victim = list(client.run(os.getpid).values())[1]
+    trains = threading.Event()
+
+    def kill() -> None:
+        while not any("train" in str(key) for keys in client.processing().values() for key in keys):
+            time.sleep(0.01)
+        trains.set()
+        os.kill(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    model = GradientBoostingRegressor(**params).fit(*given)
+    killer.join()
+    assert trains.is_set()
+    assert model.forest_.fingerprint() == expected
+    client.wait_for_workers(2)
+    killer = threading.Thread(target=kill, daemon=True)
+    victim = list(client.run(os.getpid).values())[1]
+    killer.start()
+    with pytest.raises(RuntimeError, match="lost 1 times, which is more than max_restarts=0"):
+        GradientBoostingRegressor(**params, max_restarts=0).fit(*given)
+    killer.join()
