@@ -36,6 +36,9 @@ def name_of(estimator: BaseEstimator) -> str:
 
 
 PUBLIC = [getattr(gpuens, name) for name in sorted(gpuens.__all__)]
-TRAINED = [cls for cls in PUBLIC if isclass(cls) and not cls.__name__.startswith("Imported")]
+LEFT_OUT = ("Imported", "GradientBoostingRanker")
+"""Those that are not trained, and the one that needs the queries of its rows, which checks that fit
+an estimator to X and y do not pass."""
+TRAINED = [cls for cls in PUBLIC if isclass(cls) and not cls.__name__.startswith(LEFT_OUT)]
 ESTIMATORS = [made(cls) for cls in TRAINED if issubclass(cls, BaseEstimator)]
 PREDICTORS = [e for e in ESTIMATORS if is_classifier(e) or is_regressor(e)]
