@@ -16,6 +16,7 @@ from .binning.cuda.bin_values import number_bins
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
 from .cart.cuda.search import SIZES, items_kernel, nodes_kernel, settle_items
+from .cart.cuda.tiles import clear_lines, sum_tiles
 from .cart.cuda.writing import cut_writing_kernel, writing_kernel
 from .cart.grown import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
@@ -228,7 +229,8 @@ def trees_of_forests() -> Iterator[Entry]:
     state = (array(i64, 2), i64)
     limits = (array(f64, 2), array(i64, 2))
     arguments = (array(i64), array(i64), array(u64), array(i64, 3), array(i64), nodes)
-    arguments += (array(i64, 2), *limits, array(i64, 2), array(i64), i64, i64, f64, f64)
+    large = (array(i64, 2), array(i64), array(i64))
+    arguments += (array(i64, 2), *limits, array(i64, 2), *large, *(i64,) * 4, f64, f64)
     yield Entry("cart_plant", plant, arguments, 64)
     of_nodes = (nodes, array(i64, 2), array(i64, 2))
     yield Entry("cart_count_splits", count_splits, (nodes, *state, array(i64)), 48)
@@ -237,9 +239,16 @@ def trees_of_forests() -> Iterator[Entry]:
     arguments = (nodes, array(i64, 2), array(i64, 2), *state, i64, array(i64))
     yield Entry("cart_choose_best", choose_best, arguments, 64)
     arguments = (*of_nodes, *limits, array(i64), array(i64, 2), array(i64), *state)
-    yield Entry("cart_make_children", make_children, (*arguments, array(i64), i64, i64, i64), 96)
+    arguments += (*large, array(i64), *(i64,) * 5)
+    yield Entry("cart_make_children", make_children, arguments, 96)
+    summed = array(i64, 3)
+    arguments = (*state, i64, array(i64), summed)
+    yield Entry("cart_clear_lines", clear_lines, arguments, 48)
+    lists = (array(u64, 2), array(u64, 2))
+    arguments = (*lists, nodes, array(i64), *state, i64, array(i64, 2))
+    yield Entry("cart_join_tiles", cart_rows.join_tiles, arguments, 64)
     arguments = (array(u64, 2), array(i64, 2), array(i64, 2), array(i64), nodes, *state)
-    items = (array(i64), array(f64), array(i64))
+    items = (summed, array(i64, 2), array(f64), array(i64))
     yield Entry("cart_settle_items", settle_items, (*arguments, i64, i64, *items), 64)
     yield from searches_of_forests(u8, False)
     yield from searches_of_forests(u32, True)
@@ -252,7 +261,10 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
     nodes, state = records(CART_NODE), (array(i64, 2), i64)
     bins = (array(i64, 2), array(f64), array(f64), array(i64))
     before = (array(code, 2), array(u64, 2), *targets, *bins, nodes, array(i64, 2))
-    lines = (array(i64, 3), array(i64, 3), array(i64))
+    lines = (array(i64, 3), array(i64, 3), array(i64, 3), array(i64, 2))
+    arguments = (array(code, 2), array(u64, 2), *targets, array(i64, 2), array(i64), nodes, *state)
+    arguments += (i64, i64, array(i64), array(i64), i64, array(i64, 3))
+    yield Entry(f"cart_sum_tiles_{code}", sum_tiles, arguments, 64)
     searching = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
     arguments = (*searching, array(f64), array(i64))
     yield Entry(f"cart_search_items_{code}", items_kernel(with_cuts), arguments, 255)
@@ -263,9 +275,11 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
         yield Entry(f"cart_write_{name}", writing_kernel(*size), writing, 255)
         if with_cuts:
             yield Entry(f"cart_write_cuts_{name}", cut_writing_kernel(*size), writing, 255)
+    lists = (array(u64, 2), array(u64, 2))
+    arguments = (array(code, 2), *lists, array(i64, 2), nodes, array(u32, 2), array(i64))
+    tiles = (*arguments, *state, i64, array(i64, 2))
+    yield Entry(f"cart_split_tiles_{code}", cart_rows.split_tiles, tiles, 64)
     for block, own in cart_rows.PARTITIONS:
-        lists = (array(u64, 2), array(u64, 2))
-        arguments = (array(code, 2), *lists, array(i64, 2), nodes, array(u32, 2), array(i64))
         kernel = cart_rows.partition_kernel(block, own)
         yield Entry(f"cart_partition_{block}_{code}", kernel, (*arguments, *state, i64, i64), 64)
 

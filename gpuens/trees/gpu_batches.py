@@ -7,7 +7,9 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.cart.grown import NODE, most_nodes
 from ..kernels.cart.problem import (
+    MOST_LARGE,
     SCRATCH_BYTES,
+    SUMMED_BYTES,
     CartParams,
     CartTable,
     CartTarget,
@@ -58,6 +60,9 @@ def trees_at_once(table: CartTable, target: CartTarget, params: CartParams, devi
     return most_trees(n_records, of_tree, device.memory()[0])
 
 
-def scratch_bytes(n_bins: int, n_statistics: int) -> int:
-    """Return the bytes of the statistics of bins."""
-    return min(2 * SCRATCH_BYTES, 2 * 8 * SCRATCH_LINES * (n_bins + 1) * n_statistics)
+def scratch_bytes(n_bins: int, n_statistics: int, n_records: int, n_features: int) -> int:
+    """Return the bytes of the statistics of bins, of trees on so many rows together."""
+    of_bin = 8 * n_statistics
+    huge = n_records // MOST_LARGE * n_features * (n_bins + 2) * of_bin
+    of_blocks = min(2 * SCRATCH_BYTES, 2 * of_bin * SCRATCH_LINES * (n_bins + 1))
+    return of_blocks + min(SUMMED_BYTES, huge)

@@ -234,7 +234,8 @@ def cart_plan(
         n_sorted = n_features if sorts_on_device(estimator) else 0
         of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
         batch = most_trees(n, of_tree, free)
-        scratch = scratch_bytes(estimator.max_bins or FEW_BINS, 1 + width)
+        n_bins, n_records = estimator.max_bins or FEW_BINS, n * min(n_trees, batch)
+        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features)
     batch = max(1, min(n_trees, batch))
     is_scored = bool(getattr(estimator, "oob_score", False))
     sums = bytes_of_sums(n, width, n_outputs, batch) if is_scored else 0

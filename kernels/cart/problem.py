@@ -48,6 +48,12 @@ MOST_ROWS_ON_DEVICE = 2**30
 SCRATCH_BYTES = 2**30
 """Most memory of a GPU that the statistics of bins may take at a time."""
 
+MOST_LARGE = 2**14
+"""Rows of a node that one block of a GPU looks at for each feature. Larger nodes are huge: they are
+cut into tiles, which several blocks look at."""
+SUMMED_BYTES = 2**28
+"""Most memory of a GPU that the statistics of huge nodes may take."""
+
 GINI, ENTROPY, MISCLASSIFICATION, SQUARED_ERROR, POISSON, ABSOLUTE_ERROR = range(6)
 """Criteria. Scores of a node, with w its weight; multi-output: the scores of the outputs,
 added up in float64 in their order, from zero on:

@@ -39,6 +39,22 @@ FEW_PLACES = 16
 
 
 @device_function
+def feature_after(stream, j, n_features, shuffle):
+    """Return the feature that a node looks at in step j.
+
+    Of the entries that the steps have swapped, the one that step j takes is followed back.
+    """
+    if shuffle == 0:
+        return i64(j)
+    place = j + i64((draw(stream, u64(j)) * u64(n_features - j)) >> u64(32))
+    for before in range(j - 1, -1, -1):
+        other = before + i64((draw(stream, u64(before)) * u64(n_features - before)) >> u64(32))
+        if other == place:
+            place = i64(before)
+    return place
+
+
+@device_function
 def statistic(data, child, s):
     """Return entry s of the statistics of a child."""
     up_to, sums, totals, _ = data
@@ -160,10 +176,8 @@ def left_is_larger(data, left, right):
 
 
 @device_function
-def find_bins(codes, records, begin, end, feature, n_bins, place_of, ascending, scan, t):
-    """List the bins that hold rows, and behind them -1. Return how many they are, and the slot of
-    the missing rows, or -1 if there are none."""
-    n_threads = scan.shape[0]
+def mark_bins(codes, records, begin, end, feature, n_bins, place_of, n_threads, t):
+    """Mark the bins that hold rows."""
     for b in range(t, n_bins + 1, n_threads):
         place_of[b] = 0
     cuda.syncthreads()
@@ -172,6 +186,22 @@ def find_bins(codes, records, begin, end, feature, n_bins, place_of, ascending, 
         cuda.atomic.max(place_of, i64(codes[feature, i64(records[i]) & ROW_MASK]), i32(1))
         i += n_threads
     cuda.syncthreads()
+
+
+@device_function
+def mark_summed(summed, at, entry_begin, n_bins, place_of, n_threads, t):
+    """Mark the bins that hold rows, of a huge node."""
+    for b in range(t, n_bins + 1, n_threads):
+        is_empty = packed_weight_of_slot(summed, at, b, entry_begin) == 0
+        place_of[b] = i32(0) if is_empty else i32(1)
+    cuda.syncthreads()
+
+
+@device_function
+def list_bins(n_bins, place_of, ascending, scan, t):
+    """List the bins that are marked, and behind them -1. Return how many they are, and the slot of
+    the missing rows, or -1 if there are none."""
+    n_threads = scan.shape[0]
     has_missing = place_of[n_bins] != 0
     share = (n_bins + n_threads - 1) // n_threads
     first = min(t * share, n_bins)
@@ -213,6 +243,17 @@ def add_up_slots(codes, of_rows, records, begin, end, feature, place_of, n_slots
         slot = place_of[codes[feature, record & ROW_MASK]]
         add_row(classes, values, weight, record, line, slot, sums)
         i += n_threads
+    cuda.syncthreads()
+
+
+@device_function
+def copy_slots(summed, at, n_bins, ascending, n_places, sums, line, n_threads, t):
+    """Fill the statistics of the slots, of a huge node."""
+    n_statistics = sums.shape[2]
+    for entry in range(t, (n_places + 1) * n_statistics, n_threads):
+        slot = entry // n_statistics
+        b = ascending[slot] if slot < n_places else n_bins
+        sums[line, slot, entry % n_statistics] = summed[at, b, entry % n_statistics]
     cuda.syncthreads()
 
 
@@ -349,16 +390,24 @@ def orders_of(categorical, random_splits, entry_begin):
 
 
 @device_function
-def find_slots(table, of_rows, features, f, begin, end, lines, shared):
-    """Find the bins of a feature and add up their statistics. Return how many bins hold rows, and
-    the slot of the missing rows (-1: none)."""
+def find_slots(table, of_rows, bins, f, begin, end, lines, summed, shared):
+    """Find the bins of a feature and add up their statistics, or copy them from ``summed`` (see
+    ``tiles``) where they are at a line of it. Return how many bins hold rows, and the slot of the
+    missing rows (-1: none)."""
     codes, records, _ = table
     sums, _, line = lines
     place_of, ascending, scan = shared[0], shared[1], shared[4]
     t = cuda.threadIdx.x
-    n_bins = i32(features[f, N_BINS])
-    n, missing = find_bins(codes, records, begin, end, f, n_bins, place_of, ascending, scan, t)
-    if n > 1 or n == 1 and missing >= 0:
+    n_bins = i32(bins[0][f, N_BINS])
+    n_threads = scan.shape[0]
+    if summed[1] >= 0:
+        mark_summed(summed[0], summed[1], bins[3], n_bins, place_of, n_threads, t)
+    else:
+        mark_bins(codes, records, begin, end, f, n_bins, place_of, n_threads, t)
+    n, missing = list_bins(n_bins, place_of, ascending, scan, t)
+    if summed[1] >= 0:
+        copy_slots(summed[0], summed[1], n_bins, ascending, n, sums, line, n_threads, t)
+    elif n > 1 or n == 1 and missing >= 0:
         add_up_slots(codes, of_rows, records, begin, end, f, place_of, n + 1, sums, line, scan)
     return n, missing
 

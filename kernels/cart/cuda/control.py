@@ -20,25 +20,32 @@ from ...scalars.gain import between_values
 from ...scalars.rng import draw
 from ..problem import CartParams
 from .candidates import MASK, SHIFT, is_classification, n_packed
+from .rows import list_tiles
 from .tables import (
     FIRST,
+    HUGE,
     IS_FULL,
     LEAST_GAIN,
     LEAST_WEIGHT,
     MONOTONE,
     MOST_SMALL,
+    N_HUGE,
     N_LARGE,
     N_LEAVES,
     N_NODES,
     N_OPENED,
     N_OWN_YOUNG,
+    N_PARTS,
+    N_TILES,
     N_WAITING,
     N_YOUNG,
+    NODE_OF,
     SOUGHT,
     YOUNG,
     Bins,
     Growing,
     Nodes,
+    Sizes,
 )
 
 i64, u64, f64 = np.int64, np.uint64, np.float64
@@ -68,8 +75,24 @@ def has_one_class(statistics, x, packed, entry_begin):
 
 
 @device_function
-def begin_search(x, nodes, statistics, limits, entry_begin, state, line, large, max_depth, least):
+def list_huge(x, n_rows, state, line, huge, tiles, sizes):
+    """List a node if it is huge, and its tiles. Return its number among those, -1 if it is not, or
+    if there is no room for more."""
+    if n_rows <= sizes[0] or huge.shape[0] == 0:
+        return i64(-1)
+    number = cuda.atomic.add(state, (line, N_HUGE), 1)
+    if number >= huge.shape[0]:
+        return i64(-1)
+    huge[number] = x
+    list_tiles(number, n_rows, sizes[1], state, line, N_TILES, tiles)
+    return number
+
+
+@device_function
+def begin_search(x, nodes, statistics, limits, entry_begin, state, line, lists, sizes, own_limits):
     """Mark or list a node whose split is to be found in the round of a line."""
+    large, huge, tiles = lists
+    max_depth, least = own_limits
     node = nodes[x]
     packed = packed_of(statistics, x, entry_begin)
     n_rows = packed >> SHIFT
@@ -82,13 +105,15 @@ def begin_search(x, nodes, statistics, limits, entry_begin, state, line, large, 
         wanted = not has_one_class(statistics, x, packed, entry_begin)
     node.feature = SOUGHT if wanted and n_rows <= MOST_SMALL else -1
     if wanted and n_rows > MOST_SMALL:
-        large[cuda.atomic.add(state, (line, N_LARGE), 1)] = x
+        k = cuda.atomic.add(state, (line, N_LARGE), 1)
+        large[k, NODE_OF] = x
+        large[k, HUGE] = list_huge(x, n_rows, state, line, huge, tiles, sizes)
 
 
 @kernel
 def plant(
-    begin, end, keys, sums, entry_begin, nodes, statistics, limits, trees, state, large,
-    max_depth, least_rows, least_share, least_gain,
+    begin, end, keys, sums, entry_begin, nodes, statistics, limits, trees, state, large, huge,
+    tiles, most_large, tile_rows, max_depth, least_rows, least_share, least_gain,
 ):  # fmt: skip
     """Make the roots, a tree a thread."""
     x = i64(cuda.grid(1))
@@ -117,8 +142,9 @@ def plant(
         trees[x, YOUNG] = x
         trees[x, N_OWN_YOUNG] = 1
         begin_search(
-            x, nodes, statistics, limits, entry_begin, state, 0, large, max_depth, least_rows
-        )
+            x, nodes, statistics, limits, entry_begin, state, 0, (large, huge, tiles),
+            (most_large, tile_rows), (max_depth, least_rows),
+        )  # fmt: skip
         x += cuda.gridsize(1)
 
 
@@ -153,7 +179,9 @@ def note_opened(state, line, n_opened, capacity):
     is_full = state[line, N_NODES] + 2 * n_opened > capacity
     state[line, IS_FULL] = 1 if is_full else 0
     state[line, N_OPENED] = 0 if is_full else n_opened
-    state[1 - line, N_LARGE] = state[line, N_LARGE] if is_full else 0
+    state[line, N_PARTS] = 0
+    for counter in (N_LARGE, N_HUGE, N_TILES):
+        state[1 - line, counter] = state[line, counter] if is_full else 0
 
 
 @kernel
@@ -246,7 +274,7 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
 @kernel
 def make_children(
     nodes, statistics, of_left, limits, trees, opened, features, entry_begin, state, line, large,
-    max_depth, least_rows, is_limited,
+    huge, tiles, parts, most_large, tile_rows, max_depth, least_rows, is_limited,
 ):  # fmt: skip
     """Make the children of an opened node a thread, and begin the next round."""
     k = i64(cuda.grid(1))
@@ -267,6 +295,9 @@ def make_children(
             statistics[child, s] = of_left[x, s]
             statistics[child + 1, s] = statistics[x, s] - of_left[x, s]
         n_left = packed_of(of_left, x, entry_begin) >> SHIFT
+        n_rows = node.end - node.begin
+        if n_rows > most_large and parts.shape[0] > 0:
+            list_tiles(x, n_rows, tile_rows, state, line, N_PARTS, parts)
         direction = features[node.feature, MONOTONE]
         middle = between_values(node.value_left, node.value_right)
         for side in range(2):
@@ -281,8 +312,8 @@ def make_children(
             young.high = middle if is_low_side else node.high
             young.child = -1
             begin_search(
-                child + side, nodes, statistics, limits, entry_begin, state, 1 - line, large,
-                max_depth, least_rows,
+                child + side, nodes, statistics, limits, entry_begin, state, 1 - line,
+                (large, huge, tiles), (most_large, tile_rows), (max_depth, least_rows),
             )  # fmt: skip
         if is_limited != 0:  # it is the only one of its tree
             trees[node.tree, YOUNG] = child
@@ -320,20 +351,23 @@ def plant_roots(
     bins: Bins,
     nodes: Nodes,
     growing: Growing,
+    sizes: Sizes,
     params: CartParams,
 ) -> None:
     """Make the roots; ``segments`` are begins, ends and keys of the trees."""
     of_nodes = (nodes.table, nodes.statistics, growing.limits, growing.trees, growing.state)
     limits = limits_of(params)
-    args = (*segments, sums, bins.entry_begin, *of_nodes, growing.large)
+    args = (*segments, sums, bins.entry_begin, *of_nodes, growing.large, growing.huge)
+    args += (growing.tiles, *sizes)
     args += (limits.max_depth, limits.least_rows, params.min_weight_fraction, params.min_gain)
     launch(plant, blocks_for(-(-sums.shape[0] // BLOCK)), BLOCK, *args)
 
 
 def open_nodes(
-    bins: Bins, nodes: Nodes, growing: Growing, limits: Limits, line: int, most: int
+    bins: Bins, nodes: Nodes, growing: Growing, line: int, limits: Limits, sizes: Sizes
 ) -> None:
-    """Choose the nodes to open, ``most`` at most, and make their children."""
+    """Choose the nodes to open, and make their children."""
+    most = growing.opened.shape[0]
     state = (growing.state, line)
     if limits.is_limited:
         args = (nodes.table, growing.trees, growing.waiting, *state, limits.max_leaves)
@@ -344,6 +378,7 @@ def open_nodes(
         args = (nodes.table, *state, growing.counts, growing.opened, nodes.capacity)
         launch(list_splits, blocks, BLOCK, *args)
     args = (nodes.table, nodes.statistics, nodes.of_left, growing.limits, growing.trees)
-    args += (growing.opened, bins.features, bins.entry_begin, *state, growing.large)
+    args += (growing.opened, bins.features, bins.entry_begin, *state, growing.large, growing.huge)
+    args += (growing.tiles, growing.parts, *sizes)
     args += (limits.max_depth, limits.least_rows, int(limits.is_limited))
     launch(make_children, blocks_for(-(-most // BLOCK)), BLOCK, *args)

@@ -5,12 +5,17 @@ The host launches rounds ahead of the device and reads the state after many of t
 fixed number of launches with fixed grids; the amount of work is read from the tables (``tables``),
 and a round after the last one finds nothing to do::
 
+    sum_tiles                     huge young nodes: statistics of the bins (*)
     search_items, settle_items    large young nodes: best splits
     search_nodes, twice           what is left of large ones, and small ones
     write_splits, twice           of large and of small nodes
     count_splits, list_splits     which nodes are opened; where leaves are limited: choose_best
     make_children
     move_rows, twice              partition of large and of small nodes
+    split_tiles, join_tiles       partition of huge nodes (*)
+    clear_lines                   (*)
+
+(*) only where a tree has so many rows that its nodes may be huge.
 
 ABSOLUTE_ERROR, whose scores do not follow from statistics, and tables with more categories than
 ``grows_on_device`` allows are grown by the host's threads on copies of the arrays: the trees are
@@ -33,7 +38,14 @@ from ...runtime.cuda.target import (
 )
 from ..cpu import grow_cart as host
 from ..grown import NODE, finished, most_nodes
-from ..problem import CartParams, CartTable, CartTarget, GrownCart, grows_on_device
+from ..problem import (
+    MOST_LARGE,
+    CartParams,
+    CartTable,
+    CartTarget,
+    GrownCart,
+    grows_on_device,
+)
 from .control import limits_of, open_nodes, plant_roots
 from .cuts import sorted_lists
 from .rows import add_up, partition
@@ -42,12 +54,16 @@ from .tables import (
     IS_FULL,
     N_NODES,
     N_YOUNG,
+    TILE,
+    Room,
+    Sizes,
     allocate_growing,
     allocate_nodes,
     upload_bins,
     with_room,
     words_of,
 )
+from .tiles import clear
 from .writing import write_splits
 
 LIKELY_SHARE = 0.2
@@ -100,20 +116,29 @@ class Batch:
         self.n_trees = tree_begin.size
         self.most_rows = int(np.max(tree_end - tree_begin))
         n_records, width = records.shape[0], target.n_statistics
+        self.sizes = Sizes(MOST_LARGE, TILE)
         self.most_nodes = most_nodes(tree_end - tree_begin, params)
         likely = self.most_nodes
         if not self.limits.is_limited:
             likely = min(likely, max(LEAST_ROOM, int(LIKELY_SHARE * likely)))
         self.bins = upload_bins(table, target)
         self.nodes = allocate_nodes(likely, width, words_of(table))
-        blocks = blocks_for(-(-n_records // 2**10))
-        self.growing = allocate_growing(self.n_trees, n_records, blocks, params)
         self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
         self.aside = empty(self.lists.shape, self.lists.dtype)
-        self.search = allocate_search(table, target, self.lists, params)
+        huge = n_records // (MOST_LARGE + 1) if self.most_rows > MOST_LARGE else 0
+        self.search = allocate_search(table, target, self.lists, params, huge)
+        room = Room(
+            self.n_trees,
+            n_records,
+            self.lists.shape[0],
+            n_blocks=blocks_for(-(-n_records // 2**10)),
+            n_huge=self.search.summed.n_huge,
+            n_parts=n_records // TILE + huge if huge else 0,
+        )
+        self.growing = allocate_growing(room, params)
         segments = upload(tree_begin, tree_end, keys)
         sums = add_up(target, records, tree_begin, tree_end)
-        plant_roots(segments, sums, self.bins, self.nodes, self.growing, params)
+        plant_roots(segments, sums, self.bins, self.nodes, self.growing, self.sizes, params)
 
     def grow(self) -> GrownCart:
         """Launch rounds until all trees are grown."""
@@ -145,11 +170,13 @@ class Batch:
         n_records = self.records.shape[0]
         most = growing.opened.shape[0]
         of_round = (self.bins, nodes, growing, line)
-        find_splits(self.search, *of_round)
+        find_splits(self.search, *of_round, self.sizes.tile_rows)
         write_splits(self.search, *of_round)
-        open_nodes(self.bins, nodes, growing, self.limits, line, most)
+        open_nodes(*of_round, self.limits, self.sizes)
         buffers = (self.table.codes, self.lists, self.aside)
-        partition(*buffers, self.bins, nodes, growing, line, min(most, n_records))
+        partition(*buffers, *of_round, min(most, n_records), self.sizes)
+        if self.search.summed.n_huge:
+            clear(growing, line, self.search.settings[4], self.search.summed.lines)
 
     def _finished(self, n_nodes: int) -> GrownCart:
         nodes = self.nodes

@@ -1,12 +1,16 @@
 """The rows of classification and regression trees: statistics of the roots, stable partition.
 
-A block partitions a list of a node's rows, piece by piece from the front. Those that go left move
+A block partitions a list of a node's rows, piece by piece from the front; a huge node's tiles are
+partitioned side by side, and then joined. Those that go left move
 up to the rows before them that did; those that go right are laid aside, and follow in the end.
 
     records  r0 r1 r2 | r3 r4 r5        r0, r4 go left
              r0 r1 r2 | r3 r4 r5        after the first piece; aside r1 r2
              r0 r4 r2 | r3 r4 r5        after the second piece; aside r1 r2 r3 r5
              r0 r4 r1   r2 r3 r5
+
+    aside    r0 r2 r1 | r4 r5 r3        two tiles: the rows on the right backwards
+    records  r0 r4 r1   r2 r3 r5        joined
 """
 
 from __future__ import annotations
@@ -30,7 +34,20 @@ from ...runtime.cuda.target import (
 )
 from ...scalars.routing import is_left_category
 from ..problem import COUNT_SHIFT, CartTarget
-from .tables import CATEGORICAL, MOST_SMALL, N_BINS, N_OPENED, Bins, Growing, Nodes
+from .tables import (
+    CATEGORICAL,
+    MOST_SMALL,
+    MOST_TILES,
+    N_BINS,
+    N_OPENED,
+    N_PARTS,
+    TILE_MASK,
+    TILE_SHIFT,
+    Bins,
+    Growing,
+    Nodes,
+    Sizes,
+)
 
 i64 = np.int64
 
@@ -40,6 +57,28 @@ SUMS_TILE = 2**12
 ROW_MASK = i64(0xFFFFFFFF)
 MULTIPLICITY_SHIFT = i64(32)
 ONE_ROW = i64(2**COUNT_SHIFT)
+
+
+@device_function
+def n_tiles_of(n_rows, tile_rows):
+    """Return how many tiles a huge node has."""
+    return min((n_rows + tile_rows - 1) // tile_rows, MOST_TILES)
+
+
+@device_function
+def part_of(begin, end, i, tile_rows):
+    """Return where tile i of a huge node begins and ends."""
+    n = n_tiles_of(end - begin, tile_rows)
+    return begin + (end - begin) * i // n, begin + (end - begin) * (i + 1) // n
+
+
+@device_function
+def list_tiles(number, n_rows, tile_rows, state, line, counter, tiles):
+    """Append the tiles of a huge node to a list."""
+    n = n_tiles_of(n_rows, tile_rows)
+    first = cuda.atomic.add(state, (line, counter), n)
+    for i in range(n):
+        tiles[first + i] = i64(number) << TILE_SHIFT | i
 
 
 @device_function
@@ -100,9 +139,41 @@ def goes_left(codes, record, split, x, categories):
     return code <= last_left
 
 
+@device_function
+def split_of(nodes, x, features):
+    """Return what decides about the rows of a node."""
+    f = nodes[x].feature
+    return (
+        f, features[f, N_BINS], nodes[x].last_left, nodes[x].missing_left, features[f, CATEGORICAL]
+    )  # fmt: skip
+
+
+@device_function
+def sides_of(codes, records, i, end, split, x, categories, held):
+    """Read the rows of a thread from row i on. Return the bits of those that go left."""
+    sides = 0
+    for j in range(held.shape[0]):
+        if i + j < end:
+            held[j] = records[i + j]
+            if goes_left(codes, held[j], split, x, categories):
+                sides |= 1 << j
+    return sides
+
+
+@device_function
+def count_bits(bits):
+    """Return how many bits of a small number are set."""
+    n = 0
+    while bits != 0:
+        n += bits & 1
+        bits >>= 1
+    return n
+
+
 SMALL, LARGE = ((4, 2), (4, 4)) if is_simulated() else ((32, 2), (256, 4))
 """Threads of a block for a node, and neighbouring rows of a thread."""
 PARTITIONS = SMALL, LARGE
+TILE_BLOCK, TILE_OWN = LARGE
 
 
 @functools.cache
@@ -123,29 +194,18 @@ def partition_kernel(block: int, own: int) -> Any:
         while k < state[line, N_OPENED]:
             x = opened[k]
             k += cuda.gridDim.x
-            node = nodes[x]
-            begin = node.begin
-            end = node.end
+            begin = nodes[x].begin
+            end = nodes[x].end
             if end - begin < least or end - begin > most:
                 continue
-            f = node.feature
-            missing_left = node.missing_left
-            split = (
-                f, features[f, N_BINS], node.last_left, missing_left, features[f, CATEGORICAL]
-            )  # fmt: skip
+            split = split_of(nodes, x, features)
             n_left = i64(0)
             n_right = i64(0)
             first = begin
             while first < end:
                 i = first + t * own
-                n_own = 0
-                sides = 0
-                for j in range(own):
-                    if i + j < end:
-                        held[j] = records[i + j]
-                        if goes_left(codes, held[j], split, x, categories):
-                            sides |= 1 << j
-                            n_own += 1
+                sides = sides_of(codes, records, i, end, split, x, categories, held)
+                n_own = count_bits(sides)
                 scan[t] = n_own
                 inclusive_scan(scan, t)
                 before = scan[t] - n_own
@@ -172,6 +232,83 @@ def partition_kernel(block: int, own: int) -> Any:
     return move_rows
 
 
+@kernel
+def split_tiles(
+    codes, lists, laid, features, nodes, categories, parts, state, line, tile_rows, lefts
+):
+    """One list of a tile of an opened huge node a block at a time: the rows are laid aside, those
+    that go left from the front on, the others from the back."""
+    scan = cuda.shared.array(TILE_BLOCK, np.int32)
+    held = cuda.local.array(TILE_OWN, np.uint64)
+    t = cuda.threadIdx.x
+    records = lists[cuda.blockIdx.y]
+    aside = laid[cuda.blockIdx.y]
+    p = i64(cuda.blockIdx.x)
+    while p < state[line, N_PARTS]:
+        x = parts[p] >> TILE_SHIFT
+        begin, end = part_of(nodes[x].begin, nodes[x].end, parts[p] & TILE_MASK, tile_rows)
+        split = split_of(nodes, x, features)
+        first = begin
+        to_left = begin
+        to_right = end - 1
+        while first < end:
+            i = first + t * TILE_OWN
+            sides = sides_of(codes, records, i, end, split, x, categories, held)
+            n_own = count_bits(sides)
+            scan[t] = n_own
+            inclusive_scan(scan, t)
+            before = scan[t] - n_own
+            own_left = to_left + before
+            own_right = to_right - (t * TILE_OWN - before)
+            for j in range(TILE_OWN):
+                if i + j < end:
+                    if (sides >> j) & 1:
+                        aside[own_left] = held[j]
+                        own_left += 1
+                    else:
+                        aside[own_right] = held[j]
+                        own_right -= 1
+            n_left = i64(scan[TILE_BLOCK - 1])
+            to_left += n_left
+            to_right -= min(i64(TILE_BLOCK * TILE_OWN), end - first) - n_left
+            first += TILE_BLOCK * TILE_OWN
+            cuda.syncthreads()
+        if t == 0:
+            lefts[cuda.blockIdx.y, p] = to_left - begin
+        p += cuda.gridDim.x
+
+
+@kernel
+def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
+    """One list of a tile a block at a time: its rows follow those of the tiles before it."""
+    scan = cuda.shared.array(TILE_BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    records = lists[cuda.blockIdx.y]
+    aside = laid[cuda.blockIdx.y]
+    p = i64(cuda.blockIdx.x)
+    while p < state[line, N_PARTS]:
+        x, i = parts[p] >> TILE_SHIFT, parts[p] & TILE_MASK
+        begin, end = part_of(nodes[x].begin, nodes[x].end, i, tile_rows)
+        own = i64(0)
+        for k in range(p - i + t, p, TILE_BLOCK):
+            own += lefts[cuda.blockIdx.y, k]
+        scan[t] = own
+        inclusive_scan(scan, t)
+        before = scan[TILE_BLOCK - 1]
+        n_left = lefts[cuda.blockIdx.y, p]
+        to_left = nodes[x].begin + before
+        to_right = nodes[nodes[x].child].end + (begin - nodes[x].begin - before)
+        k = i64(t)
+        while k < end - begin:
+            if k < n_left:
+                records[to_left + k] = aside[begin + k]
+            else:
+                records[to_right + k - n_left] = aside[end - 1 - (k - n_left)]
+            k += TILE_BLOCK
+        cuda.syncthreads()
+        p += cuda.gridDim.x
+
+
 def partition(
     codes: Array,
     lists: Array,
@@ -181,6 +318,7 @@ def partition(
     growing: Growing,
     line: int,
     most_nodes: int,
+    sizes: Sizes,
 ) -> None:
     """Send the rows of the opened nodes, at most so many, to their children in all lists (see
     ``cuts``)."""
@@ -192,5 +330,13 @@ def partition(
     launch(partition_kernel(*SMALL), (blocks, n_lists), SMALL[0], *for_small)
     most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
     blocks = -(-blocks_for(n_lists * most_large) // n_lists)
-    for_large = (*args, MOST_SMALL + 1, n_records)
+    n_parts = growing.parts.shape[0]
+    for_large = (*args, MOST_SMALL + 1, sizes.most_large if n_parts else n_records)
     launch(partition_kernel(*LARGE), (blocks, n_lists), LARGE[0], *for_large)
+    if n_parts:
+        blocks = -(-blocks_for(n_lists * n_parts) // n_lists)
+        tiles = (growing.parts, growing.state, line, sizes.tile_rows, growing.lefts)
+        of_nodes = (bins.features, nodes.table, nodes.categories)
+        grid = (blocks, n_lists)
+        launch(split_tiles, grid, TILE_BLOCK, codes, lists, aside, *of_nodes, *tiles)
+        launch(join_tiles, grid, TILE_BLOCK, lists, aside, nodes.table, *tiles)

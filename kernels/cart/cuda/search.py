@@ -1,10 +1,11 @@
 """The best splits of the young nodes.
 
 A block looks at the features of a small node one after another. A larger node has a block for each
-of the features that are looked at in any case; then it is settled which feature is the best. If
-those were all constant, a block goes on with further ones. The search only notes the number of the
-best candidate; what follows from it is written by kernels of their own, which arrange the bins
-of its feature once more: together they would need more registers than a thread has.
+of the features that are looked at in any case, and a huge one is first added up by many blocks
+(``tiles``); then it is settled which feature is the best. If those were all constant, a block goes
+on with further ones. The search only notes the number of the best candidate; what follows from it
+is written by kernels of their own, which arrange the bins of its feature once more: together they
+would need more registers than a thread has.
 
 As in the reference, every candidate cuts an order of the bins with rows in two: the ascending
 one, an order of the categories, or the two sides of a random split, one behind the other. The
@@ -31,7 +32,7 @@ from ...runtime.cuda.target import (
     kernel,
     launch,
 )
-from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
+from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, subkey
 from ..problem import SCRATCH_BYTES, CartParams, CartTable, CartTarget, has_many_bins
 from .candidates import (
     EVERY_CUT,
@@ -40,6 +41,7 @@ from .candidates import (
     add_up_places,
     arrange,
     best_of_order,
+    feature_after,
     find_slots,
     is_classification,
     only_cut,
@@ -54,6 +56,7 @@ from .tables import (
     CATEGORICAL,
     FIRST,
     FOUND,
+    HUGE,
     IS_FULL,
     LEAST_WEIGHT,
     LIST,
@@ -61,11 +64,14 @@ from .tables import (
     MOST_SMALL,
     N_LARGE,
     N_YOUNG,
+    NODE_OF,
     SOUGHT,
+    SUMMED,
     Bins,
     Growing,
     Nodes,
 )
+from .tiles import Summed, add_up_huge, allocate_summed
 
 i32, i64, u32, u64, f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
 
@@ -73,22 +79,6 @@ SMALL_BLOCK = 4 if is_simulated() else 32
 LARGE_BLOCK = 8 if is_simulated() else 128
 ORDER_SHIFT, MARK_MASK = i64(32), i64(0xFFFFFFFF)
 """A candidate is its order above its number."""
-
-
-@device_function
-def feature_after(stream, j, n_features, shuffle):
-    """Return the feature that a node looks at in step j.
-
-    Of the entries that the steps have swapped, the one that step j takes is followed back.
-    """
-    if shuffle == 0:
-        return i64(j)
-    place = j + i64((draw(stream, u64(j)) * u64(n_features - j)) >> u64(32))
-    for before in range(j - 1, -1, -1):
-        other = before + i64((draw(stream, u64(before)) * u64(n_features - before)) >> u64(32))
-        if other == place:
-            place = i64(before)
-    return place
 
 
 @device_function
@@ -155,7 +145,7 @@ def searchers(with_cuts: bool) -> Searchers:
     """Return the search on tables where some features may have many bins, or none."""
 
     @device_function
-    def search_feature(table, of_rows, bins, found, settings, lines, shared, x, f):
+    def search_feature(table, of_rows, bins, found, settings, lines, summed, shared, x, f):
         """Search the splits of node x by feature f, in one order of its bins after another, or
         along its list. Return the best score, its candidate, and whether there is any."""
         features, entry_begin = bins[0], bins[3]
@@ -171,13 +161,14 @@ def searchers(with_cuts: bool) -> Searchers:
         many = with_cuts and features[f, LIST] != 0
         at, last = i64(0), i64(0)
         if many:
-            own = (begin, end, node.key)
+            of_node = (begin, end, node.key)
             n_steps, missing, at, last = begin_cuts(
-                table, of_rows, bins, own, f, random_splits, lines, shared
+                table, of_rows, bins, of_node, f, random_splits, lines, shared
             )
             n = i32(0)
         else:
-            n, missing = find_slots(table, of_rows, features, f, begin, end, lines, shared)
+            own = (begin, end)
+            n, missing = find_slots(table, of_rows, bins, f, *own, lines, summed, shared)
             at, n_steps = orders_of(features[f, CATEGORICAL], random_splits, entry_begin)
             if n == 0 or n == 1 and missing < 0:
                 n_steps = i64(0)
@@ -207,8 +198,9 @@ def searchers(with_cuts: bool) -> Searchers:
 
     @device_function
     def search_node(
-        table, of_rows, bins, found, settings, lines, shared, upcoming, x, j, n_first, shuffle
-    ):
+        table, of_rows, bins, found, settings, lines, summed, shared, upcoming, x, j, n_first,
+        shuffle,
+    ):  # fmt: skip
         """Search the features of node x from step j on: up to step ``n_first``, and further while
         all of them are constant."""
         n_features = i64(bins[0].shape[0])
@@ -228,7 +220,7 @@ def searchers(with_cuts: bool) -> Searchers:
                 drawn += n_threads
             f = upcoming[j + n_threads - drawn]
             score, mark, varies = search_feature(
-                table, of_rows, bins, found, settings, lines, shared, x, f
+                table, of_rows, bins, found, settings, lines, summed, shared, x, f
             )
             if score > best:
                 best = score
@@ -249,8 +241,8 @@ def items_kernel(with_cuts: bool) -> Any:
     def search_items(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, limits, state, line, criterion, least_rows,
-        constrained, random_splits, n_first, shuffle, sums, up_to, large, scores_of_items,
-        marks_of_items,
+        constrained, random_splits, n_first, shuffle, sums, up_to, lines_of_huge, large,
+        scores_of_items, marks_of_items,
     ):  # fmt: skip
         """One large node with one of its first features a block at a time."""
         place_of = cuda.shared.array(MOST_BINS, np.int32)
@@ -272,12 +264,14 @@ def items_kernel(with_cuts: bool) -> Any:
         shared = (place_of, ascending, order, keys, scan, scores, marks)
         item = b
         while item < n_large * n_first:
-            x = large[item // n_first]
+            x = large[item // n_first, NODE_OF]
+            number = large[item // n_first, HUGE]
+            at = number * n_first + item % n_first if number >= 0 else i64(-1)
             stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
             f = feature_after(stream, item % n_first, i64(features.shape[0]), shuffle)
             lines = (sums, up_to, b)
             best, mark, varies = search_feature(
-                table, of_rows, bins, found, settings, lines, shared, x, f
+                table, of_rows, bins, found, settings, lines, (lines_of_huge, at), shared, x, f
             )
             if t == 0:
                 scores_of_items[item] = best if varies else np.nan
@@ -313,8 +307,8 @@ def best_item(scores_of_items, first, n_first, scan, scores, marks, t):
 
 @kernel
 def settle_items(
-    lists, values, features, entry_begin, nodes, state, line, n_first, shuffle, large,
-    scores_of_items, marks_of_items,
+    lists, values, features, entry_begin, nodes, state, line, n_first, shuffle, lines_of_huge,
+    large, scores_of_items, marks_of_items,
 ):  # fmt: skip
     """Note the best split of a large node a block at a time; where the first features were all
     constant, the node is searched on."""
@@ -327,13 +321,21 @@ def settle_items(
     records = lists[0]
     k = i64(cuda.blockIdx.x)
     while k < n_large:
-        node = nodes[large[k]]
+        node = nodes[large[k, NODE_OF]]
         first = k * n_first
         best, varied = best_item(scores_of_items, first, n_first, scan, scores, marks, t)
+        at = large[k, HUGE] * n_first
+        if t == 0:
+            large[k, SUMMED] = at + best if at >= 0 and best >= 0 else i64(-1)
         k += cuda.gridDim.x
-        if not is_classification(entry_begin) and not is_mixed(
-            values, records, node.begin, node.end, flag, LARGE_BLOCK, t
-        ):
+        if at >= 0:
+            mixed = lines_of_huge[at, lines_of_huge.shape[1] - 1, 0] != 0
+        else:
+            own = (node.begin, node.end)
+            mixed = is_classification(entry_begin) or is_mixed(
+                values, records, *own, flag, LARGE_BLOCK, t
+            )
+        if not mixed and not is_classification(entry_begin):
             continue
         if t == 0 and best >= 0:
             stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
@@ -353,7 +355,7 @@ def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> 
     def search_nodes(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, limits, state, line, criterion, least_rows,
-        constrained, random_splits, n_first, shuffle, sums, up_to, large,
+        constrained, random_splits, n_first, shuffle, sums, up_to, lines_of_huge, large,
     ):  # fmt: skip
         """One young node whose split is to be found a block at a time."""
         place_of = cuda.shared.array(MOST_BINS, np.int32)
@@ -379,7 +381,7 @@ def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> 
         shared = (place_of, ascending, order, keys, scan, scores, marks)
         k = b
         while k < n:
-            x = state[line, FIRST] + k if is_small else large[k]
+            x = state[line, FIRST] + k if is_small else large[k, NODE_OF]
             k += n_workers
             if nodes[x].feature != SOUGHT:
                 continue
@@ -394,8 +396,8 @@ def nodes_kernel(block: int, capacity: int, is_small: bool, with_cuts: bool) -> 
                 lines = (sums, up_to, b)
                 start = i64(0) if is_small else i64(n_first)
                 search_node(
-                    table, of_rows, bins, found, settings, lines, shared, upcoming, x, start,
-                    n_first, shuffle,
+                    table, of_rows, bins, found, settings, lines, (lines_of_huge, i64(-1)), shared,
+                    upcoming, x, start, n_first, shuffle,
                 )  # fmt: skip
 
     return search_nodes
@@ -414,6 +416,8 @@ class Search(NamedTuple):
         As the kernels take them behind ``line``.
     small, large : tuple of int64
         Scratch of the blocks for small and for large nodes.
+    summed : Summed
+        See ``tiles``.
     with_cuts : bool
         Whether features may have many bins.
     """
@@ -422,11 +426,12 @@ class Search(NamedTuple):
     settings: tuple[int, ...]
     small: tuple[Array, Array]
     large: tuple[Array, Array]
+    summed: Summed
     with_cuts: bool
 
 
 def allocate_search(
-    table: CartTable, target: CartTarget, lists: Array, params: CartParams
+    table: CartTable, target: CartTarget, lists: Array, params: CartParams, most_huge: int
 ) -> Search:
     """Allocate the scratch of the search."""
     n_features = table.n_bins.size
@@ -441,6 +446,7 @@ def allocate_search(
         ),
         small=_scratch(most, 32, small, target.n_statistics),
         large=_scratch(most, 16, max(LARGE_BLOCK, n_slots + 1), target.n_statistics),
+        summed=allocate_summed(table, target, params, most_huge),
         with_cuts=table.codes.dtype != np.uint8,
     )  # fmt: skip
 
@@ -452,20 +458,25 @@ def _scratch(most: int, per_multiprocessor: int, n_slots: int, width: int) -> tu
     return empty(shape, np.int64), empty(shape, np.int64)
 
 
-def find_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
+def find_splits(
+    search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int, tile_rows: int
+) -> None:
     """Find the best splits of the young nodes."""
+    steps, summed = search.settings[4:], search.summed.lines
+    if search.summed.n_huge:
+        add_up_huge(search.rows, bins, nodes, growing, line, steps, tile_rows, summed)
     of_round = (growing.limits, growing.state, line)
     args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
-    items = (growing.large, growing.found, growing.marks)
+    items = (summed, growing.large, growing.found, growing.marks)
     blocks = blocks_for(search.large[0].shape[0], 16)
     launch(items_kernel(search.with_cuts), blocks, LARGE_BLOCK, *args, *search.large, *items)
     _, lists, _, values, _ = search.rows
     args_to_settle = (lists, values, bins.features, bins.entry_begin, nodes.table, growing.state)
-    launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *search.settings[4:], *items)
+    launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *steps, *items)
     for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
         blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
         kernel = nodes_kernel(*size, search.with_cuts)
-        launch(kernel, blocks, size[0], *args, *lines, growing.large)
+        launch(kernel, blocks, size[0], *args, *lines, summed, growing.large)
 
 
 def by_size(search: Search) -> tuple[tuple[tuple[Array, Array], int], ...]:

@@ -18,14 +18,25 @@ from ..problem import CartParams, CartTable, CartTarget, has_many_bins
 
 MOST_SMALL = 8 if is_simulated() else 64
 """Rows of a node that a single warp looks at."""
+TILE = 2**12
+"""Rows of a tile of a huge node (see ``MOST_LARGE``)."""
+MOST_TILES = 512
+"""Tiles of a node."""
+TILE_SHIFT, TILE_MASK = 32, 2**32 - 1
+"""A tile is the number of its node above its own number in the node."""
 SOUGHT, FOUND = -2, -3
 """``feature`` of a young node whose split is to be found by a block alone, and minus the number of
 the feature, of a node whose split is noted: score in ``gain``, number of the candidate in
 ``last_left``, and of the order in ``missing_left``."""
 
-FIRST, N_YOUNG, N_NODES, N_LARGE, N_OPENED, IS_FULL, N_COUNTS = range(7)
+FIRST, N_YOUNG, N_NODES, N_LARGE, N_OPENED, IS_FULL, N_HUGE, N_TILES, N_PARTS, N_COUNTS = range(10)
 """Columns of ``Growing.state``. ``IS_FULL``: the table of nodes has no room for the next
-generation, and nothing goes on until it has."""
+generation, and nothing goes on until it has. ``N_TILES`` are those of ``Growing.tiles``,
+``N_PARTS`` those of ``Growing.parts``."""
+
+NODE_OF, HUGE, SUMMED, N_LARGE_COLUMNS = range(4)
+"""Columns of ``Growing.large``: the node, its number among the huge ones or -1, and where the
+statistics of the feature are that it is split by (see ``tiles``), or -1."""
 
 N_LEAVES, N_WAITING, YOUNG, N_OWN_YOUNG, N_TREE_COUNTS = range(5)
 """Columns of ``Growing.trees``; ``YOUNG`` is the first young node of a tree. Only used where the
@@ -122,8 +133,12 @@ class Growing(NamedTuple):
         Rounds read one line and prepare the other.
     trees : int64, shape (n_trees, N_TREE_COUNTS)
     limits : float64, shape (n_trees, 2)
-    large : int64
+    large : int64, shape (n, N_LARGE_COLUMNS)
         The young nodes of more than ``MOST_SMALL`` rows whose split is to be found, in any order.
+    huge, tiles : int64
+        Those of them that are huge, as many as there is room for, and their tiles.
+    parts, lefts : int64, shape (n_parts,) and (n_lists, n_parts)
+        The tiles of huge nodes that are opened, and how many rows of each go left.
     found, marks : float64 and int64, shape (large nodes * features,)
         The best score for a feature, NaN if it has no candidate, and its candidate:
         ``order << 32 | number``.
@@ -139,6 +154,10 @@ class Growing(NamedTuple):
     trees: Array
     limits: Array
     large: Array
+    huge: Array
+    tiles: Array
+    parts: Array
+    lefts: Array
     found: Array
     marks: Array
     opened: Array
@@ -146,18 +165,53 @@ class Growing(NamedTuple):
     waiting: Array
 
 
-def allocate_growing(n_trees: int, n_records: int, n_blocks: int, params: CartParams) -> Growing:
+class Sizes(NamedTuple):
+    """Rows from which nodes are shared by several blocks.
+
+    most_large : int
+        Of a node that is not huge.
+    tile_rows : int
+    """
+
+    most_large: int
+    tile_rows: int
+
+
+class Room(NamedTuple):
+    """Sizes of the tables of a batch.
+
+    n_trees, n_records, n_lists, n_blocks : int
+    n_huge : int
+        Huge nodes that there is room for; there may be more.
+    n_parts : int
+        Tiles of disjoint huge nodes, at most.
+    """
+
+    n_trees: int
+    n_records: int
+    n_lists: int
+    n_blocks: int
+    n_huge: int
+    n_parts: int
+
+
+def allocate_growing(room: Room, params: CartParams) -> Growing:
     """Allocate the tables of a batch."""
+    n_trees, n_records = room.n_trees, room.n_records
     is_limited = params.max_leaves < UNLIMITED
     n_large = n_records // (MOST_SMALL + 1) + 1
     return Growing(
         state=zeros((2, N_COUNTS), np.int64),
         trees=empty((n_trees, N_TREE_COUNTS), np.int64),
         limits=empty((n_trees, 2), np.float64),
-        large=empty(n_large, np.int64),
+        large=empty((n_large, N_LARGE_COLUMNS), np.int64),
+        huge=empty(room.n_huge, np.int64),
+        tiles=empty(room.n_parts if room.n_huge else 0, np.int64),
+        parts=empty(room.n_parts, np.int64),
+        lefts=empty((room.n_lists, room.n_parts), np.int64),
         found=empty(n_large * params.max_features, np.float64),
         marks=empty(n_large * params.max_features, np.int64),
         opened=empty(n_trees if is_limited else n_records // 2 + 1, np.int64),
-        counts=empty(n_blocks, np.int64),
+        counts=empty(room.n_blocks, np.int64),
         waiting=empty((n_trees, params.max_leaves if is_limited else 0), np.int64),
     )

@@ -14,9 +14,8 @@ from .candidates import (
     MASK,
     MOST_BINS,
     NO_PLACE,
-    add_up_slots,
     children_of,
-    find_bins,
+    find_slots,
     left_is_larger,
     packed_weight,
     score_of,
@@ -37,6 +36,8 @@ from .tables import (
     N_BINS,
     N_LARGE,
     N_YOUNG,
+    NODE_OF,
+    SUMMED,
     Bins,
     Growing,
     Nodes,
@@ -109,7 +110,7 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     def write_splits(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
-        sums, up_to, large,
+        sums, up_to, lines_of_huge, large,
     ):  # fmt: skip
         """Write the split that is noted at a node, one a block at a time, if its feature has few
         bins."""
@@ -128,7 +129,7 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
         bins = (features, lower, upper, entry_begin)
         k = b
         while k < n:
-            x = state[line, FIRST] + k if is_small else large[k]
+            x = state[line, FIRST] + k if is_small else large[k, NODE_OF]
             k += n_workers
             node = nodes[x]
             begin, end = node.begin, node.end
@@ -138,18 +139,16 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             number, s = i32(node.last_left), node.missing_left
             score = node.gain
             cuda.syncthreads()
-            n_bins = i32(features[f, N_BINS])
-            n_places, missing = find_bins(
-                codes, records, begin, end, f, n_bins, place_of, ascending, scan, t
-            )
+            at = i64(-1) if is_small else large[k - n_workers, SUMMED]
             of_rows = (classes, values, weight)
-            add_up_slots(
-                codes, of_rows, records, begin, end, f, place_of, n_places + 1, sums, b, scan
-            )
-            settings = (criterion, i64(0), i64(0), random_splits)
             shared = (place_of, ascending, order, keys, scan)
-            places = (n_places, missing)
             lines = (sums, up_to, b)
+            n_places, missing = find_slots(
+                (codes, records, lists), of_rows, bins, f, begin, end, lines, (lines_of_huge, at),
+                shared,
+            )  # fmt: skip
+            settings = (criterion, i64(0), i64(0), random_splits)
+            places = (n_places, missing)
             _, cut = arrange_order(bins, settings, lines, shared, node.key, f, s, places)
             data = (up_to, sums, statistics, entry_begin)
             where = (features[f, CATEGORICAL], features[f, BEGIN], lower, upper)
@@ -164,6 +163,7 @@ def writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             )
             if features[f, CATEGORICAL] != 0:
                 others = left_is_larger(data, left, right)
+                n_bins = i32(features[f, N_BINS])
                 write_categories(place_of, p, others, n_bins, x, categories, block, t)
             if t == 0 and node.gain < limits[node.tree, LEAST_GAIN]:
                 node.feature = -1
@@ -180,7 +180,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     def write_cuts(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
-        sums, up_to, large,
+        sums, up_to, lines_of_huge, large,
     ):  # fmt: skip
         """Write the cut that is noted at a node, one a block at a time."""
         records = lists[0]
@@ -193,7 +193,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             n = i64(0)
         k = b
         while k < n:
-            x = state[line, FIRST] + k if is_small else large[k]
+            x = state[line, FIRST] + k if is_small else large[k, NODE_OF]
             k += n_workers
             node = nodes[x]
             begin, end = node.begin, node.end
@@ -236,6 +236,7 @@ def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, lin
     args += (growing.limits, growing.state, line, criterion, random_splits)
     for size, (lines, per_multiprocessor) in zip(SIZES, by_size(search), strict=True):
         blocks = blocks_for(lines[0].shape[0], per_multiprocessor)
-        launch(writing_kernel(*size), blocks, size[0], *args, *lines, growing.large)
+        scratch = (*lines, search.summed.lines, growing.large)
+        launch(writing_kernel(*size), blocks, size[0], *args, *scratch)
         if search.with_cuts:
-            launch(cut_writing_kernel(*size), blocks, size[0], *args, *lines, growing.large)
+            launch(cut_writing_kernel(*size), blocks, size[0], *args, *scratch)

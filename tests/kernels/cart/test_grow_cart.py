@@ -159,6 +159,35 @@ def test_parity_of_large_nodes(target, oracle, same, monkeypatch, wide):
     check_parity(target, oracle, same, settings, n=700, n_classes=2, n_trees=1, wide=wide)
 
 
+HUGE: dict[str, dict[str, Any]] = {
+    "classes": {},
+    "numbers": {"criterion": SQUARED_ERROR, "max_features": 2, "shuffle": 1},
+    "best first": {"max_leaves": 9},
+    "random": {"random_splits": 1},
+    "many bins": {},
+    "room for one node": {"max_features": 1, "shuffle": 1},
+    "no room for children": {},
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_parity_of_nodes_that_several_blocks_share(target, oracle, same, monkeypatch, name):
+    if target.implementation is not Implementation.CUDA:
+        pytest.skip("this implementation shares all nodes, or none")
+    cuda = "gpuens.kernels.cart.cuda"
+    small = {"MOST_LARGE": 9, "TILE": 4} if target.simulated else {"MOST_LARGE": 70, "TILE": 20}
+    for constant, value in small.items():
+        monkeypatch.setattr(f"{cuda}.grow_cart.{constant}", value)
+    if name == "room for one node":
+        monkeypatch.setattr(f"{cuda}.tiles.SUMMED_BYTES", 8 * 300 * 3)
+    if name == "no room for children":
+        for constant, value in (("LIKELY_SHARE", 0.05), ("LEAST_ROOM", 3)):
+            monkeypatch.setattr(f"{cuda}.grow_cart.{constant}", value)
+    monkeypatch.setattr(problems, "FEW_BINS", 5 if name == "many bins" else 255)
+    arguments = {"n": 400, "n_classes": 0 if name == "numbers" else 3}
+    check_parity(target, oracle, same, HUGE[name], **arguments, wide=name == "many bins")
+
+
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
 

@@ -1,0 +1,183 @@
+"""Huge nodes, which several blocks share: their tiles, and the statistics of their bins.
+
+Every tile of a huge node adds the rows of a feature up in shared memory, and then to the line that
+the node and the feature have in ``summed``, bin by bin. The additions are of integers, so that
+their order does not matter. The search, and the kernels that write its splits, read the line where
+they read the rows of other nodes. Lines are cleared once the node has been opened.
+
+Behind the bins a line has one more entry: whether some row differs from the node's first one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.arrays import Array
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for,
+    cuda,
+    device_function,
+    kernel,
+    launch,
+    zeros,
+)
+from ...scalars.rng import PURPOSE_FEATURES, subkey
+from ..problem import SUMMED_BYTES, CartParams, CartTable, CartTarget, has_many_bins
+from .candidates import feature_after, is_classification
+from .rows import MULTIPLICITY_SHIFT, ONE_ROW, ROW_MASK, add_row, differ, part_of
+from .tables import (
+    IS_FULL,
+    LIST,
+    N_BINS,
+    N_HUGE,
+    N_TILES,
+    TILE_MASK,
+    TILE_SHIFT,
+    Bins,
+    Growing,
+    Nodes,
+)
+
+i32, i64, u64 = np.int32, np.int64, np.uint64
+BLOCK = block_size(256)
+HELD = 2**12
+"""Entries that a block adds up in shared memory; a feature with more is added up in global
+memory."""
+
+
+@device_function
+def add_row_to_block(classes, values, weight, record, first, sums):
+    """Add a row to the statistics that begin at an entry of the block's shared memory."""
+    row = record & ROW_MASK
+    own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
+    packed = ONE_ROW + own_weight
+    if classes.shape[0] == 0:
+        cuda.atomic.add(sums, first, packed)
+    for output in range(classes.shape[0]):
+        cuda.atomic.add(sums, first + classes[output, row], packed)
+    for output in range(values.shape[0]):
+        cuda.atomic.add(sums, first + output + 1, values[output, row] * own_weight)
+
+
+@device_function
+def note_mixed(values, records, part, other, summed, at, t):
+    """Note at a line whether a row of a tile differs from another row."""
+    i = part[0] + t
+    while i < part[1]:
+        if differ(values, i64(records[i]) & ROW_MASK, other):
+            cuda.atomic.max(summed, (at, summed.shape[1] - 1, 0), 1)
+            break
+        i += BLOCK
+
+
+@kernel
+def sum_tiles(
+    codes, lists, classes, values, weight, features, entry_begin, nodes, state, line, n_first,
+    shuffle, huge, tiles, tile_rows, summed,
+):  # fmt: skip
+    """One tile of a huge node, by one of the node's first features, a block at a time."""
+    held = cuda.shared.array(HELD, np.int64)
+    t = cuda.threadIdx.x
+    records = lists[0]
+    n_statistics = summed.shape[2]
+    n_tiles = state[line, N_TILES] if state[line, IS_FULL] == 0 else i64(0)
+    item = i64(cuda.blockIdx.x)
+    while item < n_tiles * n_first:
+        tile = tiles[item // n_first]
+        j = item % n_first
+        item += cuda.gridDim.x
+        x, at = huge[tile >> TILE_SHIFT], (tile >> TILE_SHIFT) * n_first + j
+        node = nodes[x]
+        part = part_of(node.begin, node.end, tile & TILE_MASK, tile_rows)
+        if j == 0 and not is_classification(entry_begin):
+            other = i64(records[node.begin]) & ROW_MASK
+            note_mixed(values, records, part, other, summed, at, t)
+        stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
+        f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        if features[f, LIST] != 0:
+            continue
+        n_entries = (features[f, N_BINS] + 1) * n_statistics
+        in_shared = n_entries <= HELD
+        if in_shared:
+            for entry in range(t, n_entries, BLOCK):
+                held[entry] = 0
+        cuda.syncthreads()
+        i = part[0] + t
+        while i < part[1]:
+            record = i64(records[i])
+            code = i64(codes[f, record & ROW_MASK])
+            if in_shared:
+                add_row_to_block(classes, values, weight, record, code * n_statistics, held)
+            else:
+                add_row(classes, values, weight, record, at, code, summed)
+            i += BLOCK
+        cuda.syncthreads()
+        if in_shared:
+            for entry in range(t, n_entries, BLOCK):
+                if held[entry] != 0:
+                    own = held[entry]
+                    cuda.atomic.add(summed, (at, entry // n_statistics, entry % n_statistics), own)
+        cuda.syncthreads()
+
+
+@kernel
+def clear_lines(state, line, n_first, huge, summed):
+    """Clear the lines of this round, an entry a thread."""
+    n_lines = min(state[line, N_HUGE], huge.shape[0]) * n_first
+    width = summed.shape[1] * summed.shape[2]
+    at = i64(cuda.grid(1))
+    while at < n_lines * width:
+        entry = at % width
+        summed[at // width, entry // summed.shape[2], entry % summed.shape[2]] = 0
+        at += cuda.gridsize(1)
+
+
+class Summed(NamedTuple):
+    """Where huge nodes are added up.
+
+    lines : int64, shape (n_lines, n_bins + 2, n_statistics)
+        One for each huge node and feature, zeros between the rounds.
+    n_huge : int
+        Nodes that there are lines for.
+    """
+
+    lines: Array
+    n_huge: int
+
+
+def allocate_summed(
+    table: CartTable, target: CartTarget, params: CartParams, most_huge: int
+) -> Summed:
+    """Allocate the lines of at most so many nodes, as far as there is memory for them."""
+    n_first = min(params.max_features, table.n_bins.size)
+    n_slots = int(np.max(table.n_bins * ~has_many_bins(table), initial=0)) + 2
+    width = target.n_statistics
+    n_huge = min(most_huge, SUMMED_BYTES // (8 * n_slots * width * n_first))
+    return Summed(zeros((n_huge * n_first, n_slots, width), np.int64), n_huge)
+
+
+def add_up_huge(
+    rows: tuple[Array, ...],
+    bins: Bins,
+    nodes: Nodes,
+    growing: Growing,
+    line: int,
+    steps: tuple[int, int],
+    tile_rows: int,
+    summed: Array,
+) -> None:
+    """Add up the huge nodes of a round; ``steps`` are how many features each looks at, and whether
+    it draws them."""
+    n_items = growing.tiles.shape[0] * steps[0]
+    args = (*rows, bins.features, bins.entry_begin, nodes.table, growing.state, line, *steps)
+    args += (growing.huge, growing.tiles, tile_rows, summed)
+    launch(sum_tiles, blocks_for(n_items), BLOCK, *args)
+
+
+def clear(growing: Growing, line: int, n_first: int, summed: Array) -> None:
+    """Clear the lines of a round."""
+    args = (growing.state, line, n_first, growing.huge, summed)
+    launch(clear_lines, blocks_for(-(-summed.size // BLOCK)), BLOCK, *args)
