@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import tempfile
 import traceback
 from abc import ABC, abstractmethod
@@ -90,6 +92,7 @@ class Attack(ABC):
         self.seed, self.folder, self.known = seed, folder, known
         self.scratch = scratch_of(os.getpid())
         self.scratch.mkdir(exist_ok=True)
+        atexit.register(shutil.rmtree, self.scratch, ignore_errors=True)
 
     @classmethod
     def missing(cls) -> str | None:
