@@ -16,6 +16,7 @@ from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..kernels.runtime.arrays import Array
 from ..losses import Exponential, Loss
+from ..losses.distributions import LogNormal, NegativeBinomial
 from ..losses.names import OF_POSITIVE_NUMBERS
 from ..members.classes import labels_of
 
@@ -180,7 +181,9 @@ class AdditiveRegressor(ScoresValues, RegressorMixin, AdditiveModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self._loss_is(*OF_POSITIVE_NUMBERS)
+        tags.target_tags.positive_only = self._loss_is(
+            *OF_POSITIVE_NUMBERS, LogNormal, NegativeBinomial
+        )
         return tags
 
 

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
+from ..distributions import Distribution
+from ..estimators.base import require_fitted
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import columns_of, read_target
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from ..losses.names import OF_NUMBERS, OF_TIMES
+from ..losses.distributions import DistributionLoss
+from ..losses.names import OF_DISTRIBUTIONS, OF_NUMBERS, OF_TIMES
 from ..losses.survival import SurvivalLoss
 from .survival import SurvivalBoosting
 
@@ -21,12 +24,13 @@ from .survival import SurvivalBoosting
     BOOSTING,
     losses="""str, loss object or function, default="squared_error"
         "squared_error", "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie",
-        "cox" or "aft".
+        "normal", "log_normal", "student_t", "negative_binomial", "cox" or "aft".
         Absolute, quantile and Huber loss take medians and quantiles of the residuals for the
-        leaf values; Poisson, gamma and Tweedie predict exponentials. "cox" and "aft" are for
-        times that may be censored. ``gpuens.losses`` has all
-        as objects with their parameters, and ``CustomLoss``. A function of two arrays
-        ``(y, score) -> (gradient, hessian)`` is the objective of an ``ArrayLoss``.
+        leaf values; Poisson, gamma and Tweedie predict exponentials. The four distributions have
+        two trees in every round (see ``predict_dist``). "cox" and "aft" are for times that may be
+        censored. ``gpuens.losses`` has all as objects with their parameters, and ``CustomLoss``.
+        A function of two arrays ``(y, score) -> (gradient, hessian)`` is the objective of an
+        ``ArrayLoss``.
     quantile : float or list of float, default=None
         With loss="quantile": the quantiles to predict, in (0, 1).
     init : "zero", estimator or None, default=None
@@ -69,7 +73,7 @@ class GradientBoostingRegressor(SurvivalBoosting):
     True
     """
 
-    _losses = OF_NUMBERS + OF_TIMES
+    _losses = OF_NUMBERS + OF_DISTRIBUTIONS + OF_TIMES
 
     loss: Any = field(default="squared_error", kw_only=False)
     quantile: Any = None
@@ -91,6 +95,45 @@ class GradientBoostingRegressor(SurvivalBoosting):
         if isinstance(loss, SurvivalLoss):
             return loss
         return loss.for_targets(1 if target.ndim == 1 else target.shape[1])
+
+    def _read_loss(self) -> Loss:
+        loss = super()._read_loss()
+        if isinstance(loss, DistributionLoss) and self.line_search:
+            raise ValueError(
+                f"line_search=True does not go with loss={loss!r}, whose two parameters have steps "
+                "of their own: set line_search=False."
+            )
+        return loss
+
+    def predict_dist(self, X: Any) -> Distribution:
+        """Predict the distribution of the target of each row.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_rows, n_features)
+            Of any type that ``fit`` takes.
+
+        Returns
+        -------
+        gpuens.distributions.Distribution
+            With ``mean()``, ``quantile(q)``, ``logpdf(y)``, ``sample(n)`` and ``crps(y)``, on the
+            host.
+
+        Raises
+        ------
+        ValueError
+            The loss of the model is not one of distributions.
+        """
+        require_fitted(self)
+        loss = self._fitted_loss
+        if not isinstance(loss, DistributionLoss):
+            names = ", ".join(repr(cls.name) for cls in OF_DISTRIBUTIONS)
+            raise ValueError(
+                f"predict_dist needs a loss of distributions ({names}), the model was trained with "
+                f"loss={loss!r}."
+            )
+        raw = self._predict(X, lambda raw, device: raw.T.copy())
+        return loss.distribution(to_numpy(raw).T)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

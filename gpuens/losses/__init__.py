@@ -14,6 +14,7 @@ from ..kernels.scalars.elementary import exp, log, sigmoid, softplus
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss, CustomLoss
+from .distributions import LogNormal, NegativeBinomial, Normal, StudentT
 from .names import loss_of
 from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
@@ -35,11 +36,15 @@ __all__ = [
     "Huber",
     "LambdaRank",
     "LogLoss",
+    "LogNormal",
     "Loss",
+    "NegativeBinomial",
+    "Normal",
     "PairwiseLogistic",
     "Poisson",
     "Quantile",
     "SquaredError",
+    "StudentT",
     "Tweedie",
     "exp",
     "log",

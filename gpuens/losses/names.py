@@ -7,12 +7,16 @@ from typing import Any
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss
+from .distributions import DistributionLoss, LogNormal, NegativeBinomial, Normal, StudentT
 from .ranking import CrossEntropyNDCG, LambdaRank, PairwiseLogistic
 from .regression import AbsoluteError, Gamma, Huber, Poisson, Quantile, SquaredError, Tweedie
 from .survival import AFT, Cox
 
 OF_POSITIVE_NUMBERS: tuple[type[Loss], ...] = (Poisson, Gamma, Tweedie)
 OF_NUMBERS = (SquaredError, AbsoluteError, Huber, Quantile, *OF_POSITIVE_NUMBERS)
+OF_DISTRIBUTIONS: tuple[type[DistributionLoss], ...] = (
+    Normal, LogNormal, StudentT, NegativeBinomial,
+)  # fmt: skip
 OF_CLASSES: tuple[type[Loss], ...] = (LogLoss, Exponential, Focal)
 OF_TIMES: tuple[type[Loss], ...] = (Cox, AFT)
 OF_RANKINGS: tuple[type[Loss], ...] = (LambdaRank, CrossEntropyNDCG, PairwiseLogistic)

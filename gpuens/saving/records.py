@@ -23,6 +23,7 @@ from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..losses import classes as loss_classes
+from ..losses import distributions as loss_distributions
 from ..losses import gains
 from ..losses import ranking as loss_ranking
 from ..losses import regression as loss_regression
@@ -309,7 +310,13 @@ def own_estimator(name: str) -> Any:
 
 LOSSES: dict[str, type[Loss]] = {
     name: value
-    for module in (loss_classes, loss_ranking, loss_regression, loss_survival)
+    for module in (
+        loss_classes,
+        loss_distributions,
+        loss_ranking,
+        loss_regression,
+        loss_survival,
+    )  # fmt: skip
     for name, value in vars(module).items()
     if isinstance(value, type) and issubclass(value, Loss) and value.__module__ == module.__name__
 }

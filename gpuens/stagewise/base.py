@@ -40,6 +40,7 @@ from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
+from ..losses.distributions import DistributionLoss
 from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
 from ..members.rows import OWN_PACKAGE, Rows, home_of, takes_weights
 from ..trees.on_host import growth_on_host
@@ -394,6 +395,8 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
                 f"loss={loss!r} has no value, by which rounds are compared: pass "
                 "gpuens.losses.ArrayLoss(objective, value=...)."
             )
+        if isinstance(loss, DistributionLoss):
+            raise ValueError(f"loss={loss!r} is for GradientBoostingRegressor.")
         return loss
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from . import distributions as dist
 from .deferred import declaration
 from .elementary import exp, log, sigmoid, softplus
 from .primitives import formula, mul, select
@@ -313,11 +314,17 @@ LOSSES: dict[type, Formulas] = {
     Exponential: Formulas(exponential_value, exponential_gradient),
     Focal: Formulas(focal_value, focal_gradient),
     Given: Formulas(given_value, given_gradient),
+    dist.LocationScale: Formulas(dist.location_scale_value, dist.location_scale_gradient),
 }
 LINKS: dict[type, Formulas] = {
     LogLink: Formulas(log_link_value, None),
     LogisticLink: Formulas(logistic_link_value, None),
     Logarithm: Formulas(logarithm_value, None),
+    dist.LocationWeight: Formulas(dist.location_weight_value, None),
+    dist.SoftplusLink: Formulas(dist.softplus_link_value, None),
+    dist.SizeEntropy: Formulas(dist.size_entropy_value, None),
+    dist.SizeSlope: Formulas(dist.size_slope_value, None),
+    dist.SizeInformation: Formulas(dist.size_information_value, None),
 }
 
 

@@ -16,6 +16,7 @@ GPUENS = (
     "explanation",
     "estimators members survival_metrics",
     "tables",
+    "distributions",
     "callbacks datasets losses trees",
     "custom_metrics ranking_metrics bagging forests adaboost combining",
     "boosting cluster diversity",

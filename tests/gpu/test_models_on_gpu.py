@@ -46,6 +46,10 @@ BOOSTED: dict[str, Case] = {
         "GradientBoostingRegressor", 0, {"loss": Huber(0.7), "line_search": True},
     ),
     "tweedie of 1.2": ("GradientBoostingRegressor", 0, {"loss": Tweedie(power=1.2)}),
+    **{
+        loss: ("GradientBoostingRegressor", 0, {"loss": loss})
+        for loss in ("normal", "log_normal", "student_t", "negative_binomial")
+    },
     "log loss": ("GradientBoostingClassifier", 2, {}),
     "exponential": ("GradientBoostingClassifier", 2, {"loss": "exponential"}),
     "focal": ("GradientBoostingClassifier", 3, {"loss": Focal(1.5)}),
@@ -116,6 +120,8 @@ def test_same_model_as_on_the_cpu(cupy, gpus, n_trees, host, name):
     X, y, weight = table(case[1], case[0] not in NO_MISSING)
     if case[2].get("early_stopping"):
         X, y, weight = X, y, None
+    if case[2].get("loss") == "negative_binomial":
+        y = np.floor(y)
     on_cpu = fitted("cpu", n_trees, case, X, y, weight)
     for index in gpus:
         with cupy.cuda.Device(index):

@@ -13,6 +13,7 @@ from sklearn._loss import loss as sk
 from gpuens.kernels.prediction.probabilities import log_sum_exp
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK, NodeValues, Totals, Update
 from gpuens.kernels.scalars import losses
+from gpuens.kernels.scalars.distributions import LocationScale
 from gpuens.kernels.scalars.elementary import sigmoid
 from gpuens.kernels.scalars.losses import (
     LINKS,
@@ -53,7 +54,8 @@ CUSTOM = losses.custom(branching_value, branching_gradient)()
 OF_NUMBERS = [SquaredError(), AbsoluteError(), Huber(0.7), Quantile(0.2)]
 POSITIVE = [Poisson(), Gamma(), Tweedie(1.3)]
 OF_CLASSES = [BinomialLogLoss(), MultinomialLogLoss(1.5), Exponential(), Focal(2.0), Focal(0.0)]
-LOSS_OBJECTS = [*OF_NUMBERS, *POSITIVE, *OF_CLASSES, CUSTOM]
+OF_SCALES = [LocationScale(0.0), LocationScale(0.25)]
+LOSS_OBJECTS = [*OF_NUMBERS, *POSITIVE, *OF_CLASSES, *OF_SCALES, CUSTOM]
 SMOOTH = [OF_NUMBERS[0], *POSITIVE, OF_CLASSES[0], *OF_CLASSES[2:]]
 NONE = np.zeros(0)
 
@@ -72,7 +74,7 @@ def inputs(loss, n, seed=0):
     y, raw, shift = rng.normal(size=n) * 3, rng.normal(size=n) * 5, rng.normal(size=n)
     if is_in(loss, OF_CLASSES):
         y = (y > 0).astype(np.float64)
-    if is_in(loss, POSITIVE):
+    if is_in(loss, POSITIVE) or type(loss) in LINKS:
         y = np.abs(y) + 0.1
     if isinstance(loss, MultinomialLogLoss):
         raw, shift = -np.abs(raw), np.abs(shift)
