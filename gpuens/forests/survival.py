@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..estimators.docstrings import FOREST, documented
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
@@ -142,7 +142,8 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         values: Any = data.values
         for t, tree in enumerate(trees_of(self.forest_)):
             rows = left_out(self._plan.counts(t, CPU))
-            raw = tree.raw_predict(values[device.asarray(rows)], device)
+            outside = values[module_of(values).asarray(rows)]  # on the host or the device
+            raw = tree.raw_predict(outside, device)
             total.add(rows, to_numpy(raw).T)
         mean = total.mean()
         known = ~np.isnan(mean[:, 0])

@@ -249,6 +249,7 @@ def test_survival(cupy, host, n_trees, loss):
     assert host(curves).tolist() == model.predict_survival_function(X[:50]).tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Some inputs do not have OOB")
 def test_survival_forests(cupy, host):
     X, y, weight = (part[:400] for part in table(0, True))
     target = np.arange(400) % 3 > 0, np.exp(y / np.abs(y).max()).round(1)
