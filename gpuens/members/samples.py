@@ -26,6 +26,8 @@ from ..numerics.sampling import (
 )
 
 FEW_DRAWS = 10
+MOST_DRAWS = 2**31 - 1
+"""Of a sample: how often a row is in it is counted in int32."""
 SEED_BITS = np.uint64(0x7FFFFFFF)
 
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
@@ -220,6 +222,12 @@ def _rows_to_draw(max_samples: Any, n_rows: int, weight: np.ndarray | None) -> i
         return int(max_samples)
     total = n_rows if weight is None else float(weight.sum())
     n_draws = max(1, int(max_samples * total))
+    if n_draws > MOST_DRAWS:
+        raise ValueError(
+            f"{max_samples=} is a share of the sum of sample_weight, which is {total:g}: more rows "
+            "than a sample may have. Divide sample_weight by a constant, or pass max_samples as an "
+            "integer."
+        )
     if n_draws < max(FEW_DRAWS, n_rows ** (1 / 3)):
         what = "number of samples" if weight is None else "total sum of sample weights"
         warnings.warn(

@@ -23,6 +23,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 import gpuens
 
@@ -77,6 +79,14 @@ def outputs(model: Any, X: np.ndarray) -> dict[str, np.ndarray]:
         if hasattr(model, method):
             found[method] = np.asarray(getattr(model, method)(X))
     return found
+
+
+def is_fitted(model: Any) -> bool:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
@@ -213,8 +223,10 @@ class Machine(RuleBasedStateMachine):
         try:
             with interruption:
                 self.model.fit(self.X, self.y)
-        except KeyboardInterrupt:
-            return  # nothing was finished: the model is the one before
+        except KeyboardInterrupt:  # nothing was finished: the model is the one before, or all was
+            if not is_fitted(self.model):
+                assert self.rounds is None
+                return
         self.rounds = self.size() if self.grows else 1
 
     @rule(what=st.sampled_from(["rows", "target", "parameter", "type"]), data=st.data())

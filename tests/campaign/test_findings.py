@@ -183,3 +183,9 @@ def test_damaged_descriptions_of_tables_are_refused(name, value, message, tmp_pa
     path.write_bytes(save(arrays, metadata={TABLE: json.dumps(document | {name: value})}))
     with pytest.raises(ValueError, match=f"cannot be opened as a table: .*{message}"):
         gpuens.BinnedTable.open(path)
+
+
+def test_shares_of_weights_that_no_sample_can_have():
+    bag = gpuens.BaggingRegressor(max_samples=1.0, n_estimators=2, device="cpu")
+    with pytest.raises(ValueError, match="share of the sum of sample_weight, which is 4e\\+31"):
+        bag.fit(X, Y, np.full(40, 1e30))
