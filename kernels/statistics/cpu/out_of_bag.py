@@ -58,7 +58,8 @@ def _worker(
                 n_models[i] += 1
                 if truth.shape[0] > 0:
                     own[i - first] = _row_error(sums[i], n_models[i], truth[i], begin)
-            scratch[:] = own
+            for i in range(SUM_CHUNK):  # a slice would compile the text of its error
+                scratch[i] = own[i]
             of_chunks[tree, chunk] = halve(scratch, np.int64(SUM_CHUNK))
     wait(barrier, n_threads)
     for tree in range(n_trees * thread // n_threads, n_trees * (thread + 1) // n_threads):
