@@ -87,4 +87,5 @@ def _module(contract: str, implementation: Implementation) -> ModuleType:
     if implementation is Implementation.SHARED:
         folders.insert(1, Implementation.CPU.value)
     names = (f"{room}.{folder}.{stem}" for folder in folders if find_spec(f"{room}.{folder}"))
-    return import_module(next(name for name in names if find_spec(name)))
+    last = f"{room}.{folders[-1]}.{stem}"  # whose import says what is missing
+    return import_module(next((name for name in names if find_spec(name)), last))

@@ -25,6 +25,7 @@ from gpuens.kernels.scalars.losses import (
     Gamma,
     Given,
     Huber,
+    Logarithm,
     MultinomialLogLoss,
     Poisson,
     Quantile,
@@ -78,6 +79,8 @@ def inputs(loss, n, seed=0):
         y = np.abs(y) + 0.1
     if isinstance(loss, MultinomialLogLoss):
         raw, shift = -np.abs(raw), np.abs(shift)
+    if isinstance(loss, Logarithm):
+        raw, shift = np.abs(raw) + 0.1, -np.abs(shift)
     weight = rng.choice([0.0, 0.1, 1.0, 3.0], n)
     return y, raw, shift, weight
 
