@@ -121,7 +121,8 @@ def preparation(data: Data) -> Iterator[Case]:
     yield Case("gradients, log loss", call, 24 * n)
     everyone = put(np.zeros(0, np.int32))
     scales = Scales(2.0**10, 2.0**10)
-    yield Case("quantise", partial(quantise, g, h, everyone, 1, scales), 16 * n)
+    call = partial(quantise, g[None], h[None], everyone, 1, 0, [scales])
+    yield Case("quantise", call, 16 * n)
 
 
 def growth(data: Data) -> Iterator[Case]:
