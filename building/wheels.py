@@ -18,7 +18,8 @@ from gpuens.kernels.runtime import native
 from .library import ROOT
 
 PLATFORM = "manylinux_2_17_x86_64"
-MOST_BYTES = 4_000_000
+MOST_BYTES = 5_500_000
+"""Three fifths are the kernels for GPUs; another architecture or family of kernels shows here."""
 
 
 def build(output: Path) -> Path:
@@ -37,7 +38,7 @@ def build(output: Path) -> Path:
         _run("wheel", "pack", "--dest-dir", str(output), str(unpacked))
     (wheel,) = output.glob(f"*-py3-none-{PLATFORM}.whl")
     if wheel.stat().st_size > MOST_BYTES:
-        sys.exit(f"{wheel} has more than {MOST_BYTES / 1e6:.0f} MB.")
+        sys.exit(f"{wheel} has more than {MOST_BYTES / 1e6:.1f} MB.")
     _check(wheel)
     print(f"{wheel}: {wheel.stat().st_size / 1e6:.2f} MB")
     return wheel
