@@ -23,6 +23,7 @@ from .machine import begun, waited
 
 _module = dispatch._module
 ARGUMENTS: dict[str, set[str]] = {
+    "add_out_of_bag": {"leaf", "value", "truth", "begin", "sums", "n_models"},
     "add_leaf_values": {"raw", "leaf"},
     "add_values_of_trees": {"raw", "leaf"},
     "bin_values": {"X", "thresholds"},
@@ -46,6 +47,7 @@ ARGUMENTS: dict[str, set[str]] = {
 }
 """The arguments of each operation that are on the device, all others being on the host."""
 RESULTS: dict[str, set[str]] = {
+    "add_out_of_bag": {""},
     "bin_values": {"rows", "columns"},
     "grow": {"leaf"},
     "leaf_indices": {""},
@@ -137,7 +139,7 @@ def host(value: Any) -> Any:
 
 def _placed(found: Any, on_device: set[str]) -> Any:
     if "" in on_device:
-        return result(found)
+        return tuple(map(result, found)) if isinstance(found, tuple) else result(found)
     if not on_device:
         return found
     return found._replace(**{name: result(getattr(found, name)) for name in on_device})
