@@ -30,7 +30,7 @@ def _can_start(value: Any) -> bool:
 
 
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
-"""Of ``init``."""
+"""Valid values of ``init``."""
 
 
 class StartsFromPredictions(ForestEstimator):

@@ -23,7 +23,7 @@ OF_CLUSTER = ("client", "max_restarts", "heartbeat")
 
 
 class OnCluster:
-    """What the estimators of this module have in common."""
+    """The methods of the estimators of this module: training on workers, predicting by parts."""
 
     _local: ClassVar[Any]
     """The estimator of ``gpuens``."""

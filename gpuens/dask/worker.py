@@ -1,4 +1,4 @@
-"""What runs in the worker processes."""
+"""The part of a training that runs in the worker processes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Job(NamedTuple):
 
 _listeners: dict[str, socket.socket] = {}
 _snapshots: dict[str, Any] = {}
-"""Of the trainings that this process takes part in, by their tokens."""
+"""By the tokens of the trainings that this process takes part in."""
 
 
 def open_door(token: str) -> Address:
@@ -99,7 +99,8 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
 
 
 class Keeper:
-    """A callback that keeps the model now and then, and ends a training nobody waits for."""
+    """A callback that keeps the model now and then, and ends a training whose client is
+    gone."""
 
     runs_on_every_worker = True
 

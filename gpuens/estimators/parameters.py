@@ -109,9 +109,9 @@ NOT_NEGATIVE = number("a finite number >= 0", lambda value: 0 <= value < math.in
 SHARE = number("a number in (0, 1]", lambda value: 0 < value <= 1)
 FLOAT_SHARE = fraction("a float in (0, 1]", lambda value: 0 < value <= 1)
 FEATURES = NONE | one_of("sqrt", "log2") | COUNT | FLOAT_SHARE
-"""Of ``max_features``, see ``n_features_to_look_at``."""
+"""Valid values of ``max_features``, see ``n_features_to_look_at``."""
 ROWS_TO_SPLIT = integer(2) | FLOAT_SHARE
-"""Of ``min_samples_split``."""
+"""Valid values of ``min_samples_split``."""
 HELD_OUT = Rule(
     ("a number in (0, 1)", "a number of rows >= 1"),
     lambda value: is_share(value) or is_count(value),
