@@ -90,7 +90,7 @@ def uno_concordance(
     ------
     ValueError
         An argument is not possible; no pair is comparable; events are later than the last row of
-        ``y_train``, or where nobody is left uncensored.
+        ``y_train``, or where every row is censored by then.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What makes scikit-learn's ``partial_dependence`` take the recursion for our trees.
+"""Recognition by scikit-learn's ``partial_dependence``, which then takes the recursion.
 
 It calls a method of the estimator, but only of instances of three of its own classes. These are
 abstract base classes, where others can be registered that have the methods (PEP 3119) and are not

@@ -136,7 +136,6 @@ class LocationScaleLoss(DistributionLoss):
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         """Fit the constant distribution, by weighted least squares that are repeated."""
         values, inverse = self._values(y), self._inverse_df
-        share = device.xp.ones_like(values)
         centre = weighted_mean(values, weight, device)
         square = weighted_mean((values - centre) ** 2, weight, device)
         for _ in range(FITTING_STEPS if inverse > 0.0 else 0):

@@ -27,7 +27,7 @@ from ..numerics.sampling import (
 
 FEW_DRAWS = 10
 MOST_DRAWS = 2**31 - 1
-"""Of a sample: how often a row is in it is counted in int32."""
+"""Largest size of a sample, whose repetitions of a row are counted in int32."""
 SEED_BITS = np.uint64(0x7FFFFFFF)
 
 _draw, _subkey = vectorise(rng.draw), vectorise(rng.subkey)
