@@ -64,6 +64,18 @@ class Finding:
         return cls(**json.loads(line))
 
 
+def findings_in(path: Path) -> list[Finding]:
+    """Return the findings in a file, without lines that a process that was ended has cut."""
+    found = []
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found.append(Finding.from_json(line))
+            except (ValueError, TypeError):
+                continue
+    return found
+
+
 def scratch_of(process: int) -> Path:
     """Return the folder for the files of a process, in memory if possible."""
     shared = os.access(SHARED_MEMORY, os.W_OK)

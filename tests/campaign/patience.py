@@ -6,8 +6,11 @@ import os
 import time
 from pathlib import Path
 
-IDLE = 0.3
-"""Seconds on processors below which a process has waited for something all the time."""
+IDLE = 0.02
+"""Share of the time on a processor below which a process has waited for something all the time;
+threads that only look for work now and then use some."""
+LONGEST = 20
+"""Times the limit after which a process hangs whatever it does."""
 PAUSE = 1.0
 """Seconds between two looks."""
 
@@ -25,16 +28,34 @@ def seconds_of_group(group: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def processes_of(group: int) -> list[str]:
+    """Return a line for each process of a group: its state, what it waits for, and its command."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                waits = (path.parent / "wchan").read_text() or "nothing"
+                command = (path.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                lines.append(
+                    f"process {path.parent.name}, state {fields[0]}, {fields[17]} threads, waits "
+                    f"for {waits}: {command[:300]}"
+                )
+        except OSError:  # it has just ended
+            continue
+    return lines
+
+
 class Patience:
     """Waits for progress of a group of processes.
 
     They hang if they use processors for ``limit`` seconds without progress, or are idle for as
-    long. Processes that get little of a processor have more time.
+    long. Processes that get little of a processor have more time, up to ``LONGEST`` times that.
     """
 
     def __init__(self, group: int, limit: float) -> None:
         self.group, self.limit = group, limit
-        self.looked = self.begun = time.monotonic()
+        self.start = self.looked = self.begun = time.monotonic()
         self.first = self.used = seconds_of_group(group)
 
     def is_over(self) -> bool:
@@ -43,10 +64,10 @@ class Patience:
         if now - self.looked < PAUSE:
             return False
         self.looked, used = now, seconds_of_group(self.group)
-        if used - self.first > self.limit:
+        if used - self.first > self.limit or now - self.start > LONGEST * self.limit:
             return True
         if now - self.begun < self.limit:
             return False
-        idle = used - self.used < IDLE
+        idle = used - self.used < IDLE * (now - self.begun)
         self.begun, self.used = now, used
         return idle

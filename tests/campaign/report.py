@@ -49,6 +49,22 @@ def report(tallies: Mapping[str, Tally], title: str) -> str:
     return "\n".join(lines)
 
 
+def summary(tallies: Mapping[str, Tally]) -> str:
+    """Return the result of a campaign in a few lines, the last of a run."""
+    ran = {name: tally for name, tally in tallies.items() if tally.trials}
+    trials = sum(tally.trials for tally in ran.values())
+    seconds = sum(tally.seconds for tally in ran.values())
+    lines = [f"{len(ran)} attacks, {trials:,} trials, {seconds / 60:.1f} minutes."]
+    for name, tally in tallies.items():
+        if tally.skipped is not None:
+            lines.append(f"Not run: {name}, {tally.skipped}.")
+        elif not tally.trials:
+            lines.append(f"Not run: {name}, no trial was finished in the time.")
+    counts = {kind: sum(_distinct(t, kind) for t in tallies.values()) for kind in KINDS}
+    found = ", ".join(f"{kind}: {count}" for kind, count in counts.items() if count)
+    return "\n".join([*lines, f"FOUND {found}" if found else "Nothing was found."])
+
+
 def _row(name: str, tally: Tally) -> list[str]:
     if tally.skipped is not None:
         return [name, f"skipped: {tally.skipped}", *[""] * (2 + len(KINDS))]

@@ -13,11 +13,13 @@ from pathlib import Path
 
 from .attack import ROOT, Finding, scratch_of
 from .child import WIDTH, Task
-from .patience import Patience
+from .patience import Patience, processes_of
 
 START = 120.0
 """Seconds that an attack may take before its first trial."""
 POLL = 0.2
+SHOWN = 1500
+"""Characters of the output of a process that a finding shows; its file has all."""
 
 
 def run_slice(task: Task, limit: float) -> int:
@@ -53,7 +55,8 @@ def _run_once(task: Task, limit: float) -> tuple[bool, int]:
     task.own_folder.mkdir(parents=True, exist_ok=True)
     task.journal.write_text(str(task.first).ljust(WIDTH))
     log = task.own_folder / "log"
-    with open(log, "wb") as stream:
+    log.unlink(missing_ok=True)
+    with open(log, "ab") as stream:  # several processes write to its end
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.campaign.child", task.to_json()],
             cwd=ROOT, stdout=stream, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
@@ -81,10 +84,21 @@ def _waited(process: subprocess.Popen[bytes], task: Task, limit: float) -> bool:
         if now != at:
             at, patience = now, Patience(process.pid, limit)
         elif patience.is_over():
+            _describe(process.pid, task)
             process.send_signal(signal.SIGABRT)  # faulthandler writes the stacks
             time.sleep(2)
             return True
     return False
+
+
+def _describe(group: int, task: Task) -> None:
+    """Write what the processes of a group do, and the stacks that this one wrote before, to the
+    end of its log."""
+    with open(task.own_folder / "log", "a", encoding="utf-8") as log:
+        for line in processes_of(group):
+            log.write(f"{line}\n")
+        if task.stacks.exists():
+            log.write(f"Stacks that were written before:\n{task.stacks.read_text()[-20_000:]}\n")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -102,12 +116,15 @@ def _reached(task: Task) -> int:
 
 def _report(task: Task, number: int, kind: str, status: int, log: Path, scratch: Path) -> None:
     text = log.read_text(errors="replace")
+    kept = task.own_folder / f"{kind}-{number}.log"
+    kept.write_text(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     frames = [line for line in lines if line.startswith("File ")]
     place = next((line for line in frames if "/gpuens/" in line or "/kernels/" in line), "")
     ended = "did not end" if kind == "hang" else f"exit status {status}"
     found = Finding(
-        task.attack, task.seed, number, kind, f"{ended}: {' | '.join(lines[:12])[:1500]}",
+        task.attack, task.seed, number, kind,
+        f"{ended}, its output is in {kept}: {' | '.join(lines[:12])[:SHOWN]}",
         place or " ".join(lines[:1])[:200], _input_of(task, scratch),
     )  # fmt: skip
     with open(task.findings, "a", encoding="utf-8") as file:

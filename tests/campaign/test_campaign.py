@@ -6,15 +6,16 @@ from functools import partial
 
 import pytest
 
+from gpuens import command
 from gpuens.command import training
 from tests.campaign import patience
 from tests.campaign.__main__ import main
-from tests.campaign.attack import Finding
+from tests.campaign.attack import Finding, findings_in
 from tests.campaign.attacks import ATTACKS, attack
 from tests.campaign.child import Task, known_places
 from tests.campaign.planted import N_TRIALS, Planted
 from tests.campaign.readers.coverage import Edges
-from tests.campaign.report import Tally, report
+from tests.campaign.report import Tally, report, summary
 from tests.campaign.running import run_slice
 
 SHORT = {
@@ -29,7 +30,8 @@ SHORT = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SHORT)
 def test_a_slice(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "find_spec", training.find_spec)  # the attack replaces it
+    monkeypatch.setattr(training, "find_spec", training.find_spec)  # the attack replaces both
+    monkeypatch.setattr(command, "_parser", command._parser)
     kind = attack(name)
     if name.startswith("states"):
         monkeypatch.setattr(kind, "n_runs", 1)
@@ -49,6 +51,16 @@ def test_every_planted_fault_is_found(tmp_path):
     }  # fmt: skip
     assert "sleep" in next(line for line in lines if '"hang"' in line) or "planted.py" in lines[2]
     assert "here" in known_places(task.findings)
+    (log,) = task.own_folder.glob("hang-3.log")
+    assert "process " in log.read_text() and "Stacks that were written before" in log.read_text()
+    assert "planted.py" in log.read_text() and list(task.own_folder.glob("crash-1.log"))
+
+
+def test_findings_whose_writing_was_cut_are_left_out(tmp_path):
+    whole = Finding("csv", 0, 1, "crash", "text", "place", "")
+    path = tmp_path / "findings"
+    path.write_text(f"{whole.to_json()}\n{whole.to_json()[:30]}\n[]\n")
+    assert findings_in(path) == [whole] and findings_in(tmp_path / "none") == []
 
 
 def test_report_counts_findings_once():
@@ -57,6 +69,18 @@ def test_report_counts_findings_once():
     assert "| csv | 10 | 1.0 | 0.2 | 1 | 0 |" in text
     assert "csv: crash, 3 times" in text and "--trial 2" in text
     assert "| cgroup | skipped: x |" in text
+
+
+def test_summary_names_what_was_found_and_what_did_not_run():
+    found = [Finding("csv", 0, 1, "crash", "text", place, "") for place in ("a", "a", "b")]
+    tallies = {"csv": Tally(10, 90.0, findings=found), "cgroup": Tally(skipped="x"), "a": Tally()}
+    assert summary(tallies).splitlines() == [
+        "1 attacks, 10 trials, 1.5 minutes.",
+        "Not run: cgroup, x.",
+        "Not run: a, no trial was finished in the time.",
+        "FOUND crash: 2",
+    ]
+    assert summary({"a": Tally(3, 60.0)}).endswith("1.0 minutes.\nNothing was found.")
 
 
 def test_edges_are_those_of_the_watched_folder():
@@ -85,13 +109,17 @@ def test_processes_that_hang_are_told_from_slow_ones(monkeypatch):
     assert [over(9, 0), over(11, 1), over(22, 1.1)] == [False, False, True]
     clock[0] = used[0] = 0.0
     waits = patience.Patience(1, 10.0)
+    assert [over(11 * k, 0.3 * k) for k in (1, 18, 19)] == [False, False, True]
+    clock[0] = used[0] = 0.0
+    waits = patience.Patience(1, 10.0)
     assert [over(11, 2), over(22, 4), over(33, 6), over(44, 11)] == [False, False, False, True]
 
 
 def test_program_writes_a_report(tmp_path, capsys):
-    options = ["--minutes", "0.01", "--only", "treelite", "--folder", str(tmp_path)]
+    options = ["--trials", "30", "--only", "treelite", "--folder", str(tmp_path)]
     assert main([*options, "--out", str(tmp_path / "report.md")]) == 0
-    assert "| treelite |" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "| treelite | 30 |" in out and out.endswith("Nothing was found.\n")
     assert (tmp_path / "report.md").read_text().startswith("# A campaign of")
 
 
