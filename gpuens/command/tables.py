@@ -45,9 +45,9 @@ def read(name: str) -> Any:
         raise CommandError(
             f"Reading {path} needs pyarrow. Run: pip install 'gpuens[tables]'"
         ) from error
-    except OSError:
-        raise
-    except Exception as error:  # each reader has errors of its own
+    except Exception as error:  # each reader has errors of its own, for damaged files OSErrors too
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise CommandError(f"{path} is not a readable {kind} file: {error}") from error
     if not len(frame):
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")

@@ -9,12 +9,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import save
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuens
+from gpuens.command.tables import CommandError, read
 from gpuens.devices import memory
 from gpuens.inputs import binning
 from gpuens.tables.file import DOCUMENT as TABLE
@@ -183,6 +185,19 @@ def test_damaged_descriptions_of_tables_are_refused(name, value, message, tmp_pa
     path.write_bytes(save(arrays, metadata={TABLE: json.dumps(document | {name: value})}))
     with pytest.raises(ValueError, match=f"cannot be opened as a table: .*{message}"):
         gpuens.BinnedTable.open(path)
+
+
+def test_damaged_pages_of_parquet_files_are_named(tmp_path, monkeypatch):
+    """pyarrow's error, an OSError without a number, does not name the file."""
+
+    def broken(path):
+        raise OSError("Invalid page header")
+
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1")
+    monkeypatch.setattr(pd, "read_parquet", broken)
+    with pytest.raises(CommandError, match=r"table.parquet is not a readable .*Invalid page head"):
+        read(str(path))
 
 
 def test_shares_of_weights_that_no_sample_can_have():
