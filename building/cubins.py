@@ -23,7 +23,7 @@ from numba import types
 from numba.cuda import compile_ptx, dispatcher
 
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda import ahead, ptx_text
 from gpuens.kernels.runtime.cuda.compiling import kinds_of
 from gpuens.kernels.scalars.deferred import load_numba
 
@@ -53,8 +53,9 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
 
 def shortened(text: str, symbol: str, name: str) -> str:
     """Return PTX with another name of its kernel and of the kernel's parameters, without unused
-    variables."""
-    return re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
+    variables, and with numbers of registers and labels that go into the file."""
+    text = re.sub(rf"\b{symbol}(?=\b|_param_\d)", name, UNUSED.sub("", text))
+    return ptx_text.numbered(text)
 
 
 def cubin_of(kernel: ahead.Code, architecture: int) -> ahead.Code:
