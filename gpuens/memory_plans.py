@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import DataSize, boosting_plan
+from .boosting.memory import DataSize, boosting_plan, data_size
+from .boosting.parameters import columns_to_grow_on, growth_params
 from .devices.memory_plan import MemoryPlan
-from .devices.placement import Device, gpu_of, resolve_device, to_numpy
+from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy
+from .inputs.sparse_matrices import read_sparse
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
@@ -36,8 +39,9 @@ def memory_plan(
     ----------
     estimator : estimator
         Gradient boosting, a decision tree or a forest of ``gpuens``. It is not changed.
-    X : array, data frame, BinnedTable, or tuple (n_rows, n_features)
-        Only its shape, dtype and device are read. A tuple means a float32 table in host memory,
+    X : array, data frame, sparse matrix, BinnedTable, or tuple (n_rows, n_features)
+        Only its shape, dtype and device are read, and the places of a sparse one's entries. A tuple
+        means a float32 table in host memory,
         which need not exist.
     y : array, default=None
         Read for the number of classes or targets.
@@ -94,6 +98,11 @@ def memory_plan(
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     n_trees *= np.size(getattr(estimator, "quantile", None) or 1)
     holds_out = estimator.validation_fraction is not None
+    if is_sparse(X):
+        table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
+        columns = columns_to_grow_on(table, growth_params(estimator, table.shape))
+        size = data_size(table, columns, device, n_trees)
+        return boosting_plan(estimator, replace(size, weighted=sample_weight is not None), device)
     size = DataSize(
         shape,
         itemsize,

@@ -6,6 +6,7 @@ import copy
 import math
 import sys
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -13,8 +14,9 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
-from ..devices.placement import Device, home_of, is_streamed, resolve_device
+from ..devices.placement import Device, home_of, is_streamed, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
+from ..devices.sparse_tables import SparseTable
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
@@ -26,19 +28,22 @@ from ..forest.structure import feature_sums
 from ..inputs.binning import Binner
 from ..inputs.categories import read_features
 from ..inputs.category_bins import fit_binner
+from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, largest_of_all, rows_of_all
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
-from .memory import DataSize, boosting_plan
+from .memory import boosting_plan, data_size
 from .metrics import metrics_for
 from .parameters import (
     BoostingParameters,
     check_parameters,
+    columns_to_grow_on,
     feature_rules,
     growth_params,
+    rules_of_columns,
     schedule_of,
 )
 from .round import Grower, RoundSettings, TrainingRows
@@ -62,7 +67,7 @@ class RawRows(NamedTuple):
     ----------
     data : str
         Its name in ``evals_result_``.
-    table : float32 or float64, shape (n_rows, n_features)
+    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
     target : float64, shape (n_rows,) or (n_rows, n_targets)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
@@ -81,6 +86,7 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
     _losses: ClassVar[tuple[type[Loss], ...]]
     """The losses that ``loss`` may name."""
     _categories: Any = None
+    _keeps_sparse = True
 
     @documented(FITTED, ends=ENDS_EARLY)
     def fit(
@@ -100,9 +106,10 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
 
         Parameters
         ----------
-        X : array, data frame or BinnedTable, shape (n_rows, n_features)
-            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
-            its bins, categories and weights along, and y unless it is passed.
+        X : array, data frame, sparse matrix or BinnedTable, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars, pyarrow or SciPy. NaN is missing, an absent entry of
+            a sparse matrix is zero. A ``BinnedTable`` brings its bins, categories and weights
+            along, and y unless it is passed.
         y : array, shape (n_rows,)
             For a regression also (n_rows, n_targets): a tree for each target in every round.
         sample_weight : array of shape (n_rows,), default=None
@@ -170,14 +177,11 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         if is_new:
             self._seed = seed_of(self.random_state)
         sets = self._read_sets(given, loss, device, before is None)
-        size = DataSize(
-            sets[0].table.shape,
-            sets[0].table.itemsize,
-            self._fitted_loss.n_outputs,
-            evaluated=[rows.table.shape[0] for rows in sets[1:]],
-            is_there=not is_streamed(sets[0].table, device),
-            is_binned=isinstance(sets[0].table, BinnedTable),
-        )
+        columns = columns_to_grow_on(sets[0].table, growth_params(self, sets[0].table.shape))
+        size = data_size(
+            sets[0].table, columns, device, self._fitted_loss.n_outputs,
+            [rows.table.shape[0] for rows in sets[1:]],
+        )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
         if self.verbose:
@@ -186,17 +190,23 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         with plan.explaining():
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
-            return self._boost(sets, before, n_rounds, device)
+            binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
+            return self._boost(sets, before, n_rounds, device, binner)
 
     def _boost(
-        self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device
+        self,
+        sets: list[RawRows],
+        before: BoostingResult | None,
+        n_rounds: int,
+        device: Device,
+        binner: Binner,
     ) -> BoostingResult:
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
         start = builder.freeze()
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        binned = [self._bin(sets.pop(0), start, device) for _ in range(len(sets))]
+        binned = [self._bin(sets.pop(0), start, binner, device) for _ in range(len(sets))]
         (_, rows), *watched = binned
         if self.verbose or self.do_early_stopping_:
             watched = watched or binned
@@ -215,7 +225,9 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
             device.runs_ahead,
         )
         settings = self._round_settings(loss, n_rounds, rows)
-        grower = Grower(rows, self._binner, loss, settings, device)
+        if isinstance(binner, NarrowBinner):
+            settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
+        grower = Grower(rows, binner, loss, settings, device)
         result = boost(grower, builder, plan, self._snapshot)
         if not hasattr(self, "init_"):  # which may leave nothing to learn
             warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
@@ -234,12 +246,14 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         forest = before.forest if before else None
         return loss, ForestBuilder(n_features, base, forest, self._n_categories())
 
-    def _bin(self, rows: RawRows, start: Forest, device: Device) -> tuple[str, TrainingRows]:
+    def _bin(
+        self, rows: RawRows, start: Forest, binner: Binner, device: Device
+    ) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
         if isinstance(rows.table, BinnedTable):
-            codes = rows.table.codes_for(self._binner, device, rows.data)
+            codes = rows.table.codes_for(binner, device, rows.data)
         else:
-            codes = self._binner.transform(rows.table, device)
+            codes = binner.transform(rows.table, device)
         raw = self._raw_before(start, rows.table, device)
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
@@ -248,9 +262,13 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
             return fit_shared_binner(self, rows, share, device)
         if isinstance(rows.table, BinnedTable):
             return rows.table.binner_for(int(self.max_bins), int(self.cat_hash_groups))
+        weight = rows.weight if rows.weight.size else None
+        if isinstance(rows.table, SparseTable):
+            host = None if weight is None else to_numpy(weight)
+            return fit_sparse_binner(rows.table, host, int(self.max_bins), self._seed)
         return fit_binner(
             rows.table,
-            rows.weight if rows.weight.size else None,
+            weight,
             self._n_categories(),
             int(self.max_bins),
             self._seed,
@@ -454,6 +472,11 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         watched = self.scoring[0] if several else self.scoring
         lower = watched == "loss" or not getattr(watched, "higher_is_better", True)
         return int(np.nanargmin(values) if lower else np.nanargmax(values))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _scores(self, data: str) -> np.ndarray:
         check_is_fitted(self)

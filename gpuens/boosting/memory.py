@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..devices.memory_plan import (
     FOREST_NODE_BYTES,
     LIKELY_SHARE,
@@ -14,11 +16,13 @@ from ..devices.memory_plan import (
     on_host_only,
     plan_of,
 )
-from ..devices.placement import Device
+from ..devices.placement import Device, is_streamed
+from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS
+from ..tables.binned_table import BinnedTable
 from .parameters import growth_params
 from .round import batch_size
 
@@ -51,6 +55,8 @@ class DataSize:
         Whether rows are held out for early stopping, which copies the table.
     is_binned : bool
         Whether the table has been binned before, in memory or in a mapped file.
+    n_sparse : int or None
+        Of a sparse table its columns; ``shape`` has those that trees are grown on.
     """
 
     shape: tuple[int, int]
@@ -61,6 +67,37 @@ class DataSize:
     is_there: bool = False
     splits: bool = False
     is_binned: bool = False
+    n_sparse: int | None = None
+
+
+def data_size(
+    table: Any,
+    columns: np.ndarray | None,
+    device: Device,
+    n_outputs: int,
+    evaluated: Sequence[int] = (),
+) -> DataSize:
+    """Return the properties of a table that was read.
+
+    Parameters
+    ----------
+    table : array, SparseTable or BinnedTable
+    columns : int32 array or None
+        Those of a sparse table that trees are grown on; None: all.
+    device : Device
+    n_outputs : int
+    evaluated : sequence of int
+    """
+    is_sparse = isinstance(table, SparseTable)
+    return DataSize(
+        table.shape if columns is None else (table.shape[0], columns.size),
+        table.itemsize,
+        n_outputs,
+        evaluated=evaluated,
+        is_there=is_sparse or not is_streamed(table, device),
+        is_binned=isinstance(table, BinnedTable),
+        n_sparse=table.shape[1] if is_sparse else None,
+    )
 
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
@@ -108,6 +145,11 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "evaluation sets": sum(rows * (bins + raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
+    if data.n_sparse is not None:
+        task += (
+            f" (of {data.n_sparse:,} columns those with at least "
+            f"min_samples_leaf={params.min_samples_leaf} entries, if all are looked at)"
+        )
     return plan_of(task, device, parts, free, capacity)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..custom_metrics import ArrayMetric, CustomMetric
+from ..devices.sparse_tables import SparseTable
 from ..estimators.parameters import (
     CLASS_FACTORS,
     COUNT,
@@ -34,7 +35,9 @@ from ..estimators.parameters import (
     number,
     one_of,
 )
+from ..inputs.sparse_bins import columns_that_split
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
+from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .sampling import SCHEMES
@@ -321,6 +324,36 @@ def feature_rules(estimator: Any, is_categorical: np.ndarray, n_classes: int) ->
             f"[0, {n_features - 1}], specifying the position of features, or of names: {error}"
         ) from error
     return FeatureRules(monotone, groups, is_categorical)
+
+
+def rules_of_columns(rules: FeatureRules, columns: np.ndarray) -> FeatureRules:
+    """Return the rules of some features, which are numbered from 0."""
+    place = {feature: k for k, feature in enumerate(columns.tolist())}
+    groups = (tuple(place[f] for f in group if f in place) for group in rules.groups)
+    return FeatureRules(
+        rules.monotone[columns], tuple(filter(None, groups)), rules.categorical[columns]
+    )
+
+
+def columns_to_grow_on(table: Any, params: GrowthParams) -> np.ndarray | None:
+    """Return the columns of a sparse table that may split nodes (int32); None: all of a table,
+    from which features are drawn, or which is dense.
+
+    Raises
+    ------
+    TypeError
+        The table is sparse, and workers share its rows.
+    """
+    if not isinstance(table, SparseTable):
+        return None
+    if current_share() is not None:
+        raise TypeError(
+            "X is sparse, but must be an array or a data frame where workers share the rows: pass "
+            "dense chunks, for example X.map_blocks(lambda block: block.toarray())."
+        )
+    if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
+        return None
+    return columns_that_split(table, params.min_samples_leaf)
 
 
 def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..devices.placement import Device, is_streamed, to_numpy
-from ..devices.transfer import in_pieces
+from ..devices.placement import Device, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..estimators.parameters import NONE, Rule, one_of
 from ..explanation.model import SumOfTrees
@@ -113,7 +113,7 @@ class StartsFromPredictions(ForestEstimator):
         ----------
         trees : Forest
             The rounds so far.
-        table : array or BinnedTable, (n_rows, n_features)
+        table : array, SparseTable or BinnedTable, (n_rows, n_features)
         device : Device
 
         Returns
@@ -124,11 +124,7 @@ class StartsFromPredictions(ForestEstimator):
             return _raw_of(trees, table, device)
         raw = trees.slice(0, 0).raw_predict(table, device)
         self._add_start(raw, table, device)
-        is_there = trees.n_trees == 0 or not is_streamed(table, device)
-        for rows, piece in [(slice(None), table)] if is_there else in_pieces(table, device.xp):
-            part = raw[:, rows].copy()
-            trees.add_to(part, piece, device)
-            raw[:, rows] = part
+        trees.add_to(raw, table, device)
         return raw
 
     def _raw(self, table: Array, device: Device) -> Array:
@@ -156,20 +152,16 @@ class StartsFromPredictions(ForestEstimator):
 def _raw_of(trees: Forest, table: Any, device: Device) -> Array:
     if isinstance(table, BinnedTable):
         return table.raw_predict(trees, device)
-    if trees.n_trees == 0 or not is_streamed(table, device):
-        return trees.raw_predict(table, device)
-    raw = device.xp.empty((trees.n_outputs, table.shape[0]), np.float64)
-    for rows, piece in in_pieces(table, device.xp):
-        raw[:, rows] = trees.raw_predict(piece, device)
-    return raw
+    return trees.raw_predict(table, device)
 
 
-def _values(table: Any) -> np.ndarray:
+def _values(table: Any) -> Any:
     """Return a table's values in host memory, as estimators of other libraries take them."""
+    if isinstance(table, SparseTable):
+        return table.entries.tocsr()
     if isinstance(table, BinnedTable):
         raise ValueError(
             "init must be None or 'zero' for a BinnedTable, whose bins another estimator does not "
             "know. Pass the rows as an array."
         )
-    values: np.ndarray = to_numpy(table)
-    return values
+    return to_numpy(table)

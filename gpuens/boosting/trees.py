@@ -140,8 +140,8 @@ class ForestBuilder:
         self._trees.append(
             {
                 "output": np.array([tree.output], np.int32),
-                "feature": feature,
-                "threshold": np.where(bin_ >= 0, binner.table[feature, bin_], 0.0),
+                "feature": binner.numbers(feature),
+                "threshold": np.where(bin_ >= 0, binner.cuts_at(feature, bin_), 0.0),
                 "missing_left": grown.missing_left[nodes],
                 "left": grown.left[nodes],
                 "right": grown.right[nodes],

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
+from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
 from ..kernels.runtime.dispatch import Implementation
@@ -20,6 +21,7 @@ from . import transfer
 from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
 from .policy import Work
+from .sparse_tables import SparseTable
 
 OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 """Errors of the CUDA runtime and driver when memory is allocated outside CuPy's pool."""
@@ -159,9 +161,11 @@ def to_numpy(array: Any) -> np.ndarray:
 
 def on_host(array: Any) -> Any:
     """Tensors, arrays on a GPU and those of further array libraries as NumPy arrays, frames and
-    columns of cuDF as pandas'; anything else untouched."""
+    columns of cuDF as pandas', CuPy's sparse matrices as SciPy's; anything else untouched."""
     if is_gpu_frame(array):
         return array.to_pandas()
+    if is_gpu_sparse(array):
+        return array.get()
     foreign = is_torch_array(array) or is_cupy_array(array) or is_of_the_standard(array)
     return to_numpy(array) if foreign else array
 
@@ -185,8 +189,9 @@ def home_of(X: Any, device: Device) -> Device:
 
 
 def is_streamed(X: Any, device: Device) -> bool:
-    """Return whether a table comes to a device in pieces: from the host to a GPU."""
-    return device.is_gpu and isinstance(X, np.ndarray)
+    """Return whether a table comes to a device in pieces: from the host to a GPU, and as dense
+    blocks of a sparse one."""
+    return isinstance(X, SparseTable) or (device.is_gpu and isinstance(X, np.ndarray))
 
 
 ROOM_FOR_TABLE = 0.25
@@ -221,14 +226,26 @@ def is_gpu_frame(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "cudf" and hasattr(values, "to_cupy")
 
 
+def is_gpu_sparse(values: Any) -> bool:
+    """Return whether something is a sparse matrix of CuPy."""
+    return type(values).__module__.startswith("cupyx.scipy.sparse")
+
+
+def is_sparse(values: Any) -> bool:
+    """Return whether something is a sparse matrix of SciPy or CuPy."""
+    return issparse(values) or is_gpu_sparse(values)
+
+
 def gpu_of(array: Any) -> int | None:
-    """Return the number of the GPU that holds an array or a data frame, None for anything in host
-    memory.
+    """Return the number of the GPU that holds an array, a data frame or a sparse matrix, None for
+    anything in host memory.
 
     cuDF works on the current GPU.
     """
     if is_gpu_frame(array):
         return _current_gpu()
+    if is_gpu_sparse(array):
+        return int(array.data.device.id)
     if is_cupy_array(array):
         return int(array.device.id)
     if is_torch_array(array) and array.is_cuda:

@@ -11,11 +11,11 @@ from typing import Any
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import Device, report_choice
+from ..devices.placement import Device, is_sparse, report_choice
 from ..devices.policy import Work, prediction_work, size_of
 from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
-from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.arrays import dense_table, resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
@@ -246,7 +246,8 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         return 1.0
 
     def _rows_of(self, X: Any, device: Device, name: str) -> Array:
-        """Read rows as the trees take them."""
+        """Read rows as explanations take them, which are dense."""
+        X = dense_table(X, name) if is_sparse(X) else X
         return read_features(X, device, estimator=self, reset=False, name=name).values
 
     def __sklearn_is_fitted__(self) -> bool:

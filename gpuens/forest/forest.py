@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..devices.placement import CPU, Device, is_streamed
+from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
 from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
 from ..kernels.runtime.arrays import Array
@@ -178,8 +180,8 @@ class Forest:
         Parameters
         ----------
         X : float32 or float64, shape (n_rows, n_features)
-            On ``device``, or in host memory, from where it comes to a GPU in pieces. NaN is
-            missing.
+            On ``device``, or in host memory, from where it comes to a GPU in pieces; or a
+            ``SparseTable``. NaN is missing.
 
         Returns
         -------
@@ -194,18 +196,49 @@ class Forest:
             if not is_streamed(X, device):
                 traverse(trees, X, raw)
                 return raw
-            for rows, piece in in_pieces(X, device.xp):
-                part = raw[:, rows].copy()
-                traverse(trees, piece, part)
-                raw[:, rows] = part
+            self._add_pieces(raw, X, device)
         return raw
 
     def add_to(self, raw: Array, X: Array, device: Device = CPU) -> None:
-        """Add the sum of the trees' values to raw predictions, in place."""
+        """Add the sum of the trees' values to raw predictions, in place; X as in
+        ``raw_predict``."""
         if self.n_trees == 0:  # before training; X is not even looked at
             return
         with device.active():
-            traverse(self._trees_on(device), X, raw)
+            if is_streamed(X, device):
+                self._add_pieces(raw, X, device)
+            else:
+                traverse(self._trees_on(device), X, raw)
+
+    def _add_pieces(self, raw: Array, X: Array, device: Device) -> None:
+        for rows, trees, piece in self._pieces(X, device):
+            part = raw[:, rows].copy()
+            traverse(trees, piece, part)
+            raw[:, rows] = part
+
+    def _pieces(self, X: Any, device: Device) -> Iterator[tuple[slice, Trees, Array]]:
+        """Yield the rows of a table that is not on the device, in pieces, with the trees that read
+        them: of a sparse table only the columns that they use become dense."""
+        if not isinstance(X, SparseTable):
+            for rows, piece in in_pieces(X, device.xp):
+                yield rows, self._trees_on(device), piece
+            return
+        features, forest = self._narrow
+        for rows, block in X.blocks(features):
+            yield rows, forest._trees_on(device), device.asarray(block)
+
+    @cached_property
+    def _narrow(self) -> tuple[np.ndarray, Forest]:
+        """The features that the trees use, at least one, and the same trees on these alone."""
+        used = np.unique(self.feature[self.feature >= 0])
+        features = used if used.size else np.zeros(1, self.feature.dtype)
+        place = np.searchsorted(features, self.feature).astype(self.feature.dtype)
+        return features, replace(
+            self,
+            n_features=features.size,
+            feature=np.where(self.feature >= 0, place, self.feature),
+            n_categories=self.n_categories[features],
+        )
 
     def tree_predict(self, X: Array, device: Device = CPU) -> Array:
         """Return the values that each tree adds.
@@ -229,11 +262,10 @@ class Forest:
             Node numbers counted from the root of each tree.
         """
         with device.active():
-            trees = self._trees_on(device)
             if not is_streamed(X, device):
-                return leaf_indices(trees, X)
+                return leaf_indices(self._trees_on(device), X)
             leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
-            for rows, piece in in_pieces(X, device.xp):
+            for rows, trees, piece in self._pieces(X, device):
                 leaf[rows] = leaf_indices(trees, piece)
         return leaf
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import is_cupy_array, is_torch_array
-from scipy.sparse import issparse
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
@@ -20,7 +19,9 @@ from ..devices.placement import (
     Device,
     gpu_of,
     is_gpu_frame,
+    is_gpu_sparse,
     is_of_the_standard,
+    is_sparse,
     on_host,
     resolve_device,
     to_numpy,
@@ -153,6 +154,7 @@ def dense_table(X: Any, name: str = "X") -> np.ndarray:
     MemoryError
         It would not fit; the message has its size.
     """
+    X = on_host(X)
     size, available = X.shape[0] * X.shape[1] * X.dtype.itemsize, available_memory()
     if available is not None and size > available:
         raise MemoryError(
@@ -174,9 +176,9 @@ def to_input_library(result: Array, like: Any) -> Any:
     Returns
     -------
     array
-        CuPy for CuPy and cuDF, torch for torch and any library of the Array API standard for
-        itself, on the device of ``like``; NumPy for everything else, and for labels that are not
-        numbers (strings), which exist nowhere else.
+        CuPy for CuPy, its sparse matrices and cuDF, torch for torch and any library of the Array
+        API standard for itself, on the device of ``like``; NumPy for everything else, and for
+        labels that are not numbers (strings), which exist nowhere else.
     """
     if type(like) is np.ndarray and type(result) is np.ndarray:
         return result
@@ -184,7 +186,7 @@ def to_input_library(result: Array, like: Any) -> Any:
         return result
     if result.dtype.kind in "OUSTV":
         return to_numpy(result)
-    if is_cupy_array(like) or is_gpu_frame(like):
+    if is_cupy_array(like) or is_gpu_frame(like) or is_gpu_sparse(like):
         gpu = gpu_of(like)
         return Device("cuda", 0 if gpu is None else gpu).asarray(result)
     if is_torch_array(like):
@@ -239,7 +241,7 @@ def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> 
             "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
             "or drop them."
         ) from error
-    return _narrowed(values, name, may_round)
+    return narrowed(values, name, may_round)
 
 
 def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round: bool) -> Array:
@@ -248,16 +250,13 @@ def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round
     if values.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {values.dtype}.")
     require_shape(values.shape, estimator, values)
-    return _narrowed(values, name, may_round)
+    return narrowed(values, name, may_round)
 
 
 def require_readable(X: Any, name: str) -> None:
     """Name the containers that look like tables but cannot be read."""
-    module = type(X).__module__
     sparse = "pass a dense one, for example X.toarray() or X.to_dense(), or only some rows at once"
-    if module.startswith("cupyx.scipy.sparse") or (
-        is_torch_array(X) and str(X.layout) != "torch.strided"
-    ) or issparse(X):  # fmt: skip
+    if is_sparse(X) or (is_torch_array(X) and str(X.layout) != "torch.strided"):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")
     if type(X).__name__ == "BinnedTable":
         raise TypeError(
@@ -288,7 +287,7 @@ def require_shape(shape: tuple[int, ...], estimator: Any, values: Any = None) ->
             )
 
 
-def _narrowed(values: Array, name: str, may_round: bool) -> Any:
+def narrowed(values: Array, name: str, may_round: bool) -> Any:
     """Real numbers as float32 if it holds them exactly, else as float64."""
     if values.dtype in _FLOATS:
         return values

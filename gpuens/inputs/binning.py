@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
 from ..kernels.binning.bin_values import bin_values
@@ -18,6 +19,7 @@ from ..kernels.runtime.dtypes import MAX_BINS, Codes
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 from .cut_points import cut_points, cut_points_of_sorted, round_down
+from .sparse_codes import sparse_codes
 
 SAMPLE_SIZE = 200_000
 """Rows that cut points are chosen from; larger tables are sampled."""
@@ -98,15 +100,36 @@ class Binner:
             row[: len(cuts)] = cuts
         return table
 
+    def numbers(self, features: np.ndarray) -> np.ndarray:
+        """Return the columns of the tables that features of the codes are; -1 is that of a leaf."""
+        return features
+
+    def cuts_at(self, features: np.ndarray, bins: np.ndarray) -> np.ndarray:
+        """Return the cuts after some bins of features, and +inf behind the last bin, where a split
+        parts all values from the missing ones."""
+        begin, cuts = self._flat
+        is_inside = bins < begin[features + 1] - begin[features]
+        return np.where(is_inside, cuts[begin[features] + bins], np.inf)
+
+    @cached_property
+    def _flat(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where the cuts of each feature begin, and all cuts, one after the other, with room for
+        the bins of a feature behind them."""
+        begin = np.cumsum([0, *map(len, self.thresholds)])
+        return begin, np.concatenate([*self.thresholds, np.full(MAX_BINS, np.inf)])
+
     def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
         """See ``CategoryBinner``; here every feature is numeric, so there are no categories."""
         return np.empty(0, np.uint32)
 
-    def transform(self, X: Array, device: Device) -> Codes:
+    def transform(self, X: Array | SparseTable, device: Device) -> Codes:
         """Return the bins of a table (float32 or float64) on ``device``.
 
-        A table in host memory comes to a GPU in pieces and is never there as a whole.
+        A table in host memory comes to a GPU in pieces and is never there as a whole. A sparse one
+        has its zeros counted as values.
         """
+        if isinstance(X, SparseTable):
+            return sparse_codes(X, self.thresholds, device)
         thresholds = device.asarray(round_down(self.table, X.dtype))
         if not is_streamed(X, device):
             return self._codes(X, thresholds, device)

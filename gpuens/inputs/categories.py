@@ -9,10 +9,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
-from ..devices.placement import Device, gpu_of, is_gpu_frame, on_host
+from ..devices.placement import Device, gpu_of, is_gpu_frame, is_sparse, on_host
 from ..kernels.runtime.arrays import Array
 from .arrays import (
     Table,
@@ -36,6 +35,7 @@ from .frames import (
     kind_of,
     require_exact,
 )
+from .sparse_matrices import read_sparse
 
 MAX_CATEGORIES = 2**16
 """Most distinct values of a categorical feature."""
@@ -103,7 +103,9 @@ def read_features(
         feature has more than ``MAX_CATEGORIES`` values, some that are neither numbers nor
         strings, or numbers where training had strings (or the reverse).
     """
-    if issparse(X) and getattr(estimator, "_takes_sparse", False):
+    if is_sparse(X) and getattr(estimator, "_keeps_sparse", False):
+        return _read_sparse(X, estimator, reset, categorical_features, name)
+    if is_sparse(X) and getattr(estimator, "_takes_sparse", False):
         X = dense_table(X, name)
     known = None if reset else getattr(estimator, "_categories", None)
     if is_gpu_frame(X):
@@ -121,6 +123,26 @@ def read_features(
     known_of = {f: v for f, v in enumerate(known.values) if v is not None}
     codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
     return table_of(source.table(codes), device, estimator)
+
+
+def _read_sparse(
+    X: Any, estimator: Any, reset: bool, categorical_features: Any, name: str
+) -> Table:
+    """Read a sparse matrix, whose columns hold numbers; the table is a ``SparseTable``."""
+    if not reset and getattr(estimator, "_categories", None) is not None:
+        raise ValueError(
+            f"{name} is sparse, but the estimator was fitted with categorical features: pass "
+            f"{name}.toarray()."
+        )
+    if reset and not _means_none(categorical_features, X):
+        raise ValueError(
+            f"categorical_features must be None or 'from_dtype' where {name} is sparse, got "
+            f"{categorical_features!r}: pass {name}.toarray(), or one column for each category."
+        )
+    if reset:
+        estimator._categories = estimator.is_categorical_ = None
+    table: Any = read_sparse(X, estimator=estimator, reset=reset, name=name)
+    return Table(table)
 
 
 def _has_none(categorical_features: Any, frame: Any) -> bool:

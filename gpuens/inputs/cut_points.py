@@ -65,6 +65,13 @@ def cut_points_of_sorted(values: Array, weight: Array | None, max_bins: int) -> 
         mass[:-1] = below[first[1:] - 1]
         mass[-1:] = below[-1:]
         mass[1:] -= mass[:-1].copy()
+    return cut_points_of_distinct(distinct, mass, max_bins)
+
+
+def cut_points_of_distinct(distinct: Array, mass: Array, max_bins: int) -> np.ndarray:
+    """``cut_points`` for more than ``max_bins`` ascending values that differ, float64, and the
+    weight of each as whole numbers."""
+    xp = module_of(distinct)
     last = _ends_of_bins(mass, max_bins)
     outer = _wide_gaps(distinct, last, max_bins // BINS_OF_A_GAP)
     if not np.isin(outer, to_numpy(last)).all():

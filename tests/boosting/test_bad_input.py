@@ -160,7 +160,12 @@ TABLES: dict[str, tuple[Any, type[Exception], tuple[str, ...]]] = {
     ),
     "dates": (X.astype("M8[s]"), ValueError, ("X must hold numbers, got dtype datetime64",)),
     "complex": (X + 1j, ValueError, ("Complex data not supported",)),
-    "sparse": (scipy.sparse.csr_array(X), TypeError, ("Sparse data was passed for X", "toarray")),
+    "sparse, complex": (
+        scipy.sparse.csr_array(X + 1j),
+        ValueError,
+        ("X is sparse with dtype", "Complex data not supported"),
+    ),
+    "sparse, no rows": (scipy.sparse.csr_array((0, 3)), ValueError, ("0 sample(s)",)),
     "ragged": ([[1, 2], [3]], ValueError, ("inhomogeneous",)),
     "text column": (
         pl.DataFrame({"a": X[:, 0], "city": ["x"] * N}),

@@ -1,0 +1,120 @@
+"""The bins of sparse tables: those of the same table with its zeros, which are only counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..devices.placement import Device, module_of
+from ..devices.sparse_tables import SparseTable
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.dtypes import Codes
+from .binning import Binner, sample_rows
+from .cut_points import cut_points, cut_points_of_distinct, midpoints
+
+ENTRIES_AT_ONCE = 2**21
+"""Entries whose columns are sorted together."""
+
+
+def fit_sparse_binner(
+    table: SparseTable, weight: np.ndarray | None, max_bins: int, seed: int
+) -> Binner:
+    """Choose the cut points that ``Binner.fit`` chooses for the same table with its zeros.
+
+    Parameters
+    ----------
+    table : SparseTable
+    weight : float64, shape (n_rows,), NumPy, or None
+    max_bins : int
+    seed : int
+    """
+    sampled = sample_rows(table.shape[0], seed)
+    if sampled is not None:
+        table, weight = table[sampled], None if weight is None else weight[sampled]
+    if weight is not None and not (weight > 0).all():
+        table, weight = table[weight > 0], weight[weight > 0]
+    cuts: list[np.ndarray] = []
+    for features in _parts(table):
+        cuts += _cuts_of(table, features, weight, max_bins)
+    return Binner(tuple(cuts))
+
+
+def _parts(table: SparseTable) -> Iterator[range]:
+    """Divide the columns into parts whose entries are sorted together."""
+    begin, indptr = 0, table.entries.indptr
+    while begin < table.shape[1]:
+        end = int(np.searchsorted(indptr, indptr[begin] + ENTRIES_AT_ONCE, side="right")) - 1
+        end = max(begin + 1, min(end, table.shape[1]))
+        yield range(begin, end)
+        begin = end
+
+
+def _cuts_of(
+    table: SparseTable, features: range, weight: np.ndarray | None, max_bins: int
+) -> list[np.ndarray]:
+    n_rows, n = table.shape[0], len(features)
+    indptr = table.entries.indptr[features.start : features.stop + 1]
+    values = table.entries.data[indptr[0] : indptr[-1]]
+    n_entries = np.diff(indptr)
+    column = np.repeat(np.arange(n), n_entries)
+    known = values == values
+    with_zeros = np.flatnonzero(n_entries < n_rows)
+    values = np.concatenate([values[known].astype(np.float64), np.zeros(with_zeros.size)])
+    column = np.concatenate([column[known], with_zeros])
+    order = np.lexsort((values, column))
+    values, column = values[order], column[order]
+    is_new = np.ones(values.size, np.bool_)
+    is_new[1:] = (values[1:] != values[:-1]) | (column[1:] != column[:-1])
+    first = np.flatnonzero(is_new)
+    distinct, mass = values[first], np.diff(np.append(first, values.size)).astype(np.float64)
+    begin = np.searchsorted(column[first], np.arange(n + 1))
+    middle = midpoints(distinct[:-1], distinct[1:])
+    cuts = [middle[a : max(a, b - 1)].copy() for a, b in zip(begin[:-1], begin[1:], strict=True)]
+    for f in np.flatnonzero(np.diff(begin) > max_bins).tolist():
+        if weight is not None:
+            cuts[f] = cut_points(table.column(features[f]), weight, max_bins)
+            continue
+        own = slice(begin[f], begin[f + 1])
+        count = mass[own]
+        if n_entries[f] < n_rows:
+            count[distinct[own] == 0.0] = n_rows - n_entries[f]
+        cuts[f] = cut_points_of_distinct(distinct[own], count, max_bins)
+    return cuts
+
+
+@dataclass(frozen=True)
+class NarrowBinner(Binner):
+    """Cut points of some columns of the tables: those that trees are grown on.
+
+    Parameters
+    ----------
+    features : int32 array
+        The numbers of the columns, ascending.
+    """
+
+    features: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+
+    @classmethod
+    def of(cls, binner: Binner, features: np.ndarray) -> NarrowBinner:
+        """Return the bins of some columns of those of all."""
+        return cls(tuple(binner.thresholds[f] for f in features.tolist()), features)
+
+    def numbers(self, features: np.ndarray) -> np.ndarray:
+        return np.where(features >= 0, self.features[features], features).astype(np.int32)
+
+    def transform(self, X: Array | SparseTable, device: Device) -> Codes:
+        if isinstance(X, SparseTable):
+            return super().transform(X.columns(self.features), device)
+        return super().transform(X[:, module_of(X).asarray(self.features)], device)
+
+
+def columns_that_split(table: SparseTable, fewest: int) -> np.ndarray:
+    """Return the columns that can be split so that each side has at least ``fewest`` rows (int32).
+
+    Zeros are in one bin, so that a side without them has no more rows than the column has entries.
+    There is one column at least.
+    """
+    found = np.flatnonzero(table.n_entries >= fewest).astype(np.int32)
+    return found if found.size else np.zeros(1, np.int32)
