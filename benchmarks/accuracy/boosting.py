@@ -7,6 +7,9 @@ same settings as XGBoost
     100 trees, 255 bins. With K > 2 classes XGBoost's hessian is 2 p (1 - p), that of gpuens (and
     LightGBM) K / (K - 1) p (1 - p). The least hessian, lambda and the rate of gpuens are therefore
     multiplied by K / (K - 1) / 2, which makes the two models the same in exact arithmetic.
+DART, the settings
+    Those of LightGBM, with a tenth of the rounds left out in every second round, all with the same
+    chance and weighed as XGBoost weighs them.
 defaults
     100 trees, everything else as each library has it; no early stopping anywhere.
 """
@@ -14,9 +17,10 @@ defaults
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import log_loss, root_mean_squared_error
@@ -33,7 +37,23 @@ TABLES = (
 """Categories are used as numbers."""
 EVERYONE = (OURS, "LightGBM", "XGBoost", "HistGB", "CatBoost")
 
-Fit = tuple[str, peers.Settings]
+DART = {
+    OURS: {"dropout": 0.1, "skip_dropout": 0.5, "max_drop": 50},
+    "LightGBM": {
+        "boosting_type": "dart", "drop_rate": 0.1, "skip_drop": 0.5, "max_drop": 50,
+        "uniform_drop": True, "xgboost_dart_mode": True,
+    },
+}  # fmt: skip
+
+
+class Fit(NamedTuple):
+    """A library, its settings, and further ones by its own names."""
+
+    library: str
+    settings: peers.Settings
+    more: Mapping[str, Any] = MappingProxyType({})
+
+
 Losses = dict[str, dict[str, list[float]]]
 
 
@@ -46,16 +66,17 @@ def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str
     ours = replace(xgb, min_sum_hessian=half, l2=half, learning_rate=0.1 * half)
     own = replace(peers.defaults(threads, seed), n_trees=n_trees)
     return {
-        "same as LightGBM": {OURS: (OURS, lgb), "LightGBM": ("LightGBM", lgb)},
-        "same as XGBoost": {OURS: (OURS, ours), "XGBoost": ("XGBoost", xgb)},
-        "defaults": {library: (library, own) for library in EVERYONE},
+        "same as LightGBM": {OURS: Fit(OURS, lgb), "LightGBM": Fit("LightGBM", lgb)},
+        "same as XGBoost": {OURS: Fit(OURS, ours), "XGBoost": Fit("XGBoost", xgb)},
+        "DART, the settings": {library: Fit(library, lgb, DART[library]) for library in DART},
+        "defaults": {library: Fit(library, own) for library in EVERYONE},
     }
 
 
 def loss_of(table: Table, fit: Fit, seed: int) -> float:
     """Return the log loss or RMSE on the held-out quarter."""
     X, X_test, y, y_test = table.split(seed)
-    model = peers.estimator(fit[0], table.task, fit[1]).fit(X, y)
+    model = peers.estimator(fit.library, table.task, fit.settings, **fit.more).fit(X, y)
     if table.task == "regression":
         return float(root_mean_squared_error(y_test, model.predict(X_test)))
     p = peers.probabilities(model, X_test)

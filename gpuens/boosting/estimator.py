@@ -34,11 +34,11 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, largest_of_all, rows_of_all
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
+from .dropout import Dropout, DropsTrees
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
 from .memory import boosting_plan, data_size
 from .metrics import metrics_for
 from .parameters import (
-    BoostingParameters,
     check_parameters,
     columns_to_grow_on,
     feature_rules,
@@ -49,7 +49,7 @@ from .parameters import (
 from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
 from .sharing import evaluations, fit_shared_binner, require_shareable, require_whole_table
-from .start import StartsFromPredictions
+from .start import base_of
 from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
@@ -79,7 +79,7 @@ class RawRows(NamedTuple):
     weight: Array
 
 
-class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions):
+class BoostingEstimator(HasRecursion, DropsTrees):
     """Base of the classifier, the regressor and the ranker."""
 
     _recursive_base = ("sklearn.ensemble._gb", "BaseGradientBoosting")
@@ -177,7 +177,8 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         if is_new:
             self._seed = seed_of(self.random_state)
         sets = self._read_sets(given, loss, device, before is None)
-        columns = columns_to_grow_on(sets[0].table, growth_params(self, sets[0].table.shape))
+        params = growth_params(self, sets[0].table.shape)
+        columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
         size = data_size(
             sets[0].table, columns, device, self._fitted_loss.n_outputs,
             [rows.table.shape[0] for rows in sets[1:]],
@@ -203,10 +204,11 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
     ) -> BoostingResult:
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
+        dropout = self._dropout_after(before, builder, binner)
         start = builder.freeze()
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        binned = [self._bin(sets.pop(0), start, binner, device) for _ in range(len(sets))]
+        binned = [self._bin(sets.pop(0), start, binner, device, dropout) for _ in range(len(sets))]
         (_, rows), *watched = binned
         if self.verbose or self.do_early_stopping_:
             watched = watched or binned
@@ -222,12 +224,12 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
             stopping if self.do_early_stopping_ else None,
             callbacks_of(self),
             bool(self.keep_best),
-            device.runs_ahead,
+            device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
         settings = self._round_settings(loss, n_rounds, rows)
         if isinstance(binner, NarrowBinner):
             settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
-        grower = Grower(rows, binner, loss, settings, device)
+        grower = Grower(rows, binner, loss, settings, device, dropout)
         result = boost(grower, builder, plan, self._snapshot)
         if not hasattr(self, "init_"):  # which may leave nothing to learn
             warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
@@ -238,7 +240,7 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
         target = _outputs_first(rows.target)
-        base = _base_of(self._fitted_loss, target, rows.weight, before, device)
+        base = base_of(self._fitted_loss, target, rows.weight, before, device)
         loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
             base = self._fit_start(rows, base)
@@ -247,14 +249,22 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         return loss, ForestBuilder(n_features, base, forest, self._n_categories())
 
     def _bin(
-        self, rows: RawRows, start: Forest, binner: Binner, device: Device
+        self,
+        rows: RawRows,
+        start: Forest,
+        binner: Binner,
+        device: Device,
+        dropout: Dropout | None,
     ) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
         if isinstance(rows.table, BinnedTable):
             codes = rows.table.codes_for(binner, device, rows.data)
         else:
             codes = binner.transform(rows.table, device)
-        raw = self._raw_before(start, rows.table, device)
+        if dropout is None:
+            raw = self._raw_before(start, rows.table, device)
+        else:
+            raw = self._raw_before_dropout(start, dropout, rows.table, device)
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
@@ -307,6 +317,7 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
         self.n_iter_ = result.n_iter
         self.evals_result_ = result.evals
         self.stopped_ = result.stopped
+        self._keep_dropout(result.dropout)
         return self
 
     def _snapshot(self, result: BoostingResult) -> Any:
@@ -328,7 +339,8 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
                 f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
                 "set warm_start=False to start again."
             )
-        return BoostingResult(self.forest_, self.n_iter_, self.evals_result_, self.stopped_)
+        ended = self.evals_result_, self.stopped_
+        return BoostingResult(self.forest_, self.n_iter_, *ended, dropout=self._kept_dropout())
 
     def _result_of(self, init: Any) -> BoostingResult:
         """Take over the attributes of the model ``init`` and return its result."""
@@ -490,21 +502,6 @@ class BoostingEstimator(HasRecursion, BoostingParameters, StartsFromPredictions)
 def _outputs_first(target: Array) -> Array:
     """Transpose several targets (n_rows, n_targets); one target (n_rows,) does not change."""
     return target if target.ndim == 1 else target.T.copy()
-
-
-def _base_of(
-    loss: Loss, target: Array, weight: Array, before: BoostingResult | None, device: Device
-) -> np.ndarray:
-    """Return the raw prediction before the first tree."""
-    if before is None:
-        loss.check_training(target, weight, device)
-        return loss.base_score(target, weight, device)
-    if before.forest.n_outputs != loss.n_outputs:
-        raise ValueError(
-            f"The model that warm_start=True continues has {before.forest.n_outputs} trees a "
-            f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
-        )
-    return before.forest.base
 
 
 def _in_range(weights: Array) -> Array:

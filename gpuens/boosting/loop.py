@@ -11,6 +11,7 @@ from ..estimators.nothing_learned import warn
 from ..estimators.training import Evaluations, Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
 from ..kernels.runtime.collective import current_share
+from .dropout import DropoutState
 from .round import Grower, StartedRound, TrainingRows
 from .trees import ForestBuilder, GrownRound
 
@@ -20,7 +21,7 @@ class BoostingResult:
     """A trained model: its forest, rounds and metrics, and why the training ended.
 
     ``n_iter`` counts the rounds in ``forest``, those of a warm start included; ``error`` is that
-    of a callback.
+    of a callback; ``dropout`` is None without dropout.
     """
 
     forest: Forest
@@ -28,6 +29,7 @@ class BoostingResult:
     evals: Evaluations
     stopped: str
     error: Exception | None = None
+    dropout: DropoutState | None = None
 
 
 def boost(
@@ -67,6 +69,7 @@ class BoostingRounds(Rounds):
         model: Callable[[BoostingResult], Any],
     ) -> None:
         self._grower, self._builder, self._model = grower, builder, model
+        self._dropout = grower.dropout
         # Several metrics may share their rows, whose raw predictions are updated once.
         others = {id(rows): rows for rows in watched if rows is not grower.rows}
         self._others = list(others.values())
@@ -79,9 +82,13 @@ class BoostingRounds(Rounds):
         return self._grower.finish_round(started, self._others, self._watches_training)
 
     def settle(self, finished: GrownRound) -> None:
+        if self._dropout is not None and finished.drop is not None:
+            self._dropout.settle(finished.index, finished.drop, finished.trees, self._builder)
         finished.append_to(self._builder, self._grower.binner)
 
     def keep(self, n_rounds: int) -> None:
+        if self._dropout is not None:
+            self._dropout.keep(n_rounds, self._builder)
         self._builder.keep(n_rounds * self._grower.loss.n_outputs)
 
     def forest(self) -> Forest:
@@ -92,8 +99,9 @@ class BoostingRounds(Rounds):
 
     def result(self, result: TrainingResult) -> BoostingResult:
         """Return the forest with the rest of a result."""
-        forest = self._builder.freeze()
-        return BoostingResult(forest, result.n_rounds, result.evals, result.stopped, result.error)
+        forest, ended = self._builder.freeze(), (result.stopped, result.error)
+        dropout = None if self._dropout is None else self._dropout.state()
+        return BoostingResult(forest, result.n_rounds, result.evals, *ended, dropout)
 
 
 def warn_if_nothing_was_learned(forest: Forest, grower: Grower, min_sum_hessian: float) -> None:

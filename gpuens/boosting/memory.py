@@ -138,6 +138,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "records": 2 * 8 * batch * in_sample,
         "queries or risk sets": estimator._bytes_of_row() * n,
         "leaves of the rows": leaf_bytes * n_numbered * n,
+        "trees left out": n * (raw + 4) if estimator.dropout else 0,
         "histograms": _histograms(n_features, n_nodes, batch, params),
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),

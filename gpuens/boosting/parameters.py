@@ -52,6 +52,11 @@ class BoostingParameters:
     n_estimators: int = 100
     learning_rate: Any = 0.1
     line_search: bool = False
+    dropout: float = 0.0
+    skip_dropout: float = 0.0
+    max_drop: int | None = None
+    uniform_drop: bool = True
+    normalize_drop: str = "tree"
     max_depth: int | None = None
     max_leaf_nodes: int | None = 31
     min_samples_split: int | float = 2
@@ -90,6 +95,27 @@ class BoostingParameters:
     callbacks: Any = None
 
 
+@dataclass(frozen=True)
+class DropoutSettings:
+    """The parameters of the estimators.
+
+    Parameters
+    ----------
+    rate, skip : float
+        In [0, 1].
+    most : int or None
+        Rounds that are left out together.
+    uniform : bool
+    normalisation : {"tree", "forest"}
+    """
+
+    rate: float
+    skip: float
+    most: int | None
+    uniform: bool
+    normalisation: str
+
+
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
 """Most features on a path from the root to a leaf, by the name of an interaction constraint."""
 
@@ -115,6 +141,8 @@ _METRIC = Rule((
     "for survival 'concordance'",
     "for rankings 'ndcg', 'ndcg@10', 'map', 'map@10' or a metric of gpuens.ranking_metrics",
 ), _is_metric)  # fmt: skip
+NORMALISATIONS = ("tree", "forest")
+FROM_ZERO_TO_ONE = number("a number in [0, 1]", lambda value: 0 <= value <= 1)
 RULES = {
     "n_estimators": COUNT,
     "max_depth": NONE | COUNT,
@@ -133,7 +161,7 @@ RULES = {
     "class_weight": NONE | one_of("balanced") | CLASS_FACTORS,
     "subsample": SHARE,
     "sampling": one_of(*SCHEMES),
-    "top_rate": number("a number in [0, 1]", lambda value: 0 <= value <= 1),
+    "top_rate": FROM_ZERO_TO_ONE,
     "other_rate": SHARE,
     "colsample_bytree": SHARE,
     "colsample_bylevel": SHARE,
@@ -141,6 +169,11 @@ RULES = {
     "max_features": FEATURES,
     "init": START,
     "line_search": SWITCH,
+    "dropout": FROM_ZERO_TO_ONE,
+    "skip_dropout": FROM_ZERO_TO_ONE,
+    "max_drop": NONE | COUNT,
+    "uniform_drop": SWITCH,
+    "normalize_drop": one_of(*NORMALISATIONS),
     "keep_best": SWITCH,
     "early_stopping": SWITCH | one_of("auto"),
     "validation_fraction": NONE | HELD_OUT,
@@ -179,6 +212,18 @@ def check_parameters(estimator: Any) -> None:
     schedule_of(estimator.learning_rate, int(estimator.n_estimators))
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
+
+
+def dropout_settings(estimator: Any) -> DropoutSettings:
+    """Return the settings of dropout, as plain numbers."""
+    most = estimator.max_drop
+    return DropoutSettings(
+        float(estimator.dropout),
+        float(estimator.skip_dropout),
+        None if most is None else int(most),
+        bool(estimator.uniform_drop),
+        estimator.normalize_drop,
+    )
 
 
 def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
@@ -335,9 +380,11 @@ def rules_of_columns(rules: FeatureRules, columns: np.ndarray) -> FeatureRules:
     )
 
 
-def columns_to_grow_on(table: Any, params: GrowthParams) -> np.ndarray | None:
-    """Return the columns of a sparse table that may split nodes (int32); None: all of a table,
-    from which features are drawn, or which is dense.
+def columns_to_grow_on(
+    table: Any, params: GrowthParams, further: Sequence[int] | np.ndarray = ()
+) -> np.ndarray | None:
+    """Return the columns of a sparse table that may split nodes, and some further ones (int32);
+    None: all of a table, from which features are drawn, or which is dense.
 
     Raises
     ------
@@ -353,7 +400,8 @@ def columns_to_grow_on(table: Any, params: GrowthParams) -> np.ndarray | None:
         )
     if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
         return None
-    return columns_that_split(table, params.min_samples_leaf)
+    found = columns_that_split(table, params.min_samples_leaf)
+    return np.union1d(found, further).astype(np.int32)
 
 
 def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:

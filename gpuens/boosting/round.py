@@ -27,6 +27,7 @@ from ..losses import Loss
 from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import ordered_sum, whole_weights
+from .dropout import Drop, Dropout
 from .parameters import Schedule
 from .sampling import (
     Sample,
@@ -106,7 +107,8 @@ class StartedRound:
     """A round whose trees are growing.
 
     ``unchecked`` holds totals of gradients that are still on their way from a GPU; ``searching``
-    is whether a line search follows; ``where`` names the round in messages.
+    is whether a line search follows; ``where`` names the round in messages; ``drop`` holds the
+    trees that the raw predictions of the training rows lack until it ends.
     """
 
     index: int
@@ -114,6 +116,7 @@ class StartedRound:
     shared: Array
     sample: Sample
     searching: bool
+    drop: Drop | None = None
     unchecked: list[Totals] = field(default_factory=list)
     batch: StartedBatch = field(init=False)
 
@@ -138,7 +141,9 @@ class Grower:
         loss: Loss,
         settings: RoundSettings,
         device: Device,
+        dropout: Dropout | None = None,
     ) -> None:
+        self.dropout = dropout
         self.rows = rows
         self.binner = binner
         self.n_bins = binner.n_bins
@@ -169,7 +174,8 @@ class Grower:
         """Whether a round needs the raw predictions for its gradients only."""
         loss, settings = self.loss, self.settings
         of_gradients = settings.sampling.scheme in ("goss", "mvs")
-        return loss.n_outputs == 1 and not (of_gradients or settings.line_search or loss.reads_raw)
+        once = loss.n_outputs == 1 and self.dropout is None
+        return once and not (of_gradients or settings.line_search or loss.reads_raw)
 
     def start_round(self, index: int) -> StartedRound:
         """Start to grow the trees of a round, counted from 0.
@@ -177,12 +183,16 @@ class Grower:
         On a GPU they are still growing when this returns: the host is free until ``finish_round``.
         """
         rows, settings, device = self.rows, self.settings, self.device
+        drop = None
+        if self.dropout is not None:
+            rate = self.loss.safe_rate(settings.learning_rate(index))
+            drop = self.dropout.begin(index, rate, rows, device)
         sample = self._draw(index)
         loss = self.loss.at_round(index)
         loss = loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
         shared = loss.shared(rows.y, rows.raw, device)
         searching = settings.line_search and not loss.exact_leaves
-        started = StartedRound(index, loss, shared, sample, searching)
+        started = StartedRound(index, loss, shared, sample, searching, drop)
         self._start_batch(started, 0)
         return started
 
@@ -207,7 +217,7 @@ class Grower:
         """
         loss = started.loss
         rate = loss.safe_rate(self.settings.learning_rate(started.index))
-        done = GrownRound([], [])
+        done = GrownRound([], [], started.index, started.drop)
         for first in range(0, loss.n_outputs, self.batch):
             if first > 0:
                 self._start_batch(started, first)
@@ -219,6 +229,8 @@ class Grower:
             steps = find_steps(loss, self.rows, done.trees, self.device)
             done.factors += [rate * step for step in steps]
             self._add(done, 0, others, started.sample, is_watched)
+        if self.dropout is not None and started.drop is not None:
+            self.dropout.end(started.drop, self.rows, others, self.device)
         for totals in started.unchecked:  # they have arrived: they were requested before the trees
             loss.check_totals(totals, started.where)
         return done
@@ -399,6 +411,8 @@ class Grower:
     ) -> None:
         """Add the trees of a round, from ``first`` on, to all raw predictions."""
         rows = self.rows
+        if done.drop is not None:
+            self._weigh(done, first, others)
 
         def see(tree: OutputTree) -> None:
             if sample.rows.size:  # growth has only seen the leaves of the sample
@@ -419,6 +433,15 @@ class Grower:
             for begin in range(first, len(done.trees), self.batch):
                 self._add_batch(done, begin)
         each(add_to_others, range(first, len(done.trees)), rows.raw[0])
+
+    def _weigh(self, done: GrownRound, first: int, others: list[TrainingRows]) -> None:
+        """Give the trees of a round with dropout, from ``first`` on, the values that they add."""
+        assert self.dropout is not None and done.drop is not None
+        for at in range(first, len(done.trees)):
+            factor = done.factors[at] * done.drop.share
+            everywhere = [self.rows, *others]
+            tree = self.dropout.settled(done.drop, done.trees[at], factor, everywhere, self.device)
+            done.trees[at], done.factors[at] = tree, 1.0
 
     def _add_batch(self, done: GrownRound, first: int) -> None:
         """Add the batch of trees from ``first`` on to the raw predictions of the training rows."""

@@ -46,6 +46,8 @@ def require_shareable(model: Any, loss: Loss, init: Any) -> None:
         _refuse("loss", model.loss, f"use one of {names}")
     if model.sampling != "uniform":
         _refuse("sampling", model.sampling, "use sampling='uniform'")
+    if model.dropout:
+        _refuse("dropout", model.dropout, "use dropout=0")
     if getattr(model, "class_weight", None) is not None:
         _refuse("class_weight", model.class_weight, "pass sample_weight")
     if init is not None:

@@ -20,6 +20,7 @@ from ..tables.binned_table import BinnedTable
 
 if TYPE_CHECKING:
     from .estimator import RawRows
+    from .loop import BoostingResult
 
 _METHODS = ("fit", "predict", "get_params")
 
@@ -121,7 +122,7 @@ class StartsFromPredictions(ForestEstimator):
         float64, shape (n_outputs, n_rows), on the device
         """
         if "init_" not in self.__dict__:
-            return _raw_of(trees, table, device)
+            return sum_of_trees(trees, table, device)
         raw = trees.slice(0, 0).raw_predict(table, device)
         self._add_start(raw, table, device)
         trees.add_to(raw, table, device)
@@ -149,7 +150,25 @@ class StartsFromPredictions(ForestEstimator):
         return super()._sum_of_trees()
 
 
-def _raw_of(trees: Forest, table: Any, device: Device) -> Array:
+def base_of(
+    loss: Loss, target: Array, weight: Array, before: BoostingResult | None, device: Device
+) -> np.ndarray:
+    """Return the raw prediction before the first tree: the best constant, or that of the model
+    before."""
+    if before is None:
+        loss.check_training(target, weight, device)
+        return loss.base_score(target, weight, device)
+    if before.forest.n_outputs != loss.n_outputs:
+        raise ValueError(
+            f"The model that warm_start=True continues has {before.forest.n_outputs} trees a "
+            f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
+        )
+    return before.forest.base
+
+
+def sum_of_trees(trees: Forest, table: Any, device: Device) -> Array:
+    """Return the raw predictions of trees for a table of any kind, float64 of shape (n_outputs,
+    n_rows), on the device."""
     if isinstance(table, BinnedTable):
         return table.raw_predict(trees, device)
     return trees.raw_predict(table, device)

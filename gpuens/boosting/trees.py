@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..devices.placement import Device
-from ..forest.forest import NOTHING, Forest
+from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.leaves import inner_nodes
@@ -22,6 +22,7 @@ from ..losses.leaves import of_leaves
 from ..numerics.minimise import minimise
 
 if TYPE_CHECKING:
+    from .dropout import Drop
     from .round import TrainingRows
 
 LONGEST_STEP = 16.0
@@ -155,6 +156,19 @@ class ForestBuilder:
             }
         )
 
+    def open_from(self, first: int) -> None:
+        """Let the values of the trees from ``first`` on be revised."""
+        forest = self._before
+        for t in range(first, forest.n_trees):
+            tree = forest.slice(t, t + 1)
+            names = (*NODE_ARRAYS, "output", "categories")
+            self._trees.append({name: getattr(tree, name) for name in names})
+        self._before = forest.slice(0, first)
+
+    def revise(self, tree: int, value: np.ndarray) -> None:
+        """Give a tree's nodes other values."""
+        self._trees[tree - self._before.n_trees]["value"] = value[:, None]
+
     def keep(self, n: int) -> None:
         """Drop all trees but the first n."""
         n_before = self._before.n_trees
@@ -203,11 +217,13 @@ class GrownRound:
     """The trees of a round, which the raw predictions include.
 
     The values of tree k are multiplied by ``factors[k]``. On a GPU the trees may still be on their
-    way to the host.
+    way to the host. ``drop`` holds the trees that the round left out, where there is dropout.
     """
 
     trees: list[OutputTree]
     factors: list[float]
+    index: int = 0
+    drop: Drop | None = None
 
     def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
         """Add the trees to a forest."""

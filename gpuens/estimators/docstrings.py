@@ -62,6 +62,20 @@ BOOSTING = """Parameters
         Whether each round goes along its trees to where the loss is least, at most 16 times
         their values, before ``learning_rate`` is applied (Friedman 2001, eq. 12). Losses whose
         leaf values are exact minima are there already.
+    dropout : float, default=0.0
+        Chance of each round before to be left out where a round computes its gradients (DART;
+        Rashmi and Gilad-Bachrach 2015). Its trees then take part of the place of those k rounds,
+        see ``normalize_drop``. Predictions always use all trees.
+    skip_dropout : float, default=0.0
+        Chance of a round to leave out none.
+    max_drop : int or None, default=None
+        Most rounds that are left out together.
+    uniform_drop : bool, default=True
+        Whether all rounds have the same chance. False: in proportion to their weights, the learning
+        rate times the factors of later rounds; ``dropout`` is the mean chance.
+    normalize_drop : {"tree", "forest"}, default="tree"
+        With learning rate r, values of new trees are multiplied by r / (k + r), those of the trees
+        left out by k / (k + r) ("tree"), or by r / (1 + r) and 1 / (1 + r) ("forest").
     max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits.
     max_leaf_nodes : int or None, default=31

@@ -15,7 +15,7 @@ from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import MAX_BINS, Codes
+from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 from .cut_points import cut_points, cut_points_of_sorted, round_down
@@ -104,6 +104,10 @@ class Binner:
         """Return the columns of the tables that features of the codes are; -1 is that of a leaf."""
         return features
 
+    def places(self, features: np.ndarray) -> np.ndarray:
+        """Return the features of the codes that columns of the tables are, see ``numbers``."""
+        return features
+
     def cuts_at(self, features: np.ndarray, bins: np.ndarray) -> np.ndarray:
         """Return the cuts after some bins of features, and +inf behind the last bin, where a split
         parts all values from the missing ones."""
@@ -121,6 +125,10 @@ class Binner:
     def left_categories(self, feature: int, left_codes: np.ndarray) -> np.ndarray:
         """See ``CategoryBinner``; here every feature is numeric, so there are no categories."""
         return np.empty(0, np.uint32)
+
+    def left_codes(self, feature: int, categories: np.ndarray) -> np.ndarray:
+        """See ``CategoryBinner``."""
+        return np.zeros(CODE_WORDS, np.uint32)
 
     def transform(self, X: Array | SparseTable, device: Device) -> Codes:
         """Return the bins of a table (float32 or float64) on ``device``.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import MISSING, Codes
+from ..kernels.runtime.dtypes import MISSING, N_SLOTS, Codes
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from .binning import Binner
@@ -74,6 +74,21 @@ class CategoryBinner(Binner):
         in_left = np.zeros(-(-bins.size // 32) * 32, np.uint8)
         in_left[: bins.size] = of_codes[bins]
         return np.packbits(in_left, bitorder="little").view("<u4").astype(np.uint32)
+
+    def left_codes(self, feature: int, categories: np.ndarray) -> np.ndarray:
+        """Return the codes of the categories in the words of a ``Forest``, the inverse of
+        ``left_categories`` but for missing values.
+
+        Returns
+        -------
+        uint32, shape (CODE_WORDS,)
+        """
+        bins = self.bins[feature]
+        assert bins is not None
+        in_left = np.unpackbits(categories.astype("<u4").view(np.uint8), bitorder="little")
+        of_codes = np.zeros(N_SLOTS, np.uint8)
+        of_codes[bins[in_left[: bins.size] > 0]] = 1
+        return np.packbits(of_codes, bitorder="little").view("<u4").astype(np.uint32)
 
 
 def fit_binner(

@@ -104,6 +104,10 @@ class NarrowBinner(Binner):
     def numbers(self, features: np.ndarray) -> np.ndarray:
         return np.where(features >= 0, self.features[features], features).astype(np.int32)
 
+    def places(self, features: np.ndarray) -> np.ndarray:
+        found = np.searchsorted(self.features, features)
+        return np.where(features >= 0, found, features).astype(np.int32)
+
     def transform(self, X: Array | SparseTable, device: Device) -> Codes:
         if isinstance(X, SparseTable):
             return super().transform(X.columns(self.features), device)

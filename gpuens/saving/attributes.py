@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
+from ..boosting.dropout import DropoutState
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forests.hazards import LeafHazards
@@ -77,6 +78,7 @@ LEARNED: dict[str, Check] = {
     "_base_score": _floats(1),
     "_binner": _is(Binner, CategoryBinner),
     "_categories": _is(Categories, type(None)),
+    "_dropout": _is(DropoutState),
     "_fitted_loss": _is(Loss),
     "_hazards": _is(LeafHazards),
     "_max_samples": _positive,
@@ -170,6 +172,7 @@ def check_learned(model: Any) -> None:
     require(isinstance(device, str) and DEVICE.fullmatch(device), f"device is {device!r:.60}")
     _check_complete(model, learned)
     _check_forests(learned)
+    _check_dropout(learned)
     _check_imported(model)
     _check_classes(model, learned)
     _check_members(learned)
@@ -211,6 +214,21 @@ def _check_forests(learned: dict[str, Any]) -> None:
             is_leaf = own.feature < 0
             filled = value.segment[is_leaf, 1] > value.segment[is_leaf, 0]
             require(filled.all(), "segment leaves a leaf without targets")
+
+
+def _check_dropout(learned: dict[str, Any]) -> None:
+    """Check that what dropout knows is about the trees of the model."""
+    state = learned.get("_dropout")
+    if state is None:
+        return
+    forest: Any = learned.get("forest_")
+    require(forest is not None, "it has dropout, but no trees")
+    n = forest.n_outputs
+    require(state.quantum.size == n, f"quantum has {state.quantum.size} entries")
+    require((state.first + state.rate.size) * n == forest.n_trees, "rate is not of its trees")
+    begin = state.undo[:, 1] * n
+    n_values = (forest.offset[begin + n] - forest.offset[begin]).sum()
+    require(state.undo_value.size == n_values, "undo_value is not of its trees")
 
 
 def _check_imported(model: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from ..boosting.dropout import DropoutState
 from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
@@ -215,6 +216,24 @@ def _check_hazards(fields: dict[str, Any]) -> None:
     require((time >= 0).all() and np.isfinite(time).all(), "time is negative or infinite")
 
 
+def _check_dropout(fields: dict[str, Any]) -> None:
+    first = require_int(fields["first"], 0, MOST_COLUMNS, "first")
+    quantum = require_array(fields["quantum"], np.float64, 1, "quantum")
+    require(np.isin(np.frexp(quantum)[0], (0.0, 0.5)).all(), "quantum is not a power of two")
+    rate = require_array(fields["rate"], np.float64, 1, "rate")
+    undo_rate = require_array(fields["undo_rate"], np.float64, 1, "undo_rate")
+    for name, values in (("rate", rate), ("undo_rate", undo_rate)):
+        require((values > 0).all() and np.isfinite(values).all(), f"{name} is not positive")
+    undo = require_array(fields["undo"], np.int64, 2, "undo")
+    require(undo.shape == (undo_rate.size, 2), "undo and undo_rate differ in length")
+    by, changed = undo.T
+    require((np.diff(by) >= 0).all(), "undo does not ascend")
+    inside = (first <= changed) & (changed < by) & (by < first + rate.size)
+    require(inside.all(), "undo has rounds that do not exist")
+    value = require_array(fields["undo_value"], np.float64, 1, "undo_value")
+    require(np.isfinite(value).all(), "undo_value is not finite")
+
+
 def _check_reading(fields: dict[str, Any]) -> None:
     for name in ("single", "below_zero"):
         require(isinstance(fields[name], bool), f"{name} is not a bool")
@@ -253,6 +272,11 @@ RECORDS = {
     "Binner": Record(Binner, ("thresholds",), _check_binner),
     "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
     "Categories": Record(Categories, ("values",), _check_categories),
+    "DropoutState": Record(
+        DropoutState,
+        ("first", "quantum", "rate", "undo", "undo_rate", "undo_value"),
+        _check_dropout,
+    ),
     "Finish": Record(
         Finish,
         ("single", "base_last", "scale", "averages", "rounds", "link", "slope"),

@@ -104,7 +104,7 @@ def test_multiclass_settings_equal_those_of_xgboost():
     """Like with like: at p = 1/2 a leaf of both takes the same step from the same rows."""
     table = Table("covtype_first20k", np.zeros((4, 1)), np.arange(4))
     fits = boosting.comparisons(table, 10, 1, 0)["same as XGBoost"]
-    (_, ours), (_, xgb) = fits["gpuens"], fits["XGBoost"]
+    ours, xgb = fits["gpuens"].settings, fits["XGBoost"].settings
     g, n = 0.3, 50
     h_ours, h_xgb = n * 0.25 * 4 / 3, n * 0.25 * 2
     step = ours.learning_rate * g / (h_ours + ours.l2)

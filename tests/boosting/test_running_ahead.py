@@ -124,6 +124,7 @@ CASES: dict[str, tuple[int, dict[str, Any], str]] = {
     "stops, tolerance": (3, STOPPING | {"tol": 0.05}, "rows"),
     "stops by a scorer": (3, STOPPING | {"scoring": ["accuracy", "loss"]}, "rows"),
     "stops at once": (0, STOPPING | {"n_estimators": 1}, "rows"),
+    "dropout": (0, {"dropout": 0.6}, "goes on, rows"),
     "goes on": (3, {}, "goes on, training rows"),
     "goes on, stops": (0, STOPPING, "goes on, rows"),
     "init": (0, {}, "init, rows"),

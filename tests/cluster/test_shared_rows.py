@@ -195,6 +195,7 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (R, {"loss": lambda y, score: (score - y, y * 0 + 1)}, "loss=<function"),
     (R, {"sampling": "goss"}, "sampling='goss'"),
     (R, {"sampling": "mvs", "subsample": 0.5}, "sampling='mvs'"),
+    (R, {"dropout": 0.1}, "dropout=0.1"),
     (C, {"sampling": "balanced", "subsample": 0.5}, "sampling='balanced'"),
     (C, {"class_weight": "balanced"}, "class_weight='balanced'"),
     (R, {"early_stopping": True}, "validation_fraction=0.1"),

@@ -56,6 +56,9 @@ class TestNumbers:
         assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
         assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
         assert plan.parts["records"] == 500_000 * 2 * 8 * 2
+        assert plan.parts["trees left out"] == 0
+        dropping = memory_plan(model.set_params(dropout=0.1), (1_000_000, 28), n_outputs=5)
+        assert dropping.parts["trees left out"] == 1_000_000 * (5 * 8 + 4)
         assert plan.total == sum(plan.parts.values())
 
     def test_leaves_of_rows_while_the_next_round_grows(self, cupy):

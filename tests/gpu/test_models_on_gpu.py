@@ -57,6 +57,11 @@ BOOSTED: dict[str, Case] = {
     "goss": ("GradientBoostingClassifier", 2, {"sampling": "goss"}),
     "mvs": ("GradientBoostingRegressor", 0, {"sampling": "mvs", "subsample": 0.5}),
     "balanced": ("GradientBoostingClassifier", 3, {"sampling": "balanced", "subsample": 0.5}),
+    "dropout": ("GradientBoostingRegressor", 0, {"dropout": 0.6, **CATEGORIES}),
+    "dropout of classes": (
+        "GradientBoostingClassifier", 3,
+        {"dropout": 0.8, "uniform_drop": False, "normalize_drop": "forest", "max_drop": 2},
+    ),
     "features drawn": (
         "GradientBoostingClassifier", 3,
         {"colsample_bytree": 0.8, "colsample_bylevel": 0.8, "colsample_bynode": 0.6},

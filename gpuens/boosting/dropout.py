@@ -1,0 +1,417 @@
+"""Dropout of trees (DART; Rashmi and Gilad-Bachrach 2015): rounds whose gradients leave some of the
+trees before out, and the weights that trees get.
+
+Raw predictions do not depend on the order in which trees come and go. The values of the trees are
+whole multiples of a power of two, one for each output, which is chosen with its first tree: sums
+and differences of such numbers are exact, so that taking a tree out and putting it back with
+another weight leaves no rounding, and a training that is resumed has the raw predictions that one
+without a break has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import fsum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..forest.forest import Forest
+from ..inputs.binning import Binner
+from ..kernels.prediction.traverse import traverse_codes
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_DROPOUT, draw, subkey
+from ..kernels.statistics.add_leaf_values import add_leaf_values
+from .parameters import BoostingParameters, DropoutSettings, dropout_settings
+from .start import StartsFromPredictions, sum_of_trees
+from .trees import ForestBuilder, OutputTree
+
+if TYPE_CHECKING:
+    from .loop import BoostingResult
+    from .round import TrainingRows
+
+BITS = 50
+"""Bits of the largest number that a quantum is chosen for; float64 has three more."""
+ROOM = 10
+"""Bits by which raw predictions are expected to exceed the first values of nodes."""
+
+
+@dataclass(frozen=True, eq=False)
+class DropoutState:
+    """What dropout knows of a model beside its trees, for training that goes on.
+
+    Parameters
+    ----------
+    first : int
+        Rounds at the beginning that are never left out.
+    quantum : float64, shape (n_outputs,)
+        The values of an output's trees are its multiples; 0 before there are any.
+    rate : float64, shape (n_rounds - first,)
+        The learning rate of each round, times the factors of later rounds.
+    undo : int64, shape (n_undo, 2)
+        The latest changes, in their order: the round that made a change, and the round whose trees
+        it was about.
+    undo_rate : float64, shape (n_undo,)
+        The rates before each change.
+    undo_value : float64
+        The values of the nodes of these trees before each change, one after the other.
+    """
+
+    first: int
+    quantum: np.ndarray
+    rate: np.ndarray
+    undo: np.ndarray
+    undo_rate: np.ndarray
+    undo_value: np.ndarray
+
+
+class BinnedTree(NamedTuple):
+    """A tree that walks on codes (see ``traverse_codes``), NumPy arrays; ``value`` is what its
+    nodes add to raw prediction ``output``."""
+
+    output: int
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    left_codes: np.ndarray
+    value: np.ndarray
+
+    @classmethod
+    def of_grown(cls, tree: OutputTree) -> BinnedTree:
+        """Return a tree of the last round, whose values are those of its nodes."""
+        grown, nodes = tree.trees, tree.nodes
+        sets = grown.left_codes[nodes] if grown.left_codes.size else grown.left_codes
+        return cls(
+            tree.output, grown.feature[nodes], grown.bin[nodes], grown.missing_left[nodes],
+            grown.left[nodes], grown.right[nodes], sets, tree.values.value,
+        )  # fmt: skip
+
+    @classmethod
+    def of_forest(cls, forest: Forest, t: int, binner: Binner) -> BinnedTree:
+        """Return a tree that was grown on the bins of ``binner``."""
+        tree = forest.slice(t, t + 1)
+        split, by_category = tree.feature >= 0, tree.category_begin >= 0
+        place = binner.places(tree.feature)
+        bins = np.full(tree.feature.size, -1, np.int32)
+        for node in np.flatnonzero(split & ~by_category):
+            cuts = binner.thresholds[place[node]]
+            bins[node] = np.searchsorted(cuts, tree.threshold[node])
+        sets = np.zeros((bins.size, CODE_WORDS), np.uint32) if by_category.any() else NO_SETS
+        for node in np.flatnonzero(by_category):
+            begin, feature = tree.category_begin[node], int(tree.feature[node])
+            words = tree.categories[begin : begin + (tree.n_categories[feature] + 31) // 32]
+            sets[node] = binner.left_codes(feature, words)
+            sets[node, MISSING // 32] |= np.uint32(tree.missing_left[node]) << (MISSING % 32)
+        return cls(
+            int(tree.output[0]), place, bins, tree.missing_left, tree.left, tree.right,
+            sets, tree.value[:, 0],
+        )  # fmt: skip
+
+    def leaves(self, codes: Codes, device: Device) -> Array:
+        """Return the leaf of every row."""
+        leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=np.int32)
+        walk = self.feature, self.bin, self.missing_left, self.left, self.right
+        traverse_codes(codes, *walk, leaf, self.left_codes)
+        return leaf
+
+
+class Change(NamedTuple):
+    """A round whose trees got other values in round ``by``; the rate and the values before."""
+
+    by: int
+    round: int
+    rate: float
+    values: list[np.ndarray]
+
+
+@dataclass
+class Drop:
+    """The trees that a round leaves out, and the weights that follow.
+
+    Parameters
+    ----------
+    rounds : list of int
+        Ascending.
+    scale : float
+        Factor on the values of their trees.
+    share : float
+        Factor on the values of the round's own trees, beside the learning rate.
+    rate : float
+        The learning rate of the round, times ``share``.
+    quantum : float64, shape (n_outputs,)
+        After the round.
+    rescaled : dict
+        The new values of trees that were left out, by number.
+    restored : float64, shape (n_outputs, n_rows), or None
+        The sum of these values, for the training rows.
+    """
+
+    rounds: list[int]
+    scale: float
+    share: float
+    rate: float
+    quantum: np.ndarray
+    rescaled: dict[int, np.ndarray] = field(default_factory=dict)
+    restored: Array | None = None
+
+
+def multiples(values: Any, quantum: float, xp: Any = np) -> Any:
+    """Round numbers to multiples of a power of two; 0 changes nothing."""
+    return xp.rint(values / quantum) * quantum if quantum > 0.0 else values
+
+
+def quantum_for(largest_raw: float, largest_value: float) -> float:
+    """Return the power of two whose multiples raw predictions and values are rounded to.
+
+    Sums of multiples are exact while they are below ``2**53`` times it: 8 times ``largest_raw``
+    and 8192 times ``largest_value`` at least. 0 where it would not be a normal number.
+    """
+    exponents = [np.frexp(largest_raw)[1]] if largest_raw > 0.0 else []
+    exponents.append(np.frexp(largest_value)[1] + ROOM)
+    quantum = float(np.ldexp(1.0, int(max(exponents)) - BITS))
+    return quantum if quantum >= np.finfo(np.float64).tiny else 0.0
+
+
+class Dropout:
+    """Leaves trees out of rounds.
+
+    Parameters
+    ----------
+    settings : DropoutSettings
+    seed : int
+        Key of the draws.
+    binner : Binner
+        Of the codes of all rows.
+    forest : Forest
+        The trees before.
+    state : DropoutState or None
+        None: these are never left out.
+    depth : int
+        Rounds that ``keep`` may have to take back, at least 1.
+    """
+
+    def __init__(
+        self,
+        settings: DropoutSettings,
+        seed: int,
+        binner: Binner,
+        forest: Forest,
+        state: DropoutState | None,
+        depth: int,
+    ) -> None:
+        self._settings, self._seed, self._depth = settings, seed, depth
+        self._n_outputs = n = forest.n_outputs
+        if state is None:
+            nothing = np.empty(0)
+            no_changes = np.empty((0, 2), np.int64), nothing, nothing
+            state = DropoutState(forest.n_trees // n, np.zeros(n), nothing, *no_changes)
+        self.first = state.first
+        self._quantum = state.quantum
+        self._rate = state.rate.tolist()
+        trees = range(self.first * n, forest.n_trees)
+        self._trees = [BinnedTree.of_forest(forest, t, binner) for t in trees]
+        self._changes: list[Change] = []
+        begin = 0
+        pairs = zip(state.undo.tolist(), state.undo_rate.tolist(), strict=True)
+        for (by, changed), rate in pairs:
+            values = []
+            for tree in self._trees_of(changed):
+                values.append(state.undo_value[begin : begin + tree.value.size])
+                begin += tree.value.size
+            self._changes.append(Change(by, changed, rate, values))
+
+    def state(self) -> DropoutState:
+        """Return the state, for training that goes on."""
+        values = [value for change in self._changes for value in change.values]
+        return DropoutState(
+            self.first,
+            self._quantum,
+            np.array(self._rate, np.float64),
+            np.array([(c.by, c.round) for c in self._changes], np.int64).reshape(-1, 2),
+            np.array([change.rate for change in self._changes], np.float64),
+            np.concatenate([np.empty(0), *values]),
+        )
+
+    def round_start(self, raw: Array, device: Device) -> None:
+        """Round the raw predictions of the trees that are never left out, in place."""
+        for k in range(self._n_outputs):
+            raw[k] = multiples(raw[k], float(self._quantum[k]), device.xp)
+
+    def begin(self, index: int, rate: float, rows: TrainingRows, device: Device) -> Drop:
+        """Draw the rounds that a round leaves out, and take their trees out of the raw predictions
+        of the training rows."""
+        rounds = self._draw(index)
+        k, scale, share = len(rounds), 1.0, 1.0
+        if rounds and self._settings.normalisation == "tree":
+            scale, share = k / (k + rate), 1.0 / (k + rate)
+        elif rounds:
+            scale = share = 1.0 / (1.0 + rate)
+        drop = Drop(rounds, scale, share, rate * share, self._quantum.copy())
+        for dropped in rounds:
+            if drop.restored is None:
+                drop.restored = device.xp.zeros_like(rows.raw)
+            for t, tree in self._numbered(dropped):
+                new = multiples(scale * tree.value, float(self._quantum[tree.output]))
+                drop.rescaled[t] = new
+                leaf = tree.leaves(rows.codes, device)
+                _add(rows.raw[tree.output], leaf, -tree.value)
+                _add(drop.restored[tree.output], leaf, new)
+        return drop
+
+    def _draw(self, index: int) -> list[int]:
+        """Return the rounds that a round leaves out. One number decides whether there are any, and
+        one about every round; they depend on the seed and on both rounds only."""
+        settings, n = self._settings, len(self._rate)
+        key = int(vectorise(subkey)(np.uint64(self._seed), PURPOSE_DROPOUT, np.uint64(index)))
+        numbers = np.arange(self.first + n + 1, dtype=np.uint64)
+        bits = vectorise(draw)(np.full(numbers.size, key, np.uint64), numbers) * 2.0**-32
+        if n == 0 or bits[0] < settings.skip:
+            return []
+        chance = np.full(n, settings.rate)
+        if not settings.uniform:
+            chance = np.minimum(1.0, chance * (np.array(self._rate) * (n / fsum(self._rate))))
+        own = bits[self.first + 1 :]
+        dropped = np.flatnonzero(own < chance)
+        if settings.most is not None and dropped.size > settings.most:
+            by_draw = np.argsort(own[dropped] / chance[dropped], kind="stable")
+            dropped = np.sort(dropped[by_draw[: settings.most]])
+        return [self.first + int(i) for i in dropped]
+
+    def settled(
+        self,
+        drop: Drop,
+        tree: OutputTree,
+        factor: float,
+        everywhere: Sequence[TrainingRows],
+        device: Device,
+    ) -> OutputTree:
+        """Return a tree of the round with the values that it adds.
+
+        The first tree of an output chooses its quantum, and the raw predictions before it are
+        rounded: those of the training rows, which come first, and those of evaluation sets.
+        """
+        k, values = tree.output, tree.values
+        largest = float(abs(values.value).max())
+        if drop.quantum[k] == 0.0 and largest > 0.0:
+            before = float(abs(everywhere[0].raw[k]).max())
+            drop.quantum[k] = quantum_for(before, largest)
+            for rows in everywhere:
+                rows.raw[k] = multiples(rows.raw[k], float(drop.quantum[k]), device.xp)
+        value = multiples(factor * values.value, float(drop.quantum[k]))
+        return replace(tree, values=NodeValues(value, values.hessian))
+
+    def end(
+        self, drop: Drop, rows: TrainingRows, others: Sequence[TrainingRows], device: Device
+    ) -> None:
+        """Put the trees that were left out back into all raw predictions, with their new values."""
+        if drop.restored is not None:
+            rows.raw += drop.restored
+            drop.restored = None
+        for t, value in drop.rescaled.items():
+            tree = self._trees[t - self.first * self._n_outputs]
+            for other in others:
+                leaf = tree.leaves(other.codes, device)
+                _add(other.raw[tree.output], leaf, value - tree.value)
+
+    def settle(
+        self, index: int, drop: Drop, grown: Sequence[OutputTree], forest: ForestBuilder
+    ) -> None:
+        """Make a round part of the model, before its trees are."""
+        for dropped in drop.rounds:
+            values = [tree.value for tree in self._trees_of(dropped)]
+            rate = self._rate[dropped - self.first]
+            self._changes.append(Change(index, dropped, rate, values))
+        for dropped in drop.rounds:
+            new = [drop.rescaled[t] for t, _ in self._numbered(dropped)]
+            self._set(dropped, self._rate[dropped - self.first] * drop.scale, new, forest)
+        self._quantum = drop.quantum
+        self._trees += [BinnedTree.of_grown(tree) for tree in grown]
+        self._rate.append(drop.rate)
+        self._changes = [change for change in self._changes if change.by > index - self._depth]
+
+    def keep(self, n_rounds: int, forest: ForestBuilder) -> None:
+        """Go back to the model of the first rounds, with the values that its trees had then."""
+        while self._changes and self._changes[-1].by >= n_rounds:
+            change = self._changes[-1]
+            self._set(change.round, change.rate, change.values, forest)
+            self._changes.pop()
+        n = max(n_rounds - self.first, 0)
+        del self._trees[n * self._n_outputs :], self._rate[n:]
+        self.first = min(self.first, n_rounds)
+
+    def _set(
+        self, changed: int, rate: float, values: list[np.ndarray], forest: ForestBuilder
+    ) -> None:
+        self._rate[changed - self.first] = rate
+        for (t, tree), value in zip(self._numbered(changed), values, strict=True):
+            self._trees[t - self.first * self._n_outputs] = tree._replace(value=value)
+            forest.revise(t, value)
+
+    def _trees_of(self, index: int) -> list[BinnedTree]:
+        begin = (index - self.first) * self._n_outputs
+        return self._trees[begin : begin + self._n_outputs]
+
+    def _numbered(self, index: int) -> list[tuple[int, BinnedTree]]:
+        """Return the trees of a round with their numbers in the forest."""
+        return list(enumerate(self._trees_of(index), index * self._n_outputs))
+
+
+class DropsTrees(BoostingParameters, StartsFromPredictions):
+    """A sum of trees whose training may leave some of them out (``dropout``)."""
+
+    _seed: int
+    do_early_stopping_: bool
+
+    def _dropout_after(
+        self, before: BoostingResult | None, forest: ForestBuilder, binner: Binner
+    ) -> Dropout | None:
+        """Return the dropout of the rounds that follow, if there is any; the builder holds the
+        trees before."""
+        settings = dropout_settings(self)
+        if settings.rate == 0.0:
+            return None
+        watches = self.do_early_stopping_ and self.keep_best
+        depth = int(self.n_iter_no_change) if watches else 1
+        state = before.dropout if before else None
+        trees = forest.freeze()
+        dropout = Dropout(settings, self._seed, binner, trees, state, depth)
+        forest.open_from(dropout.first * trees.n_outputs)
+        return dropout
+
+    def _features_to_drop(self, before: BoostingResult | None) -> np.ndarray:
+        """Return the columns that trees look at which may be left out, int32."""
+        if self.dropout == 0.0 or before is None or before.dropout is None:
+            return np.empty(0, np.int32)
+        used = before.forest.feature[before.forest.feature >= 0]
+        return np.unique(used)
+
+    def _raw_before_dropout(
+        self, trees: Forest, dropout: Dropout, table: Any, device: Device
+    ) -> Array:
+        """Return the raw predictions of rows before the next round: the sum of the trees that are
+        never left out, rounded, and the exact sum of the others."""
+        n = dropout.first * trees.n_outputs
+        raw = self._raw_before(trees.slice(0, n), table, device)
+        dropout.round_start(raw, device)
+        if n < trees.n_trees:
+            others = trees.slice(n, trees.n_trees)
+            raw += sum_of_trees(replace(others, base=np.zeros_like(trees.base)), table, device)
+        return raw
+
+    def _keep_dropout(self, state: DropoutState | None) -> None:
+        self.__dict__.pop("_dropout", None)
+        if state is not None:
+            self._dropout = state
+
+    def _kept_dropout(self) -> DropoutState | None:
+        return self.__dict__.get("_dropout")
+
+
+def _add(raw: Array, leaf: Array, value: np.ndarray) -> None:
+    add_leaf_values(raw, leaf, NodeValues(value, value), 1.0)
