@@ -24,7 +24,7 @@ from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_DROPOUT, draw, subkey
+from ..kernels.scalars.rng import draw, subkey
 from ..kernels.statistics.add_leaf_values import add_leaf_values
 from .parameters import BoostingParameters, DropoutSettings, dropout_settings
 from .start import StartsFromPredictions, sum_of_trees
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .loop import BoostingResult
     from .round import TrainingRows
 
+PURPOSE_DROPOUT = np.uint64(0x202)
+"""Purpose of the draws, different from those in ``rng`` and of the groups of categories."""
 BITS = 50
 """Bits of the largest number that a quantum is chosen for; float64 has three more."""
 ROOM = 10

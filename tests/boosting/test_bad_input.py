@@ -295,6 +295,11 @@ FLAG = ["yes", 2, None, "True"]
 PARAMETERS: dict[str, list[Any]] = {
     "loss": ["mse", None, 3, len, int],
     "line_search": FLAG,
+    "dropout": [-0.1, 1.5, NAN, None, "0.2", True],
+    "skip_dropout": [-0.1, 1.5, NAN, None, "0.2", True],
+    "max_drop": COUNT,
+    "uniform_drop": FLAG,
+    "normalize_drop": ["trees", "", 1, None],
     "n_estimators": [*COUNT, None],
     "learning_rate": [0, 0.0, -0.1, NAN, INF, "0.1", None, True],
     "max_depth": COUNT,

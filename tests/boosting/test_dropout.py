@@ -288,20 +288,3 @@ def test_damaged_files_are_refused(field, value, message, tmp_path):
     model.save(tmp_path / "model.gpuens")
     with pytest.raises(ModelFileError, match=message):
         load(tmp_path / "model.gpuens")
-
-
-@pytest.mark.parametrize("name, value, wanted", [
-    ("dropout", 1.5, "a number in [0, 1]"),
-    ("dropout", -0.1, "a number in [0, 1]"),
-    ("dropout", float("nan"), "a number in [0, 1]"),
-    ("skip_dropout", "often", "a number in [0, 1]"),
-    ("max_drop", 0, "None"),
-    ("uniform_drop", "yes", "True or False"),
-    ("normalize_drop", "trees", "'tree'"),
-])  # fmt: skip
-def test_bad_parameters(name, value, wanted):
-    with pytest.raises((ValueError, TypeError)) as error:
-        fitted(regressor(**{name: value}))
-    assert (
-        name in str(error.value) and wanted in str(error.value) and repr(value) in str(error.value)
-    )
