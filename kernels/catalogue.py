@@ -47,7 +47,7 @@ from .statistics.cuda.add_leaf_values import add_values
 from .statistics.cuda.gradients import gradients_kernel, row_values_kernel
 from .statistics.cuda.out_of_bag import add_chunks, add_trees
 from .statistics.cuda.quantise import make_records
-from .statistics.cuda.samples import count_hits
+from .statistics.cuda.samples import count_hits, count_rows, list_rows
 from .survival.cuda.intervals import gradients_of_intervals, values_of_intervals
 from .survival.cuda.running_sums import add_totals, sum_blocks
 
@@ -111,6 +111,9 @@ def entries() -> Iterator[Entry]:
     yield Entry("explain_add_groups", add_groups, arguments, 48)
     yield from trees_of_forests()
     yield Entry("count_draws", count_hits, (array(i32), i64, u64), 32)
+    yield Entry("records_count_rows", count_rows, (array(i32), array(i64)), 48)
+    arguments = (array(i32), array(i64), array(u64), array(i64))
+    yield Entry("records_list_rows", list_rows, arguments, 48)
     arguments = (array(i32, 2), array(f64, 2), array(f64, 2), array(i64), array(f64, 2))
     yield Entry("out_of_bag", add_trees, (*arguments, array(i32), array(f64, 2), array(i64)), 128)
     yield Entry("out_of_bag_chunks", add_chunks, (array(f64, 2), array(f64)), 64)

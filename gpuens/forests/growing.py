@@ -18,7 +18,7 @@ from ..devices.placement import CPU, Device
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
-from ..kernels.statistics.samples import records_of_sample
+from ..kernels.statistics.samples import Sample, records_of_sample
 from ..members.samples import SamplingPlan
 from ..trees.cart import TrainingData
 from ..trees.criteria import Problem
@@ -124,8 +124,8 @@ class ForestGrower:
                 after_batch=self._checked(n_trees, after_batch),
             )  # fmt: skip
 
-    def records(self, tree: int) -> Array:
-        """Return the records of a tree's sample (see ``kernels.cart.problem``)."""
+    def records(self, tree: int) -> Array | Sample:
+        """Return the records of a tree's sample (see ``grow_forest``)."""
         used, device = self.data.used, self.device
         if not self.plan.replace:
             records = all_rows(self.plan.n_rows, device)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from ..devices.placement import Device, to_numpy
+from ..devices.threads import map_in_threads
 from ..forest.structure import children, levels
 from ..kernels.cart.grow_cart import add_children_impurity
 from ..kernels.cart.problem import (
@@ -27,6 +28,7 @@ from ..kernels.cart.problem import (
     GrownCart,
 )
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.cpu.team import get_threads
 
 CLASSIFICATION = {
     "gini": GINI,
@@ -46,6 +48,9 @@ SUM_BITS = 61
 """And so are their weighted sums below ``2**SUM_BITS``."""
 FINE_BITS = 34
 """Outputs with fewer bits have their means corrected by a pass over the rows."""
+NODES_TOGETHER = 20_000
+"""Nodes of grown trees whose numbers are computed together: their arrays fit into a cache."""
+OF_NODES = tuple(set(GrownCart._fields) - {"offset", "categories"})
 LARGEST_TO_SQUARE = 2.0**480
 """The weighted sum of the squares of smaller numbers fits into float64."""
 
@@ -245,6 +250,45 @@ def node_numbers(
     is_monotone : bool
         Whether any feature is constrained.
     """
+    words = None if problem.n_classes else to_numpy(records)
+    n_trees, n_nodes = grown.offset.size - 1, grown.feature.size
+    n_parts = min(n_trees, n_nodes // NODES_TOGETHER)
+    if n_parts <= 1:
+        return _numbers_of(problem, grown, words, is_monotone)
+    numbers = NodeNumbers(
+        value=np.empty((n_nodes, problem.width)),
+        gain=np.empty(n_nodes),
+        impurity=np.empty(n_nodes),
+        n_samples=np.empty(n_nodes, np.int32),
+        cover=np.empty(n_nodes),
+    )
+
+    def fill(part: int) -> None:
+        first, last = part * n_trees // n_parts, (part + 1) * n_trees // n_parts
+        nodes = slice(grown.offset[first], grown.offset[last])
+        trees, rows = _some_trees(grown, first, last)
+        own = None if words is None else words[rows]
+        found = _numbers_of(problem, trees, own, is_monotone)
+        for name, values in vars(found).items():
+            getattr(numbers, name)[nodes] = values
+
+    map_in_threads(fill, range(n_parts), get_threads())
+    return numbers
+
+
+def _some_trees(grown: GrownCart, first: int, last: int) -> tuple[GrownCart, slice]:
+    """Return trees ``first … last - 1``, and where their records are."""
+    begin, end = (int(at) for at in grown.offset[[first, last]])
+    of_nodes = {name: getattr(grown, name)[begin:end] for name in OF_NODES}
+    rows = slice(int(grown.begin[begin]), int(grown.end[grown.offset[last - 1]]))
+    of_nodes |= {name: of_nodes[name] - rows.start for name in ("begin", "end")}
+    return grown._replace(offset=grown.offset[first : last + 1] - begin, **of_nodes), rows
+
+
+def _numbers_of(
+    problem: Problem, grown: GrownCart, records: np.ndarray | None, is_monotone: bool
+) -> NodeNumbers:
+    """Return the numbers of the nodes; ``records`` is None for classification."""
     statistics = grown.statistics
     if problem.n_classes:
         packed = statistics[:, : problem.n_classes[0]].sum(axis=1)
@@ -254,11 +298,11 @@ def node_numbers(
     weight = (packed & WEIGHT_MASK).astype(np.float64)
     cover = weight / problem.weight_scale
     gain = grown.gain / problem.gain_unit / problem.weight_scale
-    if problem.n_classes:
+    if records is None:
         value = (statistics & WEIGHT_MASK) / weight[:, None]
         return NodeNumbers(value, gain, _class_impurity(problem, value), n_samples, cover)
     value = problem.centre + statistics[:, 1:] / weight[:, None] / problem.value_scale
-    rows = _SampledRows(problem, grown, to_numpy(records))
+    rows = _SampledRows(problem, grown, records)
     if problem.criterion == ABSOLUTE_ERROR:
         value = rows.medians(lower=is_monotone)
     elif problem.is_coarse:

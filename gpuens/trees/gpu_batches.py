@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..devices.placement import Device
-from ..kernels.cart.grown import NODE, most_nodes
+from ..kernels.cart.grown import LIKELY_NODES, NODE, most_nodes
 from ..kernels.cart.problem import (
     MOST_LARGE,
     SCRATCH_BYTES,
@@ -30,9 +30,6 @@ LIST_BYTES = 2 * 8
 """A row of a sample in the order of a feature, there and laid aside."""
 SORTING_BYTES = 7 * 8
 """A row of a sample while it is sorted: row, tree, code, their key, order, and two of the sort."""
-LIKELY_NODES = 0.3
-"""Usual share of the most nodes that trees can have. There is room for a fifth of them at first,
-which doubles."""
 SCRATCH_LINES = 2**12
 """Blocks that search for splits, each with statistics of the bins of a feature."""
 

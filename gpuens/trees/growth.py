@@ -20,14 +20,16 @@ from ..devices.placement import Device, to_numpy
 from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
 from ..kernels.cart.grow_cart import clip_values, grow_cart
+from ..kernels.cart.grown import LIKELY_NODES
 from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
+from ..kernels.statistics.samples import Sample
 from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, node_numbers
-from .gpu_batches import LIKELY_NODES, bytes_of_tree, most_trees, scratch_bytes, trees_at_once
+from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
 from .parameters import grows_on_host, sorts_on_device
 
 BATCH_BYTES = 2**25
@@ -49,7 +51,7 @@ def tree_key(seed: int, tree: int) -> int:
 def grow_forest(
     table: CartTable,
     problem: Problem,
-    sample: Callable[[int], Array],
+    sample: Callable[[int], Array | Sample],
     seeds: Sequence[int],
     params: CartParams,
     device: Device,
@@ -64,7 +66,7 @@ def grow_forest(
     problem : Problem
     sample : callable
         ``sample(i)`` gives the records of tree i, uint64 on the device
-        (see ``kernels.cart.problem``).
+        (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``Sample``.
     seeds : sequence of int
         The random key of each tree.
     params : CartParams
@@ -112,17 +114,29 @@ def _batch_size(forest: Forest, records: Array) -> int:
 def _grow_batch(
     table: CartTable,
     problem: Problem,
-    samples: list[Array],
+    samples: list[Any],
     keys: Sequence[int],
     params: CartParams,
     device: Device,
 ) -> tuple[Forest, Array]:
-    sizes = np.array([sample.size for sample in samples], np.int64)
+    records, sizes = _joined(samples, device)
     end = np.cumsum(sizes)
-    records = samples[0] if len(samples) == 1 else device.xp.concatenate(samples)
     begin = end - sizes
     grown = grow_cart(table, problem.target, records, begin, end, np.array(keys, np.uint64), params)
     return forest_of(table, problem, grown, records), records
+
+
+def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
+    """Return the records of all samples, one behind the other, and their sizes. The host waits
+    once where it does not know these."""
+    xp, parts = device.xp, samples
+    if isinstance(samples[0], Sample):
+        sizes = to_numpy(xp.concatenate([sample.size for sample in samples]))
+        pairs = zip(samples, sizes.tolist(), strict=True)
+        parts = [sample.records[:size] for sample, size in pairs]
+    else:
+        sizes = np.array([part.size for part in parts], np.int64)
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts), sizes
 
 
 def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Array) -> Forest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 
@@ -23,8 +25,21 @@ def count_draws(counts: Array, n_draws: int, key: int) -> None:
     implementation(__name__, counts).count_draws(counts, n_draws, key)
 
 
-def records_of_sample(counts: Array) -> Array:
-    """Return the records (see ``cart``) of the rows that are in a sample.
+class Sample(NamedTuple):
+    """The records of a sample, whose number the host need not know.
+
+    records : uint64, shape (m or more,)
+        Ascending; behind them is room that is not used.
+    size : int64, shape (1,), on the device of the records
+        The number m of the records.
+    """
+
+    records: Array
+    size: Array
+
+
+def records_of_sample(counts: Array) -> Sample:
+    """Return the records (see ``cart``) of the rows that are in a sample, without a wait.
 
     Parameters
     ----------
@@ -33,7 +48,7 @@ def records_of_sample(counts: Array) -> Array:
 
     Returns
     -------
-    uint64, shape (m,)
-        ``count << 32 | row`` of the rows with a positive count, ascending.
+    Sample
+        ``count << 32 | row`` of the rows with a positive count.
     """
     return implementation(__name__, counts).records_of_sample(counts)

@@ -253,3 +253,15 @@ def test_predictions_copy_nothing_from_the_host_again(cupy, target):
         assert (log.uploads != []) == uploads
     assert log.waits == [] and isinstance(predicted, cupy.ndarray)
     np.testing.assert_array_equal(predicted.get(), expected)
+
+
+@pytest.mark.parametrize("bootstrap", [True, False])
+def test_the_samples_of_a_forest_wait_once(cupy, bootstrap):
+    """The host does not wait for the sample of each tree."""
+    log, waits = strict_cupy.log(), []
+    for n_trees in (1, 6):
+        model = gpuens.RandomForestClassifier(n_trees, bootstrap=bootstrap)
+        log.clear()
+        model.fit(cupy.asarray(X), cupy.asarray(Y))
+        waits.append(len(log.waits))
+    assert waits[0] == waits[1] > 0

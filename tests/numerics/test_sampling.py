@@ -190,7 +190,7 @@ def test_rows_are_drawn_with_the_library_of_the_device(monkeypatch):
 
 def test_records():
     counts = draw_counts(1000, 1000, 1, 1, CPU)
-    records = records_of_sample(counts)
-    rows = np.flatnonzero(counts)
+    sample = records_of_sample(counts)
+    records, rows = sample.records[: sample.size[0]], np.flatnonzero(counts)
     np.testing.assert_array_equal(records & np.uint64(2**32 - 1), rows)
     np.testing.assert_array_equal(records >> np.uint64(32), counts[rows])

@@ -20,8 +20,9 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import inlined, inner, kernel, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
-from ..grown import finished, most_nodes
+from ..grown import most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
+from .finishing import finished
 from .nodes import find_split
 from .rows import Rows, part_rows
 from .tables import (

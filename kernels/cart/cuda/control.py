@@ -14,7 +14,7 @@ import numpy as np
 
 from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.blocks import inclusive_scan, share_of_block
 from ...runtime.cuda.target import block_size, blocks_for, cuda, device_function, kernel, launch
 from ...scalars.gain import between_values
 from ...scalars.rng import draw
@@ -146,14 +146,6 @@ def plant(
             (most_large, tile_rows), (max_depth, least_rows),
         )  # fmt: skip
         x += cuda.gridsize(1)
-
-
-@device_function
-def share_of_block(n):
-    """Return the part of n things that is the block's."""
-    share = (n + cuda.gridDim.x - 1) // cuda.gridDim.x
-    first = min(cuda.blockIdx.x * share, n)
-    return first, min(first + share, n)
 
 
 @kernel

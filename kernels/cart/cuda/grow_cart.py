@@ -37,7 +37,8 @@ from ...runtime.cuda.target import (
     upload,
 )
 from ..cpu import grow_cart as host
-from ..grown import NODE, finished, most_nodes
+from ..cpu.finishing import finished
+from ..grown import LIKELY_NODES, NODE, most_nodes
 from ..problem import (
     MOST_LARGE,
     CartParams,
@@ -46,7 +47,7 @@ from ..problem import (
     GrownCart,
     grows_on_device,
 )
-from .control import limits_of, open_nodes, plant_roots
+from .control import Limits, limits_of, open_nodes, plant_roots
 from .cuts import sorted_lists
 from .rows import add_up, partition
 from .search import allocate_search, find_splits
@@ -66,8 +67,6 @@ from .tables import (
 from .tiles import clear
 from .writing import write_splits
 
-LIKELY_SHARE = 0.2
-"""Of the nodes that trees can have at most: there is room for so many at first."""
 LEAST_ROOM = 8 if is_simulated() else 2**12
 ROUNDS_AHEAD = 2 if is_simulated() else 48
 """Most rounds that are launched before the first look at the state. Then there are twice as many,
@@ -97,6 +96,14 @@ def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: 
     return grown
 
 
+def likely_rounds(limits: Limits, most_rows: int) -> int:
+    """Return how many rounds most trees on so many rows need: deep ones have some times the levels
+    of a tree that is balanced."""
+    if limits.is_limited:
+        return min(limits.max_leaves, ROUNDS_AHEAD)
+    return min(limits.max_depth + 1, 2 * most_rows.bit_length() + 4, ROUNDS_AHEAD)
+
+
 class Batch:
     """A batch of trees that grow on the device."""
 
@@ -120,7 +127,7 @@ class Batch:
         self.most_nodes = most_nodes(tree_end - tree_begin, params)
         likely = self.most_nodes
         if not self.limits.is_limited:
-            likely = min(likely, max(LEAST_ROOM, int(LIKELY_SHARE * likely)))
+            likely = min(likely, max(LEAST_ROOM, int(LIKELY_NODES * likely)))
         self.bins = upload_bins(table, target)
         self.nodes = allocate_nodes(likely, width, words_of(table))
         self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
@@ -157,13 +164,7 @@ class Batch:
                 return self._finished(int(state[N_NODES]))
 
     def _likely_rounds(self) -> int:
-        """Return how many rounds most trees need: deep ones have some times the levels of a tree
-        that is balanced."""
-        limits = self.limits
-        if limits.is_limited:
-            return min(limits.max_leaves, ROUNDS_AHEAD)
-        deepest = min(limits.max_depth + 1, 2 * self.most_rows.bit_length() + 4)
-        return min(deepest, ROUNDS_AHEAD)
+        return likely_rounds(self.limits, self.most_rows)
 
     def _round(self, line: int) -> None:
         nodes, growing = self.nodes, self.growing
@@ -182,6 +183,7 @@ class Batch:
         nodes = self.nodes
         table = download(nodes.memory[: n_nodes * NODE.itemsize]).view(NODE)
         statistics = download(nodes.statistics[:n_nodes])
-        bits = nodes.categories if nodes.categories.shape[1] else nodes.categories[:0]
-        categories = download(bits[:n_nodes])
+        categories = np.empty((0, 0), np.uint32)
+        if nodes.categories.shape[1]:
+            categories = download(nodes.categories[:n_nodes])
         return finished(self.table, table, statistics, categories, self.n_trees)

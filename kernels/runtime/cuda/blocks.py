@@ -37,6 +37,14 @@ def inclusive_scan(values, t):
 
 
 @device_function
+def share_of_block(n):
+    """Return the part of n things that is the block's: the first one, and the one behind it."""
+    share = (n + cuda.gridDim.x - 1) // cuda.gridDim.x
+    first = min(cuda.blockIdx.x * share, n)
+    return first, min(first + share, n)
+
+
+@device_function
 def best_to_front(scores, numbers, t):
     """Bring the highest score and its number to entry 0; the lower number wins ties.
 

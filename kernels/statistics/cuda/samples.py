@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, kernel, launch
+from ...runtime.cuda.blocks import inclusive_scan, share_of_block
+from ...runtime.cuda.target import (
+    block_size,
+    blocks_for_rows,
+    cuda,
+    empty,
+    kernel,
+    launch,
+)
+from ...runtime.dtypes import RECORD
 from ...scalars.rng import draw
-from ..reference.samples import records_of_sample
+from ..samples import Sample
 
 i64, u64 = np.int64, np.uint64
 BLOCK = block_size(256)
@@ -28,4 +37,57 @@ def count_draws(counts: Array, n_draws: int, key: int) -> None:
     launch(count_hits, blocks, BLOCK, counts, i64(n_draws), u64(key))
 
 
-__all__ = ["records_of_sample"]
+@kernel
+def count_rows(counts, of_blocks):
+    """Count the rows of a sample, each block its part."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    first, last = share_of_block(i64(counts.shape[0]))
+    own = i64(0)
+    for row in range(first + t, last, BLOCK):
+        if counts[row] > 0:
+            own += 1
+    scan[t] = own
+    inclusive_scan(scan, t)
+    if t == 0:
+        of_blocks[cuda.blockIdx.x] = scan[BLOCK - 1]
+
+
+@kernel
+def list_rows(counts, of_blocks, records, size):
+    """Write the records of a sample, each block its part behind those of the blocks before."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    b = cuda.blockIdx.x
+    before = i64(0)
+    for other in range(t, b, BLOCK):
+        before += of_blocks[other]
+    scan[t] = before
+    inclusive_scan(scan, t)
+    to = scan[BLOCK - 1]
+    first, last = share_of_block(i64(counts.shape[0]))
+    while first < last:
+        cuda.syncthreads()
+        row = first + t
+        own = i64(0)
+        if row < last and counts[row] > 0:
+            own = i64(1)
+        scan[t] = own
+        inclusive_scan(scan, t)
+        if own > 0:
+            records[to + scan[t] - 1] = u64(counts[row]) << u64(32) | u64(row)
+        to += scan[BLOCK - 1]
+        first += BLOCK
+    if t == 0 and b == cuda.gridDim.x - 1:
+        size[0] = to
+
+
+def records_of_sample(counts: Array) -> Sample:
+    counts = counts.astype(np.int32, copy=False)
+    n = counts.shape[0]
+    blocks = blocks_for_rows(n, BLOCK)
+    of_blocks = empty(blocks, np.int64)
+    sample = Sample(empty(n, RECORD), empty(1, np.int64))
+    launch(count_rows, blocks, BLOCK, counts, of_blocks)
+    launch(list_rows, blocks, BLOCK, counts, of_blocks, *sample)
+    return sample

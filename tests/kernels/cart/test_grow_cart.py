@@ -181,7 +181,7 @@ def test_parity_of_nodes_that_several_blocks_share(target, oracle, same, monkeyp
     if name == "room for one node":
         monkeypatch.setattr(f"{cuda}.tiles.SUMMED_BYTES", 8 * 300 * 3)
     if name == "no room for children":
-        for constant, value in (("LIKELY_SHARE", 0.05), ("LEAST_ROOM", 3)):
+        for constant, value in (("LIKELY_NODES", 0.05), ("LEAST_ROOM", 3)):
             monkeypatch.setattr(f"{cuda}.grow_cart.{constant}", value)
     monkeypatch.setattr(problems, "FEW_BINS", 5 if name == "many bins" else 255)
     arguments = {"n": 400, "n_classes": 0 if name == "numbers" else 3}
@@ -195,7 +195,7 @@ def test_parity_with_255_bins_and_many_classes(target, oracle, same):
 def test_parity_where_the_room_for_nodes_grows(target, oracle, same, monkeypatch):
     if target.implementation is not Implementation.CUDA:
         pytest.skip("this implementation has room for all nodes from the beginning")
-    for name, value in (("LIKELY_SHARE", 0.05), ("LEAST_ROOM", 1)):
+    for name, value in (("LIKELY_NODES", 0.05), ("LEAST_ROOM", 1)):
         monkeypatch.setattr(f"gpuens.kernels.cart.cuda.grow_cart.{name}", value)
     check_parity(target, oracle, same, {}, n=120, n_classes=3)
 

@@ -55,11 +55,11 @@ RESULTS: dict[str, set[str]] = {
     "probabilities": {""},
     "quantile_of_leaves": {""},
     "quantise": {"words", "sums"},
-    "records_of_sample": {""},
+    "records_of_sample": {"records", "size"},
     "row_values": {""},
 }
 """The results, or fields of results, that are on the device."""
-WAITING = {"grow", "grow_cart", "leaf_sums", "leaf_quantiles", "records_of_sample"}
+WAITING = {"grow", "grow_cart", "leaf_sums", "leaf_quantiles"}
 """Operations whose results the host waits for."""
 
 

@@ -1,0 +1,98 @@
+"""The frozen arrays that the nodes of grown trees become: a tree a thread of the host."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compilation import kernel
+from ...runtime.cpu.team import run, threads_for
+from ..problem import CartTable, GrownCart
+
+
+def finished(
+    table: CartTable, nodes: np.ndarray, statistics: np.ndarray, bits: np.ndarray, n_trees: int
+) -> GrownCart:
+    """Return the trees whose roots are the first nodes.
+
+    Parameters
+    ----------
+    table : CartTable
+    nodes : NODE, shape (n,)
+        There may be some that belong to no tree.
+    statistics : int64, shape (n or more, n_statistics)
+    bits : uint32, shape (n or more, words), or (0, 0)
+        Categories that go left.
+    n_trees : int
+    """
+    roots = nodes[:n_trees]
+    room = np.minimum(nodes.size, np.maximum(1, 2 * (roots["end"] - roots["begin"]) - 1))
+    first = np.concatenate([[0], np.cumsum(room)])
+    order, size = np.empty(first[-1], np.int64), np.empty(n_trees, np.int64)
+    n_threads = min(n_trees, threads_for(nodes.size))
+    run(_number_nodes, n_threads, nodes, first, order, size)
+    offset = np.concatenate([[0], np.cumsum(size)])
+    n = int(offset[-1])
+    grown = GrownCart(
+        offset=offset,
+        feature=np.empty(n, np.int32),
+        threshold=np.empty(n, np.float64),
+        missing_left=np.empty(n, np.uint8),
+        left=np.empty(n, np.int32),
+        right=np.empty(n, np.int32),
+        category_begin=np.full(n, -1, np.int32),
+        gain=np.empty(n, np.float64),
+        statistics=np.empty((n, statistics.shape[1]), np.int64),
+        begin=np.empty(n, np.int64),
+        end=np.empty(n, np.int64),
+        categories=np.empty(0, np.uint32),
+    )
+    places = np.empty(n if bits.size else 0, np.int64)
+    run(_emit, n_threads, nodes, statistics, first, order, grown, places)
+    by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
+    if not by_category.size:
+        return grown
+    n_words = -(-table.n_bins[grown.feature[by_category]] // 32)
+    grown.category_begin[by_category] = np.cumsum(n_words) - n_words
+    used = np.arange(bits.shape[1]) < n_words[:, None]
+    return grown._replace(categories=bits[places[by_category]][used])
+
+
+@kernel
+def _number_nodes(thread, n_threads, barrier, nodes, first, order, size):
+    """Put the nodes of every tree into its part of ``order`` breadth first, and count them."""
+    for tree in range(thread, size.size, n_threads):
+        order[first[tree]] = tree
+        head, end = first[tree], first[tree] + 1
+        while head < end:
+            child = nodes[order[head]].child
+            if child >= 0:
+                order[end] = child
+                order[end + 1] = child + 1
+                end += 2
+            head += 1
+        size[tree] = end - first[tree]
+
+
+@kernel
+def _emit(thread, n_threads, barrier, nodes, statistics, first, order, grown, places):
+    """Write the nodes in their final order, and where they come from if there is room for that."""
+    for tree in range(thread, first.size - 1, n_threads):
+        child = 1
+        for i in range(grown.offset[tree], grown.offset[tree + 1]):
+            place = order[first[tree] + i - grown.offset[tree]]
+            if places.size:
+                places[i] = place
+            node = nodes[place]
+            is_split = node.child >= 0
+            grown.feature[i] = node.feature if is_split else -1
+            grown.threshold[i] = node.threshold if is_split else 0.0
+            grown.missing_left[i] = node.missing_left if is_split else 0
+            grown.left[i] = child if is_split else -1
+            grown.right[i] = child + 1 if is_split else -1
+            grown.gain[i] = node.gain if is_split else 0.0
+            grown.begin[i] = node.begin
+            grown.end[i] = node.end
+            for s in range(statistics.shape[1]):
+                grown.statistics[i, s] = statistics[place, s]
+            if is_split:
+                child += 2
