@@ -57,6 +57,9 @@ LAUNCH = 8e-6
 stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""
+TRANSFER = 12e9
+"""Bytes a second between a card and pageable memory of the host. Pinned memory reaches twice as
+much."""
 
 
 @dataclass(frozen=True)

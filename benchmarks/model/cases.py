@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
 from gpuens import GradientBoostingClassifier, RandomForestClassifier
 from gpuens.datasets import make_covtype_like, make_higgs_like
+from gpuens.kernels.cart.cuda.grow_cart import Batch, likely_rounds
 
 from .groups import OVER_NODES
+from .large_nodes import launches_of_huge, levels_of, with_large_nodes
 from .launches import Work, extrapolated, scaled
 from .profile import recorded, rounds
 
@@ -119,17 +123,51 @@ def prediction(n_rows: int, n_trees: int, depth: int) -> Work:
     return scaled(work, n_rows / PREDICTED_ROWS, OF_THE_TREES)
 
 
-def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> Work:
-    """Return the work of a batch of trees of a forest, proportionally from a smaller table.
+GROWN_TREES = 2
+"""Of a forest on the machine, in one batch."""
+OF_EACH_TREE = ("count_hits", "count_rows", "list_rows")
+"""Kernels that are launched for each tree of a batch."""
+OF_THE_TABLE = ("codes", "classes", "values", "weight", "counts")
+"""Arguments that all trees share, or have in turn."""
 
-    A tree's nodes, and with them all its work, are proportional to the rows. A batch on a card has
-    more trees than one here, and as many launches for them.
+
+def forest(n_rows: int, n_trees: int, depth: int, multiprocessors: int) -> Work:
+    """Return the work of a forest whose trees grow in one batch, from fewer trees on fewer rows.
+
+    The nodes of a tree, and with them all its work, are proportional to the rows. Large nodes are
+    not: the trees that they are taken from grow on the host, on all rows.
     """
-    X, y = make_covtype_like(n_rows // MULTIPROCESSORS * multiprocessors)
-    model = RandomForestClassifier(n_trees, max_depth=depth, random_state=0, device="cuda")
-    with recorded(multiprocessors, lambda kernel: kernel != "number_bins") as recorder:
-        model.fit(X, y)
-    return scaled(recorder.work, MULTIPROCESSORS / multiprocessors)
+    X, y = make_covtype_like(n_rows)
+    model = RandomForestClassifier(GROWN_TREES, max_depth=depth, random_state=0, device="cpu")
+    large = model.fit(X, y).forest_
+    levels, more_rows = levels_of(large), MULTIPROCESSORS / multiprocessors
+    share = n_rows // MULTIPROCESSORS * multiprocessors
+    X, y = X[:share], y[:share]
+    model.set_params(device="cuda")
+    with pytest.MonkeyPatch.context() as patch:
+        rounds = partial(likely_rounds, most_rows=int(levels.largest[0]))
+        patch.setattr(Batch, "_likely_rounds", lambda batch: rounds(batch.limits))
+        with recorded(multiprocessors, lambda kernel: kernel != "number_bins") as recorder:
+            small = model.fit(X, y).forest_
+        n_rounds = sum(each.kernel == "make_children" for each in recorder.work.launches)
+        shallow = partial(model.set_params(max_depth=1).fit, X, y)
+        rows = int(small.n_samples[0])
+        of_huge = launches_of_huge(shallow, multiprocessors, rows, n_rounds, levels)
+    work = with_large_nodes(recorder.work, levels_of(small).largest, levels.largest)
+    nodes = large.feature.size / small.feature.size
+    work = scaled(replace(work, launches=[*work.launches, *of_huge]), more_rows)
+    return of_trees(work, n_trees // GROWN_TREES, work.downloaded * nodes / more_rows)
+
+
+def of_trees(work: Work, times: int, downloaded: float) -> Work:
+    """Return the work of a batch of so many times the trees; ``downloaded`` are the bytes of the
+    trees so far."""
+    of_each = [launch for launch in work.launches if launch.kernel in OF_EACH_TREE]
+    others = [launch for launch in work.launches if launch.kernel not in OF_EACH_TREE]
+    n_trees = times * GROWN_TREES
+    more = work.others + Counter(fill=n_trees, copy=n_trees)  # of the draws, and of the records
+    together = scaled(Work(others, more, work.waits, downloaded), times, OF_THE_TABLE)
+    return replace(together, launches=[*of_each * times, *together.launches])
 
 
 M = 1_000_000
@@ -151,8 +189,8 @@ CASES = {
         partial(prediction, 10 * M, 500, 8), "call", 1,
     ),
     "465k × 54, 100 trees, depth 30": Case(
-        "Forest, 465k × 54, 7 classes, depth 30, two trees at a time", 465_000, 54,
-        partial(forest, 465_000, 2, 30, 1), "batch", 50,
+        "Forest, 465k × 54, 7 classes, 100 trees of depth 30 in one batch", 465_000, 54,
+        partial(forest, 465_000, 100, 30, 1), "fit", 1,
     ),
 }  # fmt: skip
 """By the name that ``gpu_check`` gives them."""

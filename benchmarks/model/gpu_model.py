@@ -23,7 +23,7 @@ from ..common.goals import Goal
 from ..common.markdown import number, pivot, table
 from ..common.peers import GapError
 from ..common.program import Content, Options, Program, Results
-from . import pays
+from . import figures, pays
 from .groups import CHECKED, ESTIMATES, NOTES
 
 LAUNCHER = "launches, the driver stubbed"
@@ -67,8 +67,10 @@ def agrees(ratio: float) -> bool:
 
 
 def show(content: Content) -> Iterator[str]:
-    """Yield a table of launches by case and card, the check against estimates, and from which size
-    a card pays."""
+    """Yield what is asked, launches by case and card, the check against estimates, and from which
+    size a card pays."""
+    if len(content["results"]) > 1:  # not after each case
+        yield from figures.show(content["results"])
     for name in NAMES:
         result = content["results"].get(name, {})
         if "rows" not in result:
@@ -135,8 +137,8 @@ def _check(result: Results) -> str:
 
 
 def goals(content: Content) -> Iterator[Goal]:
-    """Yield how many rows are beyond the factor without an explanation, and the host's time for a
-    launch."""
+    """Yield how many rows are beyond the factor without an explanation, the host's time for a
+    launch, and what is asked of the model."""
     result = content["results"].get(CHECKED, {})
     off = [
         group for group, estimate in ESTIMATES.items()
@@ -148,6 +150,7 @@ def goals(content: Content) -> Iterator[Goal]:
     mean = content["results"].get(LAUNCHER, {}).get("mean", {})
     what = "the host's time for a launch of growth, two arrays changed, the driver stubbed,"
     yield Goal(what, MOST_MICROSECONDS, mean.get("two others"), "µs")
+    yield from figures.figures(content["results"])
 
 
 PROGRAM = Program(

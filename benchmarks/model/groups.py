@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 HISTOGRAM = "add_tiles"
 ROOT, LEVELS, FLUSH = "histogram, root", "histogram, levels", "of it, flush of tiles"
 GAPS = "gaps, copies"
+DOWNLOADED = "copied to the host"
 GROUPS = {
     "gradients": ("gradients_of_chunks",),
     "quantise, records": ("make_records",),
@@ -27,6 +28,8 @@ GROUPS = {
         "plant", "count_splits", "list_splits", "choose_best", "make_children",
     ),
     "partition, in place": ("move_rows",),
+    "huge nodes, shared": ("sum_tiles", "split_tiles", "join_tiles", "clear_lines"),
+    "samples": ("count_hits", "count_rows", "list_rows"),
     "prediction": ("add", "add_trees_of_rows"),
 }  # fmt: skip
 """Kernels by the row that they are shown in; a kernel in none is its own row."""

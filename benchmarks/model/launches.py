@@ -58,10 +58,16 @@ class Work:
     launches : list of Launch
     others : Counter
         Work on the stream that is not a launch: "fill", "copy", "upload", "fetch", "wait".
+    waits : int
+        How often the host waits for a result.
+    downloaded : float
+        Bytes that it waits for.
     """
 
     launches: list[Launch]
     others: Counter[str]
+    waits: int = 0
+    downloaded: float = 0.0
 
 
 def numbered(launches: Iterable[Launch]) -> dict[tuple[str, int], Launch]:
@@ -114,7 +120,7 @@ def extrapolated(small: Work, large: Work, share: float, over_nodes: Collection[
         kind: round(line(small.others[kind], large.others[kind], share))
         for kind in small.others | large.others
     }
-    return Work(launches, Counter(others))
+    return Work(launches, Counter(others), large.waits, large.downloaded)
 
 
 def _between(small: Launch, large: Launch, share: float, of_work: float) -> Launch:
@@ -142,7 +148,7 @@ def _between(small: Launch, large: Launch, share: float, of_work: float) -> Laun
 
 def scaled(work: Work, factor: float, same: Collection[str] = ()) -> Work:
     """Return work of which all but the number of launches, and the slowest block of each, is
-    proportional to the rows. The arrays in ``same`` keep their sizes."""
+    proportional to the rows, or to the trees. The arrays in ``same`` keep their sizes."""
     launches = [
         replace(
             launch,
@@ -156,7 +162,7 @@ def scaled(work: Work, factor: float, same: Collection[str] = ()) -> Work:
         )
         for launch in work.launches
     ]
-    return Work(launches, work.others)
+    return replace(work, launches=launches, downloaded=work.downloaded * factor)
 
 
 def _slowest(small: float, large: float, blocks: tuple[float, float, float], share: float) -> float:

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from ..common.markdown import number, table
 from ..common.records import RESULTS, RecordError, read_record
+from .cards import TRANSFER
 
-TRANSFER = 12e9
-"""Bytes a second from pageable memory of the host. Pinned memory reaches twice as much."""
 START = 0.7
 """Seconds of the first use in a process: CUDA's context, and kernels read from the disk."""
 CALL = 0.5e-3

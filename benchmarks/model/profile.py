@@ -6,6 +6,7 @@ import contextlib
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,22 @@ class Recorder:
         self.wanted, self.run = wanted, run
         self.work = Work([], Counter())
         self.recording = False
+        self._seen = 0
 
     def __call__(self, config: driver.Configuration, kernel: driver.Kernel, pointers: int) -> None:
+        self.note_waits()
         self.recording = self.wanted(kernel.name)
         if self.recording:
             self.work.launches.append(self._counted(config, kernel, pointers))
         else:
             self.run(config, kernel, pointers)
+
+    def note_waits(self) -> None:
+        """Count the waits of the host since the launch before."""
+        seen = len(strict_cupy.state.log.waits)
+        if self.recording:
+            self.work = replace(self.work, waits=self.work.waits + seen - self._seen)
+        self._seen = seen
 
     def _counted(
         self, config: driver.Configuration, kernel: driver.Kernel, pointers: int
@@ -119,6 +129,7 @@ def recorded(multiprocessors: int, wanted: Callable[[str], bool]) -> Iterator[Re
         patch.setattr(strict_cupy.state, "memory", (MEMORY, MEMORY))
         _count_others(patch, recorder)
         yield recorder
+        recorder.note_waits()
 
 
 def _count_others(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
@@ -127,9 +138,13 @@ def _count_others(patch: pytest.MonkeyPatch, recorder: Recorder) -> None:
     def counting(inner: Any, kind: str) -> Any:
         @functools.wraps(inner)
         def call(*args: Any, **more: Any) -> Any:
+            found = inner(*args, **more)
             if recorder.recording:
                 recorder.work.others[kind] += 1
-            return inner(*args, **more)
+                if kind == "wait":
+                    more_bytes = recorder.work.downloaded + found.nbytes
+                    recorder.work = replace(recorder.work, downloaded=more_bytes)
+            return found
 
         return call
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from .cards import CARDS, LAUNCH, LAUNCH_GAP, OTHER_CALL, Card
+from .cards import CARDS, LAUNCH, LAUNCH_GAP, OTHER_CALL, TRANSFER, Card
 from .cases import Case
-from .groups import FLUSH, GAPS, LEVELS, ROOT, rows_of
+from .groups import DOWNLOADED, FLUSH, GAPS, LEVELS, ROOT, rows_of
 from .launches import Launch, Work, total
 from .times import RESOURCES, moved, time_of
 
@@ -29,9 +29,14 @@ def of(case: Case, work: Work) -> dict[str, Any]:
     gaps = (len(work.launches) + n_others) * LAUNCH_GAP * 1e3
     alike = {name: {"ms": gaps, "binds": "", "gb": 0.0} for name in CARDS}
     rows[GAPS] = {"launches": n_others, "cards": alike}
+    if work.downloaded:
+        ms, gb = work.downloaded / TRANSFER * 1e3, work.downloaded / 1e9
+        alike = {name: {"ms": ms, "binds": "PCIe", "gb": gb} for name in CARDS}
+        rows[DOWNLOADED] = {"launches": 0, "cards": alike}
     return {
         "title": case.title, "unit": case.unit, "units": case.units, "n_rows": case.n_rows,
         "n_features": case.n_features, "n_launches": len(work.launches),
+        "n_waits": work.waits,
         "others": dict(work.others), "rows": rows,
         "cards": {name: whole(rows, name, len(work.launches), n_others) for name in CARDS},
     }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,17 @@ import pytest
 pytest.importorskip("numba_cuda")
 
 from benchmarks.common.records import FORMAT
-from benchmarks.model import expected, gpu_model, groups, launcher, pays, profile, summary, times
+from benchmarks.model import (
+    expected,
+    figures,
+    gpu_model,
+    groups,
+    launcher,
+    pays,
+    profile,
+    summary,
+    times,
+)
 from benchmarks.model.cards import (
     ATOMIC_PASS,
     CARDS,
@@ -22,7 +33,9 @@ from benchmarks.model.cards import (
     OTHER_CALL,
 )
 from benchmarks.model.cases import Case
+from benchmarks.model.large_nodes import Levels, levels_of, part_of, with_large_nodes
 from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
+from gpuens.kernels.cart.problem import MOST_LARGE
 from tests.ptx.costs import Linked
 from tests.ptx.counts import Counts
 
@@ -129,6 +142,43 @@ def test_the_slowest_block_shares_work_with_more_blocks():
     assert found.longest["RTX"] == pytest.approx(12 + 640 / 4224)
 
 
+def test_the_slowest_block_of_large_nodes_has_the_rows_of_the_whole_table():
+    """Two levels with nodes of 2000 and 100 rows in the small fit, 10 cycles a row and 50 more; the
+    third level is in the large fit alone, and the last launches have nothing to do."""
+    small, large = np.array([2000, 100]), np.array([40_000, 3000, 200])
+    launches, slowest = [], []
+    for level in range(4):
+        own = 50.0 + 10 * small[level] if level < 2 else 0.0
+        wanted = 50.0 + 10 * min(large[level], MOST_LARGE) if level < 3 else own
+        for kernel, is_large in (
+            ("search_items", True), ("write_splits", True), ("write_splits", False),
+            ("move_rows", False), ("move_rows", True),
+        ):  # fmt: skip
+            launches.append(launch(kernel, longest=own if is_large else 7.0))
+            slowest.append(wanted if is_large else 7.0)
+    found = with_large_nodes(Work(launches, Counter(), waits=4), small, large)
+    assert [each.longest["RTX"] for each in found.launches] == pytest.approx(slowest)
+    assert found.waits == 4
+
+
+def test_the_nodes_of_each_level():
+    rows = np.array([40_000, 30_000, 10_000, 6000, 4000, 50_000, 15_000, 35_000])
+    forest = SimpleNamespace(
+        offset=np.array([0, 5, 8]),
+        feature=np.array([0, -1, 0, -1, -1, 0, -1, -1]),
+        left=np.array([1, -1, 3, -1, -1, 1, -1, -1]),
+        right=np.array([2, -1, 4, -1, -1, 2, -1, -1]),
+        n_samples=rows,
+    )
+    found = levels_of(forest)
+    assert found.largest.tolist() == [50_000, 35_000, 6000]
+    np.testing.assert_allclose(found.huge_share, [1.0, 65 / 90, 0.0])
+    assert isinstance(found, Levels)
+    part = part_of(launch(issued=8.0, cycles=4.0, longest=3.0), 0.25, 2.0)
+    assert (part.counts.issued, part.cycles["RTX"], part.longest["RTX"]) == (2.0, 1.0, 6.0)
+    assert part_of(launch(longest=3.0), 0.0, 2.0).longest["RTX"] == 0.0
+
+
 def test_fits_with_different_launches_are_refused():
     one, two = Work([launch()], Counter()), Work([launch(), launch("open_nodes")], Counter())
     with pytest.raises(ValueError, match="open_nodes"):
@@ -186,11 +236,36 @@ def test_the_tables(result, monkeypatch):
     assert "| histogram, root | 1 |" in launches
     assert "**" in launches
     assert "because" not in check
-    goal, of_launches = gpu_model.goals(content_of(result))
+    goal, of_launches, *_ = gpu_model.goals(content_of(result))
     assert of_launches.measured is None
     assert goal.measured == 2  # the flush and the gaps are far below their estimates
     control["ms"] = 10.0
     assert "because" in list(gpu_model.show(content_of(result)))[1]
+
+
+def test_what_is_asked(result):
+    """The launches are those of ``result``: 5, of 0.2, 1, 0.5 and 2 ms on the device."""
+    result["rows"][groups.LEVELS]["counts"] |= {"atomic_accesses": 1e6, "atomic_passes": 2e6}
+    asked = {goal.what: goal for goal in figures.figures({groups.CHECKED: result})}
+    found = {what: goal.measured for what, goal in asked.items() if goal.measured is not None}
+    device = result["cards"]["H100"]["device_ms"]
+    assert list(found.values()) == [
+        5, device, pytest.approx(2.0), pytest.approx(100 / device), pytest.approx(2.0)
+    ]  # fmt: skip
+    assert len(asked) == 11
+    (text,) = figures.show({groups.CHECKED: result})
+    assert text.count("\n") == 1 + len(found)
+    waiting = {figures.FOREST: result | {"n_waits": 3}}
+    waits = [goal for goal in figures.figures(waiting) if "waits" in goal.what]
+    assert [goal.reached for goal in waits] == [True]
+
+
+def test_results_are_copied_to_the_host():
+    work = Work([launch()], Counter(wait=1), waits=1, downloaded=24e9)
+    result = summary.of(CASE, work)
+    assert result["n_waits"] == 1
+    assert result["rows"][groups.DOWNLOADED]["cards"]["A10"]["ms"] == pytest.approx(2000.0)
+    assert scaled(work, 3.0).downloaded == 72e9
 
 
 def test_what_is_expected_of_a_card(result, tmp_path):
@@ -214,7 +289,7 @@ def test_the_hosts_time_for_launches():
     content = content_of({}) | {"results": {gpu_model.LAUNCHER: found}}
     n_arguments = found["microseconds"]["grow_open_nodes"]["arguments"]
     assert f"| grow_open_nodes | {n_arguments} | " in "".join(gpu_model.show(content))
-    _, goal = gpu_model.goals(content)
+    _, goal, *_ = gpu_model.goals(content)
     assert goal.measured == found["mean"]["two others"]
 
 

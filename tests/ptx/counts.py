@@ -45,6 +45,8 @@ class Counts(NamedTuple):
         Of loads and stores in shared memory: 1 for each without a bank conflict.
     atomic_passes : float
         Of atomic operations in shared memory: threads that meet in a bank wait for each other.
+    atomic_accesses : float
+        Atomic operations in shared memory, issued by warps.
     lines : float
         Of 128 bytes, that the first-level cache looks up.
     sectors : float
@@ -68,6 +70,7 @@ class Counts(NamedTuple):
     accesses: float
     shared_passes: float
     atomic_passes: float
+    atomic_accesses: float
     lines: float
     sectors: float
     l2_sectors: float
@@ -161,6 +164,7 @@ def _sum(
         accesses=float(warps[is_shared | is_global].sum()),
         shared_passes=passed(is_shared & ~is_atomic, found.passes),
         atomic_passes=passed(is_shared & is_atomic, found.passes),
+        atomic_accesses=float(warps[is_shared & is_atomic].sum()),
         lines=passed(is_global & ~is_atomic, found.passes),
         sectors=passed(is_global & ~is_atomic, found.sectors),
         l2_sectors=float(scale @ found.to_l2.sum(axis=1) + unseen[is_global].sum()),
