@@ -210,8 +210,8 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         # is released before the next one is binned, and before training.
         binned = [self._bin(sets.pop(0), start, binner, device, dropout) for _ in range(len(sets))]
         (_, rows), *watched = binned
-        if self.verbose or self.do_early_stopping_:
-            watched = watched or binned
+        if self.verbose or (self.do_early_stopping_ and not watched):
+            watched.append(binned[0])  # behind the set that early stopping watches
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
         stopping = EarlyStopping(
             int(self.n_iter_no_change), float(self.tol), metrics[0].higher_is_better
@@ -468,7 +468,8 @@ class BoostingEstimator(HasRecursion, DropsTrees):
 
     @property
     def train_score_(self) -> np.ndarray:
-        """The first metric on the training rows; empty if early stopping watches other rows."""
+        """The first metric on the training rows: with ``verbose``, or where early stopping watches
+        them; else empty."""
         return self._scores("training")
 
     @property

@@ -189,8 +189,8 @@ BOOSTING = """Parameters
         Whether early stopping was in use.
     evals_result_ : dict
         ``evals_result_[data][metric]``: one value for every round, entry 0 before the first.
-        Data are "validation" (rows held out), "validation_0" … (``eval_set``), or "training"
-        with ``verbose`` or ``validation_fraction=None`` and none of these.
+        Data are "validation" (rows held out), "validation_0" … (``eval_set``), and "training"
+        with ``verbose``, or with early stopping and none of these.
     validation_score_ : ndarray
         The first metric on the first of these, the loss with a minus sign; empty without.
     train_score_ : ndarray

@@ -121,6 +121,22 @@ def test_no_scoring_is_the_score_of_the_estimator(cls, peer, data):
     assert mixed.train_score_.size == 0 and mixed.validation_score_.size
 
 
+@problems
+def test_training_scores_beside_those_of_other_rows(cls, peer, data):
+    """Early stopping watches the others, and the trees are the same."""
+    settings = SMALL | {"n_iter_no_change": 3, "learning_rate": 0.5}
+    quiet, shown = cls(**settings).fit(*data), cls(**settings, verbose=1).fit(*data)
+    assert list(shown.evals_result_) == ["validation", "training"]
+    assert shown.evals_result_["validation"] == quiet.evals_result_["validation"]
+    assert shown.forest_.fingerprint() == quiet.forest_.fingerprint()
+    assert shown.best_iteration_ == quiet.best_iteration_
+    assert shown.train_score_.size == shown.validation_score_.size > shown.n_iter_
+    assert quiet.train_score_.size == 0
+    X, y = data
+    of_set = cls(**settings, verbose=1).fit(X, y, eval_set=(X, y))
+    np.testing.assert_array_equal(of_set.train_score_, of_set.validation_score_)
+
+
 class TestBadInput:
     X, y = REGRESSION
     model = GradientBoostingRegressor(n_estimators=2, early_stopping="auto")

@@ -1,4 +1,4 @@
-"""What ``sklearn.utils.estimator_checks`` checks, on every public estimator.
+"""What ``sklearn.utils.estimator_checks`` checks, on every public estimator of numbers.
 
 ``running`` runs this file as it runs scikit-learn's; nothing is expected to fail here.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from tests.conformance.estimators import ESTIMATORS, name_of
+from tests.conformance.estimators import OF_NUMBERS, name_of
 
 
 def label(estimator: Any, check: partial) -> str:
@@ -21,7 +21,7 @@ def label(estimator: Any, check: partial) -> str:
 
 CASES = [
     pytest.param(estimator, check, id=label(estimator, check))
-    for each in ESTIMATORS
+    for each in OF_NUMBERS
     for estimator, check in estimator_checks_generator(each)
 ]
 

@@ -42,8 +42,6 @@ an estimator to X and y do not pass."""
 TRAINED = [cls for cls in PUBLIC if isclass(cls) and not cls.__name__.startswith(LEFT_OUT)]
 ESTIMATORS = [made(cls) for cls in TRAINED if issubclass(cls, BaseEstimator)]
 OF_TIMES = ("RandomSurvivalForest", "ExtraSurvivalTrees")
-"""Their targets are times that may be censored, and no numbers."""
-PREDICTORS = [
-    e for e in ESTIMATORS
-    if (is_classifier(e) or is_regressor(e)) and name_of(e) not in OF_TIMES
-]  # fmt: skip
+"""Their targets are times that may be censored, which checks that fit numbers do not pass."""
+OF_NUMBERS = [e for e in ESTIMATORS if name_of(e) not in OF_TIMES]
+PREDICTORS = [e for e in OF_NUMBERS if is_classifier(e) or is_regressor(e)]

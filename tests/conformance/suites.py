@@ -63,6 +63,8 @@ class Suite:
     """Whether every case of a test counts as a test."""
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the process that runs it."""
+    on_request: bool = False
+    """Whether ``python -m tests.conformance`` alone runs it, and no test."""
 
     @property
     def shown(self) -> str:
@@ -124,6 +126,34 @@ SUITES = {
             0.92,
         ),
         Suite(
+            "select_from_model",
+            "sklearn.feature_selection.tests.test_from_model",
+            TREES + FORESTS,
+            1.0,
+            on_request=True,
+        ),
+        Suite(
+            "elimination",
+            "sklearn.feature_selection.tests.test_rfe",
+            TREES + FORESTS,
+            1.0,
+            on_request=True,
+        ),
+        Suite(
+            "multioutput",
+            "sklearn.tests.test_multioutput",
+            TREES + FORESTS,
+            1.0,
+            on_request=True,
+        ),
+        Suite(
+            "decision_boundary",
+            "sklearn.inspection._plot.tests.test_boundary_decision_display",
+            TREES + FORESTS,
+            1.0,
+            on_request=True,
+        ),
+        Suite(
             "checks",
             str(HERE / "checks.py"),
             (),
@@ -131,6 +161,7 @@ SUITES = {
             title="`sklearn.utils.estimator_checks`, every estimator",
             by_case=True,
             environment=(("SCIPY_ARRAY_API", "1"),),
+            on_request=True,
         ),
         Suite(
             "array_api",

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import pytest
+import sklearn.ensemble
 
 from tests.conformance import listing
 from tests.conformance.running import Outcome, available, run
 from tests.conformance.suites import LISTS, SUITES
 
-HERE = [name for name in SUITES if name != "checks"]
-"""What runs in these tests: each estimator's own tests run its checks, on further settings."""
+HERE = [name for name, suite in SUITES.items() if not suite.on_request]
+"""What runs in these tests. Each estimator's own tests run its checks, on further settings; suites
+in which nothing fails take long and have tests of their own in ``tests/ecosystem``."""
+
+OF_OUR_OWN = {
+    "QuantileForestRegressor": "a random forest, whose bootstrap samples draw rows by their number",
+    "ConformalRegressor": "rows to calibrate with are held out by their number",
+}
+"""Estimators that fail a check although scikit-learn has none of their kind that fails it."""
+MOST_OF_OUR_OWN = 3
+
+
+def failed_checks() -> dict[str, set[str]]:
+    """Return the checks that each estimator is listed to fail."""
+    found: dict[str, set[str]] = {}
+    for test in listing.read(SUITES["checks"].path).failing:
+        match = re.fullmatch(r"test_estimator\[(\w+)-(\w+)\]", test)
+        assert match, test
+        found.setdefault(match[1], set()).add(match[2])
+    return found
 
 
 @functools.cache
@@ -54,3 +74,18 @@ def test_every_entry_has_a_reason(name):
     known = listing.read(SUITES[name].path)
     reasons = {**known.failing, **known.deselected}
     assert not [test for test, why in reasons.items() if not why.strip() or why.startswith("TODO")]
+
+
+def test_estimators_fail_only_what_those_of_scikit_learn_fail():
+    """Weights that are not repeated rows are the only reason, and scikit-learn's estimator of the
+    same name (of gradient boosting: both of its kinds) has it too, but for the few listed here."""
+    module = "sklearn.utils._test_common.instance_generator"
+    theirs = pytest.importorskip(module).PER_ESTIMATOR_XFAIL_CHECKS
+    own = set()
+    for name, checks in failed_checks().items():
+        assert all("sample_weight_equivalence" in check for check in checks)
+        names = (name, f"Hist{name}")
+        kinds = [kind for kind in (getattr(sklearn.ensemble, n, None) for n in names) if kind]
+        if not kinds or any(checks - set(theirs.get(kind, ())) for kind in kinds):
+            own.add(name)
+    assert own == set(OF_OUR_OWN) and len(own) <= MOST_OF_OUR_OWN
