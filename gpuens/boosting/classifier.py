@@ -11,7 +11,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
 from ..inputs.targets import class_factors, read_labels
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.collective import current_share, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
@@ -98,7 +98,7 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
             self._class_factors = class_factors(self.class_weight, self.classes_, *present)
         factors = device.asarray(self._class_factors)[codes]
         weight = factors if weight is None else weight * factors
-        if not float(weight.max()) > 0:
+        if not largest_of_all(float(weight.max())) > 0:
             raise ValueError(
                 f"class_weight={self.class_weight!r} leaves no row with a positive weight; raise "
                 "the factor of a class that occurs."

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -28,10 +27,11 @@ from ..forest.structure import feature_sums
 from ..inputs.binning import Binner
 from ..inputs.categories import read_features
 from ..inputs.category_bins import fit_binner
+from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
-from ..inputs.targets import read_sample_weight
+from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, largest_of_all, rows_of_all
+from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from .dropout import Dropout, DropsTrees
@@ -48,35 +48,21 @@ from .parameters import (
 )
 from .round import Grower, RoundSettings, TrainingRows
 from .sampling import Sampling
-from .sharing import evaluations, fit_shared_binner, require_shareable, require_whole_table
+from .sharing import (
+    RawRows,
+    callbacks_of_all,
+    evaluations,
+    fit_shared_binner,
+    hold_out,
+    is_first_worker,
+    require_shareable,
+)
 from .start import base_of
 from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
 """Largest target and weight, well below the largest float32."""
-
-TINY_WEIGHT = 1e-10
-"""Weights that are all below this are scaled: their hessians add up to less than any bound."""
-
-
-class RawRows(NamedTuple):
-    """A set of rows before binning.
-
-    Parameters
-    ----------
-    data : str
-        Its name in ``evals_result_``.
-    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
-    target : float64, shape (n_rows,) or (n_rows, n_targets)
-    weight : float64, shape (n_rows,) or (0,)
-        Empty where every weight is 1.
-    """
-
-    data: str
-    table: Any
-    target: Array
-    weight: Array
 
 
 class BoostingEstimator(HasRecursion, DropsTrees):
@@ -145,7 +131,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         work = self._training_work(X, arrays["y"])
         wanted = self.device
         if current_share() is not None:
-            require_shareable(self, loss, init)
+            require_shareable(self, loss)
             wanted = "cpu"
         device = resolve_device(wanted, X, work=work, **arrays)
         self._report_choice(device)
@@ -176,7 +162,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        sets = self._read_sets(given, loss, device, before is None)
+        sets, share = self._hold_out(self._read_sets(given, loss, device, before is None), device)
         params = growth_params(self, sets[0].table.shape)
         columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
         size = data_size(
@@ -185,10 +171,10 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
-        if self.verbose:
+        if self.verbose and is_first_worker():
             print(plan, file=sys.stderr)
         n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
-        with plan.explaining():
+        with plan.explaining(), sharing_again(share):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
             binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
@@ -222,7 +208,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
             before.evals if before else {},
             evaluations(watched, metrics, rows),
             stopping if self.do_early_stopping_ else None,
-            callbacks_of(self),
+            callbacks_of_all(callbacks_of(self)),
             bool(self.keep_best),
             device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
@@ -289,7 +275,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
 
     def _round_settings(self, loss: Loss, n_rounds: int, rows: TrainingRows) -> RoundSettings:
         return RoundSettings(
-            growth_params(self, (rows.raw.shape[1], self.n_features_in_)),
+            growth_params(self, (rows_of_all(rows.raw.shape[1]), self.n_features_in_)),
             schedule_of(self.learning_rate, n_rounds),
             self._sampling(loss),
             self._seed,
@@ -363,10 +349,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
     def _read_sets(
         self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
     ) -> list[RawRows]:
-        """Read the training rows, which are the first, and the evaluation sets.
-
-        If early stopping needs an evaluation set and none is given, rows are held out.
-        """
+        """Read the training rows, which are the first, and the evaluation sets."""
         sets = [self._read(rows, device, rows is given[0], reset) for rows in given]
         self._fitted_loss = loss = self._bound(loss, sets[0].target)
         for rows, read in zip(given, sets, strict=True):
@@ -374,9 +357,18 @@ class BoostingEstimator(HasRecursion, DropsTrees):
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
         n = rows_of_all(sets[0].table.shape[0])
         self.do_early_stopping_ = self._stops_early(n, len(sets) > 1)
+        return sets
+
+    def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:
+        """Hold rows out if early stopping needs an evaluation set and none is given.
+
+        Returns the sets, and the worker's share of the training rows.
+        """
+        share = current_share()
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
-            return sets
-        require_whole_table(self)
+            return sets, share
+        if share is not None:
+            return hold_out(sets[0], self._split, self._n_classes() > 0)
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
@@ -385,7 +377,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
             for name, own, at in zip(
                 (data, "validation"), split, map(device.asarray, split), strict=True
             )
-        ]  # fmt: skip
+        ], None  # fmt: skip
 
     def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
         """Draw the rows to train on and those to hold out."""
@@ -405,13 +397,15 @@ class BoostingEstimator(HasRecursion, DropsTrees):
                 categorical_features=self.categorical_features,
                 name=X,
             ).values
+            if fit and (share := current_share()) is not None:
+                table = agreed_table(table, self, share)
         elif fit and reset:
             table.describe(self)
         n = table.shape[0]
         target = self._read_y(rows.y, n, device, fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
         weights = self._class_weighted(target, weights, device, fit)
-        weights = device.xp.empty(0) if weights is None else _in_range(weights)
+        weights = device.xp.empty(0) if weights is None else weights_in_range(weights)
         _require_float32(target, y)
         _require_float32(weights, weight)
         return RawRows(rows.data, table, target, weights)
@@ -503,16 +497,6 @@ class BoostingEstimator(HasRecursion, DropsTrees):
 def _outputs_first(target: Array) -> Array:
     """Transpose several targets (n_rows, n_targets); one target (n_rows,) does not change."""
     return target if target.ndim == 1 else target.T.copy()
-
-
-def _in_range(weights: Array) -> Array:
-    """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
-    largest = largest_of_all(float(weights.max()))
-    if largest > TINY_WEIGHT:
-        return weights
-    exponent = -math.frexp(largest)[1]
-    # In two steps: the factor of a subnormal number is too large for float64.
-    return weights * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
 
 
 def _require_float32(values: Array, name: str) -> None:

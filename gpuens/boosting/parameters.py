@@ -37,7 +37,6 @@ from ..estimators.parameters import (
 )
 from ..inputs.sparse_bins import columns_that_split
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
-from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .sampling import SCHEMES
@@ -384,20 +383,9 @@ def columns_to_grow_on(
     table: Any, params: GrowthParams, further: Sequence[int] | np.ndarray = ()
 ) -> np.ndarray | None:
     """Return the columns of a sparse table that may split nodes, and some further ones (int32);
-    None: all of a table, from which features are drawn, or which is dense.
-
-    Raises
-    ------
-    TypeError
-        The table is sparse, and workers share its rows.
-    """
+    None: all of a table, from which features are drawn, or which is dense."""
     if not isinstance(table, SparseTable):
         return None
-    if current_share() is not None:
-        raise TypeError(
-            "X is sparse, but must be an array or a data frame where workers share the rows: pass "
-            "dense chunks, for example X.map_blocks(lambda block: block.toarray())."
-        )
     if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
         return None
     found = columns_that_split(table, params.min_samples_leaf)

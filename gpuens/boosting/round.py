@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,13 @@ from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import rows_of_all
+from ..kernels.runtime.collective import (
+    NO_ROWS,
+    count_of_all,
+    largest_of_all,
+    rows_of_all,
+    selected,
+)
 from ..kernels.runtime.dtypes import MOST_OUTPUTS, Codes, NodeValues, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
@@ -157,6 +162,7 @@ class Grower:
         self._update: Update | None = None
         self._whole_weight: Array | None = None
         self._all_rows: Sample | None = None
+        self._chances: Array | None = None
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
@@ -266,12 +272,15 @@ class Grower:
             self._all_rows = Sample(drawn, device.xp.empty(0, dtype=np.float32))
         return self._all_rows
 
-    @cached_property
+    @property
     def _balanced(self) -> Array:
-        """The chance of each row to be drawn, by its class."""
-        classes = self.rows.y.astype(np.int64)
-        fraction = self.settings.sampling.fraction
-        return balanced_chances(classes, int(classes.max()) + 1, fraction, self.device)
+        """The chance of each row to be drawn, by its class; kept."""
+        if self._chances is None:
+            classes = self.rows.y.astype(np.int64)
+            n_classes = int(largest_of_all(float(classes.max()))) + 1
+            fraction = self.settings.sampling.fraction
+            self._chances = balanced_chances(classes, n_classes, fraction, self.device)
+        return self._chances
 
     def _growth_of(self, sample: Sample) -> GrowthParams:
         """Return the settings of growth on the rows of a round."""
@@ -286,9 +295,11 @@ class Grower:
         """Return the weight of a round's rows; rows that are drawn with factors count for all."""
         weight, drawn = self.rows.weight, sample.rows
         is_part = drawn.size > 0 and sample.factor.size == 0
-        if not weight.size:
-            return float(drawn.size if is_part else self.rows.raw.shape[1])
-        return ordered_sum(weight[drawn] if is_part else weight, self.device)
+        if weight.size:
+            return ordered_sum(selected(weight, drawn) if is_part else weight, self.device)
+        if is_part:
+            return float(count_of_all(0 if drawn is NO_ROWS else drawn.size))
+        return float(rows_of_all(self.rows.raw.shape[1]))
 
     def _over_outputs(self, index: int, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
         """Sum a function of every row's gradient and hessian over the outputs."""

@@ -8,15 +8,25 @@ round and the row's number alone.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import (
+    NO_ROWS,
+    count_of_all,
+    current_share,
+    largest_of_all,
+    rows_of_all,
+    selected,
+    smallest_of_all,
+)
 from ..kernels.runtime.dtypes import Totals
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROWS, draw, subkey
+from ..numerics.shared_order import count_before, kth_of_all, mvs_threshold
 from ..numerics.weighted import ordered_sum
 
 SCHEMES = ("uniform", "goss", "mvs", "balanced")
@@ -41,7 +51,7 @@ class Sample(NamedTuple):
     Parameters
     ----------
     rows : int32, shape (n_sampled,)
-        Ascending; empty: all rows, once each.
+        Ascending; empty: all rows, once each; ``NO_ROWS``: those of other workers.
     factor : float32, shape (n_sampled,) or (0,)
         Factors on their statistics; empty: 1.
     """
@@ -67,11 +77,18 @@ def goss_chances(importance: Array, top_rate: float, other_rate: float, device: 
     float64, shape (n_rows,), on the device
     """
     xp = device.xp
-    n = importance.shape[0]
+    share = current_share()
+    n = rows_of_all(importance.shape[0])
     n_top = math.ceil(top_rate * n)
-    least = xp.sort(importance)[n - n_top] if n_top else np.float32(np.inf)
+    least = np.float32(np.inf)
+    if n_top and share is not None:
+        least = kth_of_all(to_numpy(importance), n - n_top, share)
+    elif n_top:
+        least = xp.sort(importance)[n - n_top]
     above, ties = importance > least, importance == least
-    room = n_top - int(xp.count_nonzero(above))
+    room = n_top - count_of_all(int(xp.count_nonzero(above)))
+    if share is not None:
+        room -= count_before(int(ties.sum()), share)
     first = ties & (xp.cumsum(ties, dtype=np.int64) <= room)
     chance = min(1.0, other_rate / max(1.0 - top_rate, 1e-300))
     return xp.where(above | first, 1.0, chance)
@@ -94,14 +111,23 @@ def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
     float64, shape (n_rows,), on the device
     """
     xp = device.xp
-    n = squares.shape[0]
-    largest = float(squares.max())
+    n = rows_of_all(squares.shape[0])
+    largest = largest_of_all(float(squares.max()))
     if largest == 0.0 or not math.isfinite(largest):
-        return xp.full(n, fraction)
+        return xp.full(squares.shape[0], fraction)
     size = xp.sqrt(squares / largest + MVS_REGULARISATION)
     # Whole numbers, whose cumulative sums are the same in any order.
     whole = xp.floor(size * 2.0 ** (SUM_BITS - 1 - n.bit_length())).astype(np.int64)
     whole = xp.maximum(whole, 1)
+    if (share := current_share()) is not None:
+        threshold = mvs_threshold(whole, fraction, SUM_BITS, share)
+        return xp.minimum(1.0, whole.astype(np.float64) / threshold)
+    return xp.minimum(1.0, whole.astype(np.float64) / _threshold(whole, fraction, xp))
+
+
+def _threshold(whole: Array, fraction: float, xp: Any) -> float:
+    """Return the size from which on rows are drawn for certain."""
+    n = whole.shape[0]
     ordered = xp.sort(whole)
     below = xp.cumsum(ordered, dtype=np.int64).astype(np.float64)
     # If the k largest rows are drawn for certain, the others share the rest of the sample: the
@@ -110,8 +136,7 @@ def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
     left = fraction * n - certain
     fits = (left > 0) & (ordered.astype(np.float64) * left <= below)
     last = int(xp.flatnonzero(fits)[-1]) if bool(fits.any()) else 0
-    threshold = float(below[last]) / max(float(left[last]), 1e-300)
-    return xp.minimum(1.0, whole.astype(np.float64) / threshold)
+    return float(below[last]) / max(float(left[last]), 1e-300)
 
 
 def balanced_chances(classes: Array, n_classes: int, fraction: float, device: Device) -> Array:
@@ -130,7 +155,9 @@ def balanced_chances(classes: Array, n_classes: int, fraction: float, device: De
     """
     xp = device.xp
     counts = np.array([int(xp.count_nonzero(classes == c)) for c in range(n_classes)])
-    wanted = fraction * classes.shape[0] / n_classes
+    if (share := current_share()) is not None:
+        share.collective.add(counts)
+    wanted = fraction * rows_of_all(classes.shape[0]) / n_classes
     chance = np.minimum(1.0, wanted / np.maximum(counts, 1))
     return device.asarray(chance)[classes]
 
@@ -151,12 +178,21 @@ def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: 
     n = chance.shape[0]
     key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
     rows = xp.arange(n, dtype=xp.uint64)
+    share = current_share()
+    if share is not None:
+        rows += np.uint64(share.first)
     bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows).astype(np.int64)
     if weight.size:
         bits[weight == 0] = 2**32
-    keep = (bits < xp.floor(chance * 2.0**32).astype(np.int64)) | (bits == bits.min())
-    if bool((keep & (chance == 1.0)).all()):
+    least = bits.min() if share is None else smallest_of_all(int(bits.min()))
+    keep = (bits < xp.floor(chance * 2.0**32).astype(np.int64)) | (bits == least)
+    is_certain = bool((keep & (chance == 1.0)).all())
+    if share is not None:
+        is_certain = not count_of_all(int(not is_certain))
+    if is_certain:
         return Sample(xp.empty(0, dtype=np.int32), xp.empty(0, dtype=np.float32))
+    if share is not None and not keep.any():
+        return Sample(NO_ROWS, np.ones(1, np.float32))
     drawn = xp.flatnonzero(keep)
     return Sample(drawn.astype(np.int32), (1.0 / chance[drawn]).astype(np.float32))
 
@@ -169,6 +205,7 @@ def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Tota
     for statistics in (g, h):
         with np.errstate(over="ignore"):
             statistics[rows] *= factor
-        size = abs(statistics[rows])
-        totals += [float(size.max()), ordered_sum(size.astype(np.float64), device)]
+        size = abs(selected(statistics, rows))
+        largest = largest_of_all(float(size.max()) if size.size else 0.0)
+        totals += [largest, ordered_sum(size.astype(np.float64), device)]
     return Totals(*totals)

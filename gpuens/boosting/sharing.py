@@ -7,61 +7,83 @@ Evaluation sets are not shared: every worker has them as a whole, and computes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import threads_of
-from ..estimators.training import Evaluation
+from ..estimators.training import Evaluation, TrainingState
 from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
-from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
-from ..losses import Loss
+from ..inputs.category_bins import count_categories, with_counts
+from ..inputs.shared_tables import dealt_rows, ranges_among
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import (
+    EachAlone,
+    Share,
+    current_share,
+    not_sharing,
+    objects_of_all,
+)
+from ..losses import CustomLoss, Loss
 from ..losses.classes import Exponential, Focal, LogLoss
-from ..losses.regression import Gamma, Poisson, SquaredError, Tweedie
+from ..losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
+from ..losses.regression import (
+    AbsoluteError,
+    Gamma,
+    Huber,
+    Poisson,
+    Quantile,
+    SquaredError,
+    Tweedie,
+)
 from ..numerics.weighted import Later
 from ..tables.binned_table import BinnedTable
 from .metrics import Metric
 from .round import TrainingRows
 
-if TYPE_CHECKING:
-    from .estimator import RawRows
 
-SHAREABLE_LOSSES = (SquaredError, Poisson, Gamma, Tweedie, LogLoss, Exponential, Focal)
-"""Those whose constants and leaf values are made of sums."""
+class RawRows(NamedTuple):
+    """A set of rows before binning.
+
+    Parameters
+    ----------
+    data : str
+        Its name in ``evals_result_``.
+    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
+    target : float64, shape (n_rows,) or (n_rows, n_targets)
+    weight : float64, shape (n_rows,) or (0,)
+        Empty where every weight is 1.
+    """
+
+    data: str
+    table: Any
+    target: Array
+    weight: Array
 
 
-def require_shareable(model: Any, loss: Loss, init: Any) -> None:
+SHAREABLE_LOSSES = (
+    *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),
+    *(LogLoss, Exponential, Focal, Normal, LogNormal, StudentT, NegativeBinomial, CustomLoss),
+)
+"""Those whose constants and leaf values are made of sums over rows, or are quantiles."""
+
+
+def require_shareable(model: Any, loss: Loss) -> None:
     """Raise NotImplementedError for settings that would not give the model of all rows.
 
     Parameters
     ----------
     model : BoostingEstimator
     loss : Loss
-    init : object
-        The argument of ``fit``.
     """
     if type(loss) not in SHAREABLE_LOSSES:
-        names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES)
-        _refuse("loss", model.loss, f"use one of {names}")
-    if model.sampling != "uniform":
-        _refuse("sampling", model.sampling, "use sampling='uniform'")
+        names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES[:-1])
+        _refuse("loss", model.loss, f"use one of {names} or a CustomLoss")
     if model.dropout:
         _refuse("dropout", model.dropout, "use dropout=0")
-    if getattr(model, "class_weight", None) is not None:
-        _refuse("class_weight", model.class_weight, "pass sample_weight")
-    if init is not None:
-        _refuse("init", init, "set warm_start=True")
     if getattr(model, "init", None) not in (None, "zero"):
         _refuse("init", model.init, "use init=None or init='zero'")
-    if model.min_impurity_decrease != 0.0:
-        _refuse("min_impurity_decrease", model.min_impurity_decrease, "use min_gain_to_split")
-    if model.min_samples_split != 2:
-        _refuse("min_samples_split", model.min_samples_split, "use min_samples_leaf")
-    if model.verbose:
-        _refuse("verbose", model.verbose, "set verbose=False")
-    if any(not getattr(each, "runs_on_every_worker", False) for each in model.callbacks or []):
-        _refuse("callbacks", model.callbacks, "set callbacks=None")
     if model.device not in ("auto", "cpu"):
         _refuse("device", model.device, "set device='cpu'")
 
@@ -71,13 +93,6 @@ def _refuse(name: str, value: Any, instead: str) -> NoReturn:
         f"{name}={value!r} is not supported where several workers share the rows: {instead}, or "
         "train on one machine."
     )
-
-
-def require_whole_table(model: Any) -> None:
-    """Raise NotImplementedError where rows would be held out of a shared table."""
-    if current_share() is not None:
-        fraction = model.validation_fraction
-        _refuse("validation_fraction", fraction, "pass eval_set, or set early_stopping=False")
 
 
 def evaluations(
@@ -130,6 +145,93 @@ def classes_of_all(classes: np.ndarray, share: Share) -> np.ndarray:
     return found
 
 
+def is_first_worker() -> bool:
+    """Return whether this worker speaks for all, as it does where a table is not shared."""
+    share = current_share()
+    return share is None or share.collective.group.rank == 0
+
+
+def callbacks_of_all(callbacks: Sequence[Any]) -> list[Any]:
+    """Return the callbacks of this worker. Those of the user are called on the first worker, whose
+    decision holds for all."""
+    share = current_share()
+    if share is None:
+        return list(callbacks)
+    everywhere = [each for each in callbacks if getattr(each, "runs_on_every_worker", False)]
+    others = [each for each in callbacks if each not in everywhere]
+    if not others:
+        return everywhere
+    return [_OnFirstWorker(others, share._replace(collective=share.collective.group)), *everywhere]
+
+
+class _OnFirstWorker:
+    """A callback that calls others on the first worker, and shares their result."""
+
+    def __init__(self, callbacks: Sequence[Any], share: Share) -> None:
+        self._callbacks, self._share = callbacks, share
+        self._is_first = share.collective.rank == 0
+
+    def after_iteration(self, state: TrainingState) -> bool:
+        stop, error = False, None
+        if self._is_first:
+            try:
+                calls = [getattr(each, "after_iteration", each) for each in self._callbacks]
+                results = [call(state) for call in calls]
+                stop = any(results)
+            except Exception as failure:
+                error = failure
+        stop, text = objects_of_all((stop, repr(error) if error else ""), self._share)[0]
+        if error is not None:
+            raise error
+        if text:
+            raise RuntimeError(f"A callback has failed on the first worker: {text}")
+        return stop
+
+    def after_training(self, state: TrainingState) -> None:
+        for each in self._callbacks if self._is_first else ():
+            if hasattr(each, "after_training"):
+                each.after_training(state)
+
+
+def hold_out(
+    rows: RawRows, split: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]], of_classes: bool
+) -> tuple[list[RawRows], Share]:
+    """Hold rows out of a shared table: return the training rows of this worker and all rows held
+    out, and the new share.
+
+    Parameters
+    ----------
+    rows : RawRows
+        Of this worker.
+    split : callable
+        Returns the numbers of the rows to train on, in the order to train in, and of those to hold
+        out, from the classes and the weights of all rows.
+    of_classes : bool
+        Whether it needs the classes.
+    """
+    share = current_share()
+    assert share is not None
+    target = np.broadcast_to(0.0, share.n_all)
+    has_weight = rows.weight > 0
+    if of_classes:
+        target = np.concatenate(share.collective.gather(to_numpy(rows.target)))
+    if rows.weight.size:
+        has_weight = np.concatenate(share.collective.gather(has_weight))
+    train, held_out = split(target, has_weight)
+    ranges = ranges_among(share.collective.size, train.size)
+    sets = [
+        RawRows(name, *(dealt_rows(values, order, parts, share) for values in rows[1:]))
+        for name, order, parts in (
+            (rows.data, train, ranges),
+            ("validation", held_out, [(0, held_out.size)]),
+        )
+    ]
+    if len(ranges) == 1:
+        return sets, Share(EachAlone(share.collective.group), 0, train.size, train.size)
+    begin, end = ranges[share.collective.rank]
+    return sets, Share(share.collective, begin, end - begin, train.size)
+
+
 def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -> Binner:
     """Return the bins that ``Binner.fit`` chooses for all rows.
 
@@ -138,8 +240,6 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
     """
     if isinstance(rows.table, BinnedTable):
         raise TypeError("X must be an array or a data frame where workers share the rows.")
-    if model._n_categories().any():
-        _refuse("categorical_features", model.categorical_features, "set it to None")
     collective = share.collective
     sampled = sample_rows(share.n_all, model._seed)
     at = np.arange(share.n_own)
@@ -161,4 +261,14 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
         of_mine = Binner.fit(mine, weight, int(model.max_bins), model._seed, device, threads)
         for each in objects_of_all(of_mine.thresholds, share):
             cuts += each
-    return Binner(tuple(cuts))
+    binner = Binner(tuple(cuts))
+    n_categories = model._n_categories()
+    if not n_categories.any():
+        return binner
+    of_rows = rows.weight if rows.weight.size else None
+    counts = count_categories(rows.table, of_rows, n_categories, device)
+    for of_feature in counts:
+        if of_feature is not None:
+            collective.add(of_feature)
+    how = int(model.max_bins), int(model.cat_hash_groups), model._seed
+    return with_counts(binner, counts, *how)

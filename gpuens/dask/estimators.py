@@ -64,14 +64,11 @@ class OnCluster:
         model: Any = self._unfitted()
         check_parameters(model)
         restarts, heartbeat = self._cluster_settings()
-        if model.warm_start:
-            raise NotImplementedError(
-                "warm_start=True is not supported on a cluster: set it to False."
-            )
         model.set_params(random_state=seed_of(model.random_state))
+        before = self.to_local() if model.warm_start and hasattr(self, "forest_") else None
         others = {"eval_set": eval_set, "eval_sample_weight": eval_sample_weight}
         client = distributed.default_client() if self.client is None else self.client  # type: ignore[attr-defined]
-        fitted = Training(client, model, others, restarts, heartbeat).run(
+        fitted = Training(client, model, others, restarts, heartbeat, before).run(
             parts_of(X, y, sample_weight)
         )
         params = fitted.get_params()
@@ -116,8 +113,7 @@ class OnCluster:
         model = self.to_local()
         if not is_collection(X):
             return getattr(model, method)(X)
-        row = np.zeros((1, model.n_features_in_))
-        example = getattr(_without_names(model), method)(row)[:0]
+        example = getattr(_without_names(model), method)(_row_for(model))[:0]
         of_part = dask.delayed(_of_part, pure=True)
         shared = dask.delayed(model)
         if isinstance(X, (list, tuple)):
@@ -145,6 +141,16 @@ def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
 def _of_part(part: Any, model: Any, method: str, example: np.ndarray) -> Any:
     """Return the predictions for a part, which may be empty, as ``example`` is."""
     return getattr(model, method)(part) if len(part) else example
+
+
+def _row_for(model: Any) -> np.ndarray:
+    """Return a row that the model reads: zeros, and missing values for categories, which may be
+    strings."""
+    if model.is_categorical_ is None:
+        return np.zeros((1, model.n_features_in_))
+    row = np.zeros((1, model.n_features_in_), object)
+    row[:, model.is_categorical_] = None
+    return row
 
 
 def _without_names(model: Any) -> Any:

@@ -79,12 +79,12 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
     """
     worker = get_worker()
     X, y, weight = joined(parts)
-    if before is not None:
-        model = before.set_params(warm_start=True)
+    if before is not None:  # without callbacks
+        model = before.set_params(warm_start=True, callbacks=model.callbacks)
     threads = worker.state.nthreads if model.n_jobs is None else model.n_jobs
     keeper = Keeper(job.place.token, worker)
     own = model.get_params()
-    model.set_params(callbacks=[keeper], n_jobs=threads)
+    model.set_params(callbacks=[*(model.callbacks or []), keeper], n_jobs=threads)
     if len(job.place.addresses) == 1:
         _listeners.pop(job.place.token).close()
         with sharing(Share(Alone(), 0, job.n_all, job.n_all)):

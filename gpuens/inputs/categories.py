@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from ..devices.placement import Device, gpu_of, is_gpu_frame, is_sparse, on_host
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
 from .arrays import (
     Table,
     check_frame,
@@ -35,6 +36,7 @@ from .frames import (
     kind_of,
     require_exact,
 )
+from .shared_tables import categories_of_all, require_agreement
 from .sparse_matrices import read_sparse
 
 MAX_CATEGORIES = 2**16
@@ -162,6 +164,8 @@ def _read_training(
 ) -> Table:
     source = source_of(X, device, estimator, True, name)
     is_categorical = _resolve(categorical_features, source)
+    if (share := current_share()) is not None:
+        require_agreement("categorical features", is_categorical.tolist(), share)
     distinct: list[np.ndarray | None] = [None] * source.n_features
     chosen = np.flatnonzero(is_categorical).tolist()
     values = source.table({f: partial(_learn, source, f, distinct) for f in chosen})
@@ -174,6 +178,8 @@ def _learn(source: Source, feature: int, distinct: list[np.ndarray | None]) -> A
     """Number the values of a feature, after their distinct ones were written to the list."""
     column = source.column(feature)
     values = column.distinct()
+    if (share := current_share()) is not None:
+        values = categories_of_all(values, source.label(feature), share)
     if len(values) > MAX_CATEGORIES:
         raise ValueError(
             f"{source.label(feature)} has {len(values)} distinct values; as a categorical feature "

@@ -113,13 +113,25 @@ def fit_binner(
     binner = Binner.fit(X, weight, max_bins, seed, device, n_threads)
     if not n_categories.any():
         return binner
+    counts = count_categories(X, weight, n_categories, device)
+    return with_counts(binner, counts, max_bins, n_groups, seed)
+
+
+def count_categories(
+    X: Array, weight: Array | None, n_categories: np.ndarray, device: Device
+) -> list[np.ndarray | None]:
+    """Count the rows of positive weight of each category; None for a numeric feature."""
     rows: Any = slice(None)
     if weight is not None:
         rows = to_numpy(weight > 0) if is_streamed(X, device) else weight > 0
-    bins = [
-        bins_by_count(_count(X[rows, f], n), max_bins, n_groups, seed) if n else None
-        for f, n in enumerate(n_categories.tolist())
-    ]
+    return [_count(X[rows, f], n) if n else None for f, n in enumerate(n_categories.tolist())]
+
+
+def with_counts(
+    binner: Binner, counts: Sequence[np.ndarray | None], max_bins: int, n_groups: int, seed: int
+) -> CategoryBinner:
+    """Return the bins of all features, of which those with ``counts`` are categorical."""
+    bins = [None if n is None else bins_by_count(n, max_bins, n_groups, seed) for n in counts]
     return with_categories(binner, bins)
 
 

@@ -5,6 +5,7 @@ Readers are called inside ``device.active()``, like ``read_table``.
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from types import ModuleType
@@ -17,8 +18,11 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_
 
 from ..devices.placement import Device, gpu_of, is_gpu_frame, module_of, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import largest_of_all
+from ..kernels.runtime.collective import current_share, largest_of_all
+from .shared_tables import class_totals
 
+TINY_WEIGHT = 1e-10
+"""Weights that are all below this are scaled: their hessians add up to less than any bound."""
 _WIDEST_LOOKUP = 2**16
 """Range of integer labels below which a table is cheaper than sorting, however few the rows."""
 _EXACT = 2**53
@@ -288,6 +292,16 @@ def _is_missing(label: Any) -> bool:
     )  # fmt: skip
 
 
+def weights_in_range(weights: Array) -> Array:
+    """Scale weights that are all tiny, by a power of two, so that the largest is about one."""
+    largest = largest_of_all(float(weights.max()))
+    if largest > TINY_WEIGHT:
+        return weights
+    exponent = -math.frexp(largest)[1]
+    # In two steps: the factor of a subnormal number is too large for float64.
+    return weights * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
+
+
 def class_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
 ) -> np.ndarray:
@@ -312,12 +326,16 @@ def class_factors(
     ValueError
         A key of the dict is not a class.
     """
-    total = np.bincount(codes, weight, minlength=len(classes)).astype(np.float64)
+    share = current_share()
+    if share is None:
+        total = np.bincount(codes, weight, minlength=len(classes)).astype(np.float64)
+    else:
+        total = class_totals(codes, weight, len(classes), share)
     occurs = np.flatnonzero(total)
     factors = np.ones(len(classes))
     if isinstance(class_weight, dict):
         factors[occurs] = compute_class_weight(
-            class_weight, classes=classes[occurs], y=classes[codes]
+            class_weight, classes=classes[occurs], y=classes[occurs]
         )
     else:
         factors[occurs] = total.sum() / (occurs.size * total[occurs])

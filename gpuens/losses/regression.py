@@ -11,6 +11,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_all, selected
 from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.runtime.each import each
 from ..kernels.scalars import elementary
@@ -168,7 +169,7 @@ class Huber(_ValuesByTree):
     def _delta(self, residual: Array, whole_weight: Array, device: Device) -> float:
         size = abs(residual)
         delta = weighted_quantile(size, whole_weight, float(self.alpha), device)
-        return delta or float(size.max()) or 1.0
+        return delta or largest_of_all(float(size.max()) if size.size else 0.0) or 1.0
 
     def _constant(self, k: int, target: Array, weight: Array, device: Device) -> float:
         whole = whole_weights(weight, device)
@@ -186,11 +187,11 @@ class Huber(_ValuesByTree):
         self, y: Array, raw: Array, whole_weight: Array, sample: Array, device: Device
     ) -> Huber:
         rows = sample if sample.size else slice(None)
-        own_weight = whole_weight[rows] if whole_weight.size else whole_weight
+        own_weight = selected(whole_weight, rows) if whole_weight.size else whole_weight
         targets = (self.targets(y, k, device) for k in range(self.n_outputs))
         return self._with(
             deltas=tuple(
-                self._delta((target - raw[k])[rows], own_weight, device)
+                self._delta(selected(target - raw[k], rows), own_weight, device)
                 for k, target in enumerate(targets)
             )
         )

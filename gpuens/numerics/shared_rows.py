@@ -14,19 +14,31 @@ OFFSETS_AT_ONCE = 64
 
 
 def sum_of_all(values: Any, share: Share) -> float:
-    """Return ``ordered_sum`` of all rows.
+    """Return ``ordered_sum`` of the values of all workers, one worker's after the other's.
 
-    It halves the column, so that row i of a chunk meets only the rows i of other chunks until one
-    chunk is left: these are gathered and added up in blocks of ``OFFSETS_AT_ONCE``.
+    It halves the column, so that value i of a chunk meets only the values i of other chunks until
+    one chunk is left: these are gathered and added up in blocks of ``OFFSETS_AT_ONCE``. A chunk
+    that begins with one worker's values and goes on with another's comes from both, each with
+    zeros in the place of the other's.
     """
-    chunks = np.zeros((-(-values.size // SUM_CHUNK), SUM_CHUNK))
-    chunks.reshape(-1)[: values.size] = values
-    last = np.empty(SUM_CHUNK)
-    for begin in range(0, SUM_CHUNK, OFFSETS_AT_ONCE):
-        block = slice(begin, begin + OFFSETS_AT_ONCE)
-        own = np.ascontiguousarray(chunks[:, block])
-        last[block] = halved(np.concatenate(share.collective.gather(own)))
-    return float(halved(last))
+    sizes = np.concatenate(share.collective.gather(np.array([values.size])))
+    ends = np.cumsum(sizes)
+    begins = ends - sizes
+    first = int(begins[share.collective.rank]) // SUM_CHUNK
+    last = -(-int(ends[share.collective.rank]) // SUM_CHUNK)
+    chunks = np.zeros((max(last - first, 0), SUM_CHUNK))
+    begin = int(begins[share.collective.rank]) - first * SUM_CHUNK
+    chunks.reshape(-1)[begin : begin + values.size] = values
+    n_chunks = max(1, -(-int(ends[-1]) // SUM_CHUNK))
+    total = np.empty(SUM_CHUNK)
+    for low in range(0, SUM_CHUNK, OFFSETS_AT_ONCE):
+        block = slice(low, low + OFFSETS_AT_ONCE)
+        found = share.collective.gather(np.ascontiguousarray(chunks[:, block]))
+        lines = np.zeros((n_chunks, OFFSETS_AT_ONCE))
+        for own, begin in zip(found, (begins // SUM_CHUNK).tolist(), strict=True):
+            lines[begin : begin + len(own)] += own
+        total[block] = halved(lines)
+    return float(halved(total))
 
 
 def rows_of_worker(keep: np.ndarray | None, share: Share) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -36,6 +36,11 @@ class Collective(ABC):
 
     rank: int
     size: int
+
+    @property
+    def group(self) -> Collective:
+        """The workers that train the same model."""
+        return self
 
     @abstractmethod
     def add(self, values: np.ndarray) -> None:
@@ -68,6 +73,17 @@ class Alone(Collective):
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         return [values]
+
+
+class EachAlone(Alone):
+    """The collective of a worker that has all rows, as the others of its ``group`` do."""
+
+    def __init__(self, group: Collective) -> None:
+        self._group = group
+
+    @property
+    def group(self) -> Collective:
+        return self._group
 
 
 class Share(NamedTuple):
@@ -108,6 +124,11 @@ def sharing(share: Share) -> Iterator[None]:
         _share.reset(token)
 
 
+def sharing_again(share: Share | None) -> AbstractContextManager[None]:
+    """Let the operations inside the block go on with another share, if there is one."""
+    return nullcontext() if share is None else sharing(share)
+
+
 @contextmanager
 def not_sharing() -> Iterator[None]:
     """Let the operations inside the block work on tables that every worker has as a whole."""
@@ -128,6 +149,21 @@ def rows_of_all(n: int) -> int:
     return share.n_all
 
 
+def count_of_all(n: int) -> int:
+    """Return the sum of a number of every worker."""
+    share = _share.get()
+    if share is None:
+        return n
+    total = np.array([n], np.int64)
+    share.collective.add(total)
+    return int(total[0])
+
+
+def selected(values: Any, rows: Any) -> Any:
+    """Return the values of this worker's rows of a sample; ``rows`` is not empty."""
+    return values[:0] if rows is NO_ROWS else values[rows]
+
+
 def halved(values: np.ndarray) -> np.ndarray:
     """Add up the lines of an array, filled up with zeros to a power of two: upper halves onto lower
     halves, as sums are defined (see ``statistics.gradients``)."""
@@ -145,6 +181,14 @@ def largest_of_all(value: float) -> float:
     if share is None:
         return value
     return float(np.max(share.collective.gather(np.array([value]))))
+
+
+def smallest_of_all(value: int) -> int:
+    """Return the smallest of a whole number of every worker."""
+    share = _share.get()
+    if share is None:
+        return value
+    return int(np.min(share.collective.gather(np.array([value]))))
 
 
 def objects_of_all(value: Any, share: Share) -> list[Any]:

@@ -76,14 +76,43 @@ def test_dask_arrays(client, rows):
     assert np.array_equal(local.predict(X), plain.predict(X))
 
 
+class Log:
+    """Writes a line after every round."""
+
+    def __init__(self, path: Any) -> None:
+        self.path = path
+
+    def after_iteration(self, state: Any) -> None:
+        with open(self.path, "a") as file:
+            file.write(f"{state.iteration} of {state.n_iterations}\n")
+
+
+def test_a_warm_start(client):
+    given = arrays(X, Y)
+    model = GradientBoostingRegressor(**PARAMS, subsample=0.5, warm_start=True).fit(*given)
+    model.set_params(n_estimators=8).fit(*given)
+    plain = gpuens.GradientBoostingRegressor(**{**PARAMS, "n_estimators": 8}, subsample=0.5)
+    assert model.forest_.fingerprint() == plain.fit(X, Y).forest_.fingerprint()
+
+
 def test_dask_data_frames_and_classes(client, tmp_path):
-    names = list("abcde")
+    names = [*"abcde", "town"]
     labels = np.where(Y > 1, "high", np.where(Y > 0, "low", "none"))
-    frame = dd.from_pandas(pd.DataFrame(X, columns=names).assign(y=labels), npartitions=3)
-    model = GradientBoostingClassifier(client=client, **PARAMS).fit(frame[names], frame["y"])
-    assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingClassifier, labels)
+    towns = np.char.add("town ", (np.arange(N) // 500 + WEIGHT).astype(int).astype(str))
+    own = pd.DataFrame(X, columns=names[:5]).assign(town=towns)
+    frame = dd.from_pandas(own.assign(y=labels), npartitions=3)
+    log = tmp_path / "log"
+    settings: dict[str, Any] = {
+        **PARAMS, "categorical_features": ["town"], "early_stopping": True,
+        "class_weight": "balanced",
+    }  # fmt: skip
+    model = GradientBoostingClassifier(client=client, callbacks=[Log(log)], **settings)
+    model.fit(frame[names], frame["y"])
+    plain = gpuens.GradientBoostingClassifier(**settings).fit(own, labels)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert model.evals_result_ == plain.evals_result_
+    assert log.read_text() == "".join(f"{k} of 5\n" for k in range(1, 6))
     local = model.to_local()
-    own = pd.DataFrame(X, columns=names)
     assert np.array_equal(model.predict(frame[names]).compute(), local.predict(own))
     assert np.array_equal(model.predict_proba(frame[names]).compute(), local.predict_proba(own))
     model.save(tmp_path / "model")
@@ -115,10 +144,8 @@ def test_bad_input(client):
         model.fit(halves, [dask.delayed(Y[:9]), dask.delayed(Y[8:20])])
     with pytest.raises(ValueError, match="every part is empty"):
         model.fit([dask.delayed(X[:0])], [dask.delayed(Y[:0])])
-    with pytest.raises(NotImplementedError, match="sampling='goss' is not supported"):
-        GradientBoostingRegressor(**PARAMS, sampling="goss").fit(X_parts, y_parts)
-    with pytest.raises(NotImplementedError, match="warm_start=True"):
-        GradientBoostingRegressor(**PARAMS, warm_start=True).fit(X_parts, y_parts)
+    with pytest.raises(NotImplementedError, match="device='cuda' is not supported"):
+        GradientBoostingRegressor(**{**PARAMS, "device": "cuda"}).fit(X_parts, y_parts)
     with pytest.raises(ValueError, match="max_restarts must be an integer >= 0, got -1"):
         GradientBoostingRegressor(max_restarts=-1).fit(X_parts, y_parts)
     with pytest.raises(ValueError, match="heartbeat must be a number of seconds >= 1, got 0"):

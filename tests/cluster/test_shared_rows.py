@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 from sklearn.linear_model import LinearRegression
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices.placement import CPU
+from gpuens.inputs import shared_tables
 from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
+from gpuens.losses import ArrayLoss, CustomLoss
 from gpuens.numerics.weighted import ordered_sum, weighted_mean
 from tests.support.thread_workers import cut, run_workers
 
@@ -25,10 +30,19 @@ def table() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     X = rng.standard_normal((N, 10))
     X[:, 3] = np.round(X[:, 3])
     X[rng.random(N) < 0.1, 5] = np.nan
+    X[:, 9] = rng.integers(0, 6, N) + 7 * (np.arange(N) // 1500)  # other categories in each part
     y = X[:, 0] * X[:, 1] + np.sin(3 * X[:, 2]) + X[:, 3] + rng.standard_normal(N) / 2
     weight = rng.integers(0, 3, N).astype(float)
     weight[:1100] = 0.0
     return X, y, weight
+
+
+def fourth_power(y: float, score: float) -> float:
+    return (score - y) ** 4
+
+
+def cube(y: float, score: float) -> float:
+    return 4.0 * (score - y) ** 3
 
 
 X, Y, WEIGHT = table()
@@ -37,6 +51,7 @@ TARGETS = {
     "two": np.column_stack([Y, X[:, 0] - Y]),
     "positive": np.where(np.arange(N) < 1024, 0.0, abs(Y)),
     "amounts": abs(Y) + 1.0,
+    "counts": np.round(abs(Y)),
     # The first worker has one class alone, the second lacks one.
     "binary": np.where((Y > 0) & (np.arange(N) >= 1024), "yes", "no"),
     "classes": np.digitize(Y, [-1, 1]) * (np.arange(N) > 2048),
@@ -56,7 +71,30 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (C, "binary", True, {"loss": "exponential", "subsample": 0.7}),
     (C, "classes", True, {"learning_rate": 0.5}),
     (C, "classes", False, {"loss": "focal", "colsample_bytree": 0.6}),
-]
+    (R, "reg", True, {"categorical_features": [3, 9], "max_bins": 8, "cat_smooth": 1.0}),
+    (C, "classes", False, {"categorical_features": [9], "min_samples_leaf": 300}),
+    (R, "reg", True, {"min_samples_split": 0.1, "min_impurity_decrease": 0.01, "subsample": 0.3}),
+    (R, "reg", False, {"min_samples_split": 900, "min_impurity_decrease": 0.05, "subsample": 3e-4}),
+    (C, "classes", True, {"class_weight": "balanced"}),
+    (C, "binary", False, {"class_weight": {"yes": 3.5}, "sampling": "balanced", "subsample": 0.2}),
+    (C, "classes", True, {"class_weight": "balanced", "sampling": "balanced", "subsample": 0.01}),
+    (R, "reg", True, {"sampling": "goss", "learning_rate": 0.5, "min_impurity_decrease": 0.01}),
+    (C, "classes", False, {"sampling": "goss", "learning_rate": 1.0, "top_rate": 1e-3,
+                           "other_rate": 1e-4}),
+    (R, "two", True, {"sampling": "mvs", "subsample": 0.3}),
+    (R, "positive", False, {"sampling": "mvs", "subsample": 0.001, "loss": "poisson"}),
+    (R, "reg", True, {"loss": "absolute_error"}),
+    (R, "positive", False, {"loss": "quantile", "quantile": [0.2, 0.8], "subsample": 0.5}),
+    (R, "two", True, {"loss": "quantile", "quantile": 0.9, "monotonic_cst": [1] + [0] * 9}),
+    (R, "reg", True, {"loss": "huber"}),
+    (R, "positive", False, {"loss": "huber", "subsample": 3e-4, "min_samples_leaf": 1}),
+    (R, "reg", True, {"loss": "huber", "sampling": "goss", "learning_rate": 1.0}),
+    (R, "reg", True, {"loss": "normal"}),
+    (R, "amounts", False, {"loss": "log_normal", "subsample": 0.5}),
+    (R, "reg", True, {"loss": "student_t"}),
+    (R, "counts", True, {"loss": "negative_binomial"}),
+    (R, "reg", True, {"loss": CustomLoss(fourth_power, cube), "learning_rate": 0.01}),
+]  # fmt: skip
 
 
 def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any) -> list[Any]:
@@ -66,7 +104,7 @@ def fit_shared(model: Any, rows: tuple[Any, ...], ends: list[int], **others: Any
     def work(collective):
         own = pieces[collective.rank]
         first = [0, *ends][collective.rank]
-        with sharing(Share(collective, first, len(own[0]), ends[-1])):
+        with sharing(Share(collective, first, own[0].shape[0], ends[-1])):
             return type(model)(**model.get_params(deep=False)).fit(*own, **others)
 
     return run_workers(len(ends), work)
@@ -146,6 +184,130 @@ def test_the_loss_of_the_training_rows():
         assert shared.evals_result_ == plain.evals_result_
 
 
+@pytest.mark.parametrize(
+    ("cls", "target", "weighted", "n", "fraction", "ends"),
+    [
+        (R, "reg", False, N, 0.1, CUTS[5]),
+        (R, "two", True, N, 700, CUTS[2]),
+        (C, "classes", True, N, 0.2, CUTS[3]),
+        (C, "binary", False, 2100, 0.4, [1024, 2048, 2100]),  # fewer chunks than workers are left
+    ],
+)
+def test_rows_held_out(monkeypatch, cls, target, weighted, n, fraction, ends):
+    monkeypatch.setattr(shared_tables, "MESSAGE_BYTES", 40_000)
+    model = cls(
+        n_estimators=30, random_state=3, device="cpu", early_stopping=True, n_iter_no_change=2,
+        learning_rate=1.0, validation_fraction=fraction, subsample=0.7, scoring=[None, "loss"],
+        categorical_features=[3, 9], max_bins=20,
+    )  # fmt: skip
+    rows = X[:n], TARGETS[target][:n], WEIGHT[:n] if weighted else None
+    plain = cls(**model.get_params()).fit(*rows)
+    assert plain.n_iter_ < 30
+    for shared in fit_shared(model, rows, ends):
+        assert shared.evals_result_ == plain.evals_result_
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert current_share() is None
+
+
+@pytest.mark.parametrize("holds_out", [False, True])
+def test_callbacks_are_called_on_the_first_worker(holds_out):
+    """And what they decide holds for all, also where every worker has all rows."""
+    ends = [1024, 2048, 2100]
+    seen: list[tuple[str, int]] = []
+
+    class Stopper:
+        def after_iteration(self, state: Any) -> bool:
+            seen.append((threading.current_thread().name, state.iteration))
+            return state.model().n_iter_ == 4
+
+        def after_training(self, state: Any) -> None:
+            seen.append(("end", state.iteration))
+
+    model = R(
+        n_estimators=9, random_state=3, device="cpu", callbacks=[Stopper(), lambda state: None],
+        early_stopping=holds_out, validation_fraction=0.5,
+    )  # fmt: skip
+    plain = R(**{**model.get_params(), "callbacks": None, "early_stopping": False})
+    for shared in fit_shared(model, (X[:2100], Y[:2100]), ends):
+        assert shared.stopped_ == "callback" and shared.n_iter_ == 4
+        if not holds_out:
+            expected = plain.set_params(n_estimators=4).fit(X[:2100], Y[:2100])
+            assert shared.forest_.fingerprint() == expected.forest_.fingerprint()
+    assert len({name for name, _ in seen[:-1]}) == 1
+    assert [iteration for _, iteration in seen] == [1, 2, 3, 4, 4]
+
+
+def test_a_callback_that_fails_ends_the_training_everywhere(capsys):
+    def fail(state: Any) -> None:
+        raise KeyError("no disk")
+
+    errors: list[Exception] = []
+
+    def fit(collective):
+        (own,) = cut((X[:2048],), [1024, 2048])[collective.rank]
+        with sharing(Share(collective, 1024 * collective.rank, 1024, 2048)):
+            model = R(n_estimators=3, device="cpu", callbacks=[fail], verbose=True)
+            with pytest.raises((KeyError, RuntimeError), match="no disk") as error:
+                model.fit(own, own[:, 0])
+            errors.append(error.value)
+            assert model.n_iter_ == 1
+
+    run_workers(2, fit)
+    assert sorted(type(error).__name__ for error in errors) == ["KeyError", "RuntimeError"]
+    assert "callback has failed on the first worker: KeyError" in str(errors)
+    assert capsys.readouterr().err.count("Gradient boosting with") == 1
+
+
+def frame_of(n: int) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    town = np.array([f"town {k}" for k in range(40)], object)[rng.integers(0, 40, n) // 2 * 2]
+    town[:1024] = None
+    town[1024:2048] = np.array(["a", "z"], object)[rng.integers(0, 2, len(town[1024:2048]))]
+    number = np.where(np.arange(n) < 1500, 3, 2**25 + 1)  # float32 holds those of the first part
+    return pd.DataFrame({"town": town, "x": rng.standard_normal(n), "number": number})
+
+
+def test_categories_and_types_that_not_every_part_has():
+    frame = frame_of(3000)
+    y = frame["x"] + frame["town"].str.len().fillna(0) + (frame["number"] > 3)
+    model = R(
+        n_estimators=5, random_state=3, device="cpu", categorical_features=["town"], max_bins=12
+    )
+    plain = R(**model.get_params()).fit(frame, y)
+    for shared in fit_shared(model, (frame, y), [1024, 2048, 3000]):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        assert np.array_equal(shared.predict(frame), plain.predict(frame))
+
+
+def test_parts_that_differ():
+    def fit(change: Any, **params: Any) -> None:
+        pieces = [frame_of(1024), change(frame_of(1024))]
+
+        def work(collective):
+            own = pieces[collective.rank]
+            with sharing(Share(collective, 1024 * collective.rank, 1024, 2048)):
+                R(n_estimators=2, device="cpu", **params).fit(own, np.arange(1024.0))
+
+        run_workers(2, work)
+
+    numbers = frame_of(1024)[["x", "number"]].rename(columns={"x": "z"})
+    with pytest.raises(ValueError, match="the same columns: worker 0 has 'town', 'x', 'number', w"):
+        fit(lambda frame: numbers.assign(town=1.0), categorical_features=None)
+    with pytest.raises(ValueError, match="of the same type: the categorical features are known to"):
+        fit(lambda frame: numbers.to_numpy(), categorical_features="from_dtype")
+    with pytest.raises(ValueError, match="holds numbers and strings, in different parts"):
+        fit(lambda frame: frame.assign(x=["7"] * 1024), categorical_features=["x", "town"])
+
+
+def test_training_that_continues_a_model():
+    plain = R(n_estimators=3, random_state=3, device="cpu").fit(X, Y)
+    begun = R(n_estimators=3, random_state=3, device="cpu").fit(X, Y)
+    model = R(n_estimators=4, random_state=5, device="cpu", subsample=0.5)
+    expected = R(**model.get_params()).fit(X, Y, init=plain)
+    for shared in fit_shared(model, (X, Y), CUTS[3], init=begun):
+        assert shared.forest_.fingerprint() == expected.forest_.fingerprint()
+
+
 def test_a_warm_start_on_other_workers():
     model = R(n_estimators=7, random_state=3, device="cpu", subsample=0.5)
     plain = R(**model.get_params()).fit(X, Y)
@@ -188,24 +350,16 @@ def test_sums_of_all_rows(n):
     assert current_share() is None
 
 
+def mae(y: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.sign(score - y), np.ones_like(y)
+
+
 REFUSED: list[tuple[type, dict[str, Any], str]] = [
-    (R, {"loss": "absolute_error"}, "loss='absolute_error'"),
-    (R, {"loss": "quantile", "quantile": 0.3}, "loss='quantile'"),
-    (R, {"loss": "huber"}, "loss='huber'"),
-    (R, {"loss": lambda y, score: (score - y, y * 0 + 1)}, "loss=<function"),
-    (R, {"sampling": "goss"}, "sampling='goss'"),
-    (R, {"sampling": "mvs", "subsample": 0.5}, "sampling='mvs'"),
+    (R, {"loss": mae}, "loss=<function"),
+    (R, {"loss": ArrayLoss(mae)}, "loss=ArrayLoss"),
     (R, {"dropout": 0.1}, "dropout=0.1"),
-    (C, {"sampling": "balanced", "subsample": 0.5}, "sampling='balanced'"),
-    (C, {"class_weight": "balanced"}, "class_weight='balanced'"),
-    (R, {"early_stopping": True}, "validation_fraction=0.1"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
-    (R, {"categorical_features": [3]}, "categorical_features="),
     (R, {"init": LinearRegression()}, "init=LinearRegression()"),
-    (R, {"min_impurity_decrease": 0.1}, "min_impurity_decrease=0.1"),
-    (R, {"min_samples_split": 9}, "min_samples_split=9"),
-    (R, {"verbose": True}, "verbose=True"),
-    (R, {"callbacks": [print]}, "callbacks="),
     (R, {"device": "cuda"}, "device='cuda'"),
 ]
 
@@ -220,6 +374,11 @@ def test_what_is_not_supported_is_named(cls, params, named):
         fit_shared(model, (table, y[:2048]), [1024, 2048])
     assert named in str(error.value)
     assert "where several workers share the rows" in str(error.value)
+
+
+def test_sparse_matrices():
+    with pytest.raises(TypeError, match="X is sparse, but must be an array or a data frame where"):
+        fit_shared(R(device="cpu"), (scipy.sparse.csr_array(np.eye(2048)), Y[:2048]), [1024, 2048])
 
 
 def test_one_class_in_all_rows():

@@ -1,0 +1,143 @@
+"""Tables whose rows several workers share: what the workers must agree on, and rows that they send
+each other (see ``kernels.runtime.collective``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..devices.sparse_tables import SparseTable
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share, objects_of_all
+from ..kernels.runtime.dtypes import SUM_CHUNK
+from .frames import kind_of
+
+MESSAGE_BYTES = 2**25
+"""Bytes of rows that all workers have from the others at once."""
+
+
+def require_agreement(what: str, value: Any, share: Share) -> None:
+    """Raise ValueError, on all workers, where they have different values."""
+    found = objects_of_all((what, value), share)
+    for rank, (of_worker, other) in enumerate(found):
+        if (of_worker, other) != found[0]:
+            raise ValueError(
+                f"All parts of X must have the same {what}: worker 0 has {found[0][1]}, worker "
+                f"{rank} has {other}."
+                if of_worker == found[0][0]
+                else f"All parts of X must be of the same type: the {found[0][0]} are known to "
+                f"worker 0 alone, the {of_worker} to worker {rank}."
+            )
+
+
+def agreed_table(table: Any, estimator: Any, share: Share) -> Array:
+    """Return the table in the type that holds the numbers of all workers.
+
+    Raises
+    ------
+    TypeError
+        The table is sparse.
+    ValueError
+        The workers have different columns.
+    """
+    if isinstance(table, SparseTable):
+        raise TypeError(
+            "X is sparse, but must be an array or a data frame where workers share the rows: pass "
+            "dense chunks, for example X.map_blocks(lambda block: block.toarray())."
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    columns = f"{table.shape[1]}" if names is None else ", ".join(map(repr, names))
+    require_agreement("columns", columns, share)
+    return table.astype(np.result_type(*objects_of_all(table.dtype, share)), copy=False)
+
+
+def categories_of_all(values: np.ndarray, label: str, share: Share) -> np.ndarray:
+    """Return the distinct values of a feature that any worker has, ascending.
+
+    Raises
+    ------
+    ValueError
+        Some workers have numbers, others strings.
+    """
+    found = [each for each in objects_of_all(values, share) if len(each)]
+    if not found:
+        return values
+    kinds = sorted({str(kind_of(each)) for each in found})
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{label} holds {' and '.join(kinds)}, in different parts; categories must be strings "
+            "throughout or numbers throughout. Convert them, for example with str."
+        )
+    if kinds == ["numbers"]:
+        return np.unique(np.concatenate(found))
+    texts = sorted(set().union(*(each.tolist() for each in found)))
+    ordered = np.empty(len(texts), object)
+    ordered[:] = texts
+    return ordered
+
+
+def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Share) -> np.ndarray:
+    """Return what ``bincount(codes, weight, n)`` is of the rows of all workers.
+
+    Weights are added in the order of the rows: each worker goes on from the sums of the one before.
+    """
+    if weight is None:
+        counts = np.bincount(codes, minlength=n)
+        share.collective.add(counts)
+        return counts.astype(np.float64)
+    totals: np.ndarray = np.zeros(n)
+    for rank in range(share.collective.size):
+        if rank == share.collective.rank:
+            numbers = np.concatenate([np.arange(n), codes])
+            totals = np.bincount(numbers, np.concatenate([totals, weight]), minlength=n)
+        totals = share.collective.gather(totals[None])[rank][0]
+    return totals
+
+
+def ranges_among(n_workers: int, n: int) -> list[tuple[int, int]]:
+    """Return the rows that each worker gets of n: whole chunks, about as many. A single range, for
+    all workers, where there are fewer chunks than workers."""
+    n_chunks = -(-n // SUM_CHUNK)
+    if n_chunks < n_workers:
+        return [(0, n)]
+    begins = [n_chunks * k // n_workers * SUM_CHUNK for k in range(n_workers)]
+    return list(zip(begins, [*begins[1:], n], strict=True))
+
+
+def dealt_rows(
+    values: Array, order: np.ndarray, ranges: list[tuple[int, int]], share: Share
+) -> Array:
+    """Return the rows that this worker gets of the table of all.
+
+    Parameters
+    ----------
+    values : shape (n_own, ...)
+        This worker's rows; none where nobody has any, as of weights.
+    order : int64
+        Numbers of rows, the same on all workers.
+    ranges : list of (begin, end)
+        Of ``order``, for each worker, or one for all.
+    """
+    if not len(values):
+        return values
+    mine = ranges[share.collective.rank % len(ranges)]
+    return np.concatenate([
+        _rows_at(values, order[begin:end], (begin, end) == mine, share) for begin, end in ranges
+    ])  # fmt: skip
+
+
+def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, share: Share) -> np.ndarray:
+    """Return rows of the table of all workers; a worker that does not keep them sends its own, and
+    gets none."""
+    begins = np.concatenate(share.collective.gather(np.array([share.first])))
+    at_once = max(1, MESSAGE_BYTES // max(1, values[:1].nbytes))
+    rows = np.empty((len(wanted) if is_mine else 0, *values.shape[1:]), values.dtype)
+    for begin in range(0, len(wanted), at_once):
+        numbers = wanted[begin : begin + at_once]
+        holder = np.searchsorted(begins, numbers, side="right") - 1
+        own = numbers[holder == share.collective.rank] - share.first
+        found = share.collective.gather(np.ascontiguousarray(values[own]))
+        for rank, of_worker in enumerate(found if is_mine else ()):
+            rows[begin : begin + at_once][holder == rank] = of_worker
+    return rows
