@@ -28,6 +28,7 @@ PROGRAMS = {
     "stacking": "log loss of stacks and votes, beside their members and scikit-learn's stack",
     "startup": "a new process: import, first fit, first prediction",
     "first_model": "a new process until its first model of five kinds, and what it imports",
+    "native": "time of fits with the native library, relative to kernels compiled here",
     "memory": "peak memory of training",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
@@ -44,7 +45,8 @@ OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          "scaling": "scaling", "compare": "report", "report": "report",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
-         "explain": "explanation", "startup": "start", "first_model": "start"}  # fmt: skip
+         "explain": "explanation", "startup": "start", "first_model": "start",
+         "native": "start"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
                 "purity")  # fmt: skip

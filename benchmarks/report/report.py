@@ -35,7 +35,7 @@ SECTIONS = {
     "Rankings, survival": ("ranking", "survival"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling",),
-    "Memory and new processes": ("memory", "first_model", "startup"),
+    "Memory and new processes": ("memory", "first_model", "native", "startup"),
     "On a GPU": ("gpu", "gpu_model"),
     "The same model everywhere": ("identity",),
     "scikit-learn's own tests": ("conformance",),

@@ -32,7 +32,7 @@ from benchmarks.programs import (
     stacking,
     survival,
 )
-from benchmarks.start import first_model, startup
+from benchmarks.start import first_model, native, startup
 from gpuens.datasets import make_higgs_like
 
 TINY = "--rows 500 --trees 2 --repeats 1 --threads 1".split()
@@ -150,6 +150,36 @@ a warning | that | another.package wrote"""
         assert first_model.milliseconds_by_package(stderr) == {
             "scipy": 2.0, "gpuens": 0.075, "gpuens.kernels": 0.025,
         }  # fmt: skip
+
+
+class TestNative:
+    CASES = {"tiny": native.Case(200, 3, 2, 2, 1.05)}
+
+    def test_processes_take_turns(self, run, monkeypatch):
+        def child(self, code, arguments, environment):
+            compile(code, "child", "exec")
+            taken.append((arguments, environment["GPUENS_KERNELS"]))
+            return ["native library for x86-64-v3", float(len(taken))], ""
+
+        taken: list[tuple] = []
+        monkeypatch.setattr(native, "CASES", self.CASES)
+        monkeypatch.setattr(native.Interpreter, "run", child)
+        results = run(native, "--repeats", "3", "--threads", "1", "--rows", "150")["results"]
+        assert taken == [((150, 3, 2, 2, 1), chosen) for chosen in ("native", "compiled") * 3]
+        assert results["tiny"]["seconds"] == {"native": [1, 3, 5], "compiled": [2, 4, 6]}
+        assert results["tiny"]["ratio"] == 3 / 4
+
+    def test_without_a_library_there_is_nothing_to_measure(self, monkeypatch):
+        found = ["compiled by Numba: there is none", 0.0], ""
+        monkeypatch.setattr(native.Interpreter, "run", lambda *_: found)
+        results = native.measure(native.PROGRAM.parser().parse_args([]))
+        assert results == {"gaps": ["no library to measure: compiled by Numba: there is none"]}
+        assert list(native.goals({"results": results})) == []
+
+    @pytest.mark.slow
+    def test_a_process_names_its_kernels_and_its_time(self):
+        (source, time), _ = processes.Interpreter().run(native.CHILD, (200, 3, 2, 2, 1))
+        assert source.startswith(("native library", "compiled by Numba")) and time > 0
 
 
 class TestMemory:

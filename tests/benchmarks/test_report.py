@@ -70,6 +70,7 @@ RESULTS = {
         "imports": {"tree": {"scipy": 500.0, "lzma": 3.0, "gpuens.kernels": 20.0}},
         "environment": {"python": "3.12", "numpy": "2.0"},
     },
+    "native": {"1M × 28, 10 trees": {"native": 2.0, "compiled": 2.5, "ratio": 0.8}},
     "memory": {"gpuens": {"relative": 0.5, "runs": [{"bytes": 4e6}]}},
     "accuracy": {
         "summary": {"same as LightGBM": {"LightGBM": {
@@ -174,6 +175,7 @@ def measured(name, records):
         ("many_fits", [(0.25, True)]),
         ("startup", [(1.25, True)]),
         ("first_model", [(30.0, False), (20.0, False), (1.5, False), (1.0, True), (28.0, False)]),
+        ("native", [(0.8, True)]),
         ("memory", [(0.5, True)]),
         ("accuracy", [(1.0, True), (1.01, True)]),
         ("scaling", [(1.01, True), (0.75, True)]),
