@@ -110,10 +110,10 @@ class BinnedTree(NamedTuple):
             words = tree.categories[begin : begin + (tree.n_categories[feature] + 31) // 32]
             sets[node] = binner.left_codes(feature, words)
             sets[node, MISSING // 32] |= np.uint32(tree.missing_left[node]) << (MISSING % 32)
-        return cls(
-            int(tree.output[0]), place, bins, tree.missing_left, tree.left, tree.right,
-            sets, tree.value[:, 0],
-        )  # fmt: skip
+        # Arrays of a forest are read-only: kernels would be compiled once more for their types.
+        children = tree.missing_left.copy(), tree.left.copy(), tree.right.copy()
+        value = tree.value[:, 0].copy()
+        return cls(int(tree.output[0]), place.copy(), bins, *children, sets, value)
 
     def leaves(self, codes: Codes, device: Device) -> Array:
         """Return the leaf of every row."""
