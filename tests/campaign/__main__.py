@@ -9,7 +9,6 @@ where it is.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import math
 import os
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from .attack import Finding, findings_in
 from .attacks import ATTACKS, attack
 from .child import Task, run
+from .patience import stacks_after
 from .report import Tally, report, summary
 from .running import run_slice
 
@@ -81,16 +81,14 @@ def campaign(options: argparse.Namespace, folder: Path, tallies: dict[str, Tally
     """Run slices of the attacks in turns, by their weights, until the time or the trials are
     over."""
     end = _end_of(options)
-    with open(folder / "stacks", "w") as stacks:
-        while (left := end - time.monotonic()) > 0:
-            going = [n for n, t in tallies.items() if not t.skipped and t.trials < options.trials]
-            if not going:
-                break
-            faulthandler.dump_traceback_later(STUCK, repeat=True, file=stacks)
-            name = min(going, key=lambda name: tallies[name].seconds / attack(name).weight)
+    while (left := end - time.monotonic()) > 0:
+        going = [n for n, t in tallies.items() if not t.skipped and t.trials < options.trials]
+        if not going:
+            break
+        name = min(going, key=lambda name: tallies[name].seconds / attack(name).weight)
+        with stacks_after(STUCK, folder / "stacks"):
             _go_on(tallies[name], name, options, folder, min(left, SLICE))
-            _write(options.out, report(tallies, _title(options, tallies)))
-        faulthandler.cancel_dump_traceback_later()
+        _write(options.out, report(tallies, _title(options, tallies)))
 
 
 def _missing(name: str) -> str | None:

@@ -15,13 +15,10 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TextIO
 
 from .attack import Attack, Finding, FoundError, findings_in, place_of
 
 WIDTH = 20
-STACKS_EVERY = 30.0
-"""Seconds after which the stacks of all threads are written, and again."""
 MEMORY = 8 * 2**30
 """Bytes of address space: what asks for more without end gets a MemoryError."""
 
@@ -49,11 +46,6 @@ class Task:
     @property
     def findings(self) -> Path:
         return self.own_folder / "findings"
-
-    @property
-    def stacks(self) -> Path:
-        """The file of the stacks that the process writes while it runs."""
-        return self.own_folder / "stacks"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -101,24 +93,12 @@ def run(task: Task) -> int:
     return number - task.first
 
 
-def write_stacks(task: Task) -> TextIO:
-    """Write the stacks of all threads into a file every ``STACKS_EVERY`` seconds, by a thread that
-    needs no lock of the interpreter, so that a process that hangs leaves where."""
-    task.own_folder.mkdir(parents=True, exist_ok=True)
-    file = open(task.stacks, "w")
-    faulthandler.dump_traceback_later(STACKS_EVERY, repeat=True, file=file)
-    return file
-
-
 def main() -> None:
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    task = Task(**json.loads(sys.argv[1]))
-    with write_stacks(task):
-        run(task)
-        faulthandler.cancel_dump_traceback_later()
+    run(Task(**json.loads(sys.argv[1])))
 
 
 if __name__ == "__main__":

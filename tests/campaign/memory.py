@@ -17,7 +17,7 @@ import numpy as np
 import gpuens
 
 from .attack import Attack, FoundError
-from .storms import ended
+from .storms import ended, shown
 
 LIMIT = 240.0
 MIB = 2**20
@@ -48,7 +48,7 @@ class AddressSpace(Attack):
         if found is not None:
             kind, text = found
             last = text.strip().splitlines()[-1][:200]
-            raise FoundError(kind, text[-1500:], f"{kind} {last}", " ".join(command[1:]))
+            raise FoundError(kind, shown(kind, text), f"{kind} {last}", " ".join(command[1:]))
 
 
 class ControlGroup(AddressSpace):

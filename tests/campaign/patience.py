@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 IDLE = 0.02
@@ -71,3 +76,24 @@ class Patience:
         idle = used - self.used < IDLE * (now - self.begun)
         self.begun, self.used = now, used
         return idle
+
+
+@contextmanager
+def stacks_after(seconds: float, path: Path) -> Iterator[None]:
+    """Write the stacks of all threads of this process to a file if a block takes so long.
+
+    The timer of faulthandler reads the frames of threads that go on running, by which it crashes
+    the process now and then; this one holds the lock of the interpreter.
+    """
+    timer = threading.Timer(seconds, _write_stacks, (path,))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _write_stacks(path: Path) -> None:
+    stacks = ["".join(traceback.format_stack(frame)) for frame in sys._current_frames().values()]
+    path.write_text("\n".join(stacks), encoding="utf-8")

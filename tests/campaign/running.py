@@ -92,13 +92,10 @@ def _waited(process: subprocess.Popen[bytes], task: Task, limit: float) -> bool:
 
 
 def _describe(group: int, task: Task) -> None:
-    """Write what the processes of a group do, and the stacks that this one wrote before, to the
-    end of its log."""
+    """Write what the processes of a group do to the end of its log."""
     with open(task.own_folder / "log", "a", encoding="utf-8") as log:
         for line in processes_of(group):
             log.write(f"{line}\n")
-        if task.stacks.exists():
-            log.write(f"Stacks that were written before:\n{task.stacks.read_text()[-20_000:]}\n")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -52,7 +52,12 @@ class Storms(Attack):
         if found is not None:
             kind, text = found
             place = text.splitlines()[-1][:200] if text else ""
-            raise FoundError(kind, text[-1500:], f"{kind} {place}", " ".join(command[1:]))
+            raise FoundError(kind, shown(kind, text), f"{kind} {place}", " ".join(command[1:]))
+
+
+def shown(kind: str, text: str) -> str:
+    """Return the end of the output of a program; of one that hangs with the stacks of threads."""
+    return text[-20_000 if kind == "hang" else -1500 :]
 
 
 def ended(command: list[str], limit: float, **settings: Any) -> tuple[str, str] | None:

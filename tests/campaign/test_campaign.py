@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pytest
@@ -52,8 +53,20 @@ def test_every_planted_fault_is_found(tmp_path):
     assert "sleep" in next(line for line in lines if '"hang"' in line) or "planted.py" in lines[2]
     assert "here" in known_places(task.findings)
     (log,) = task.own_folder.glob("hang-3.log")
-    assert "process " in log.read_text() and "Stacks that were written before" in log.read_text()
-    assert "planted.py" in log.read_text() and list(task.own_folder.glob("crash-1.log"))
+    assert "process " in log.read_text() and "planted.py" in log.read_text()
+    assert list(task.own_folder.glob("crash-1.log"))
+
+
+def test_a_process_that_does_not_go_on_writes_where_it_is(tmp_path):
+    with patience.stacks_after(0.01, tmp_path / "stacks"):
+        for _ in range(1000):
+            time.sleep(0.01)
+            if (tmp_path / "stacks").exists():
+                break
+    with patience.stacks_after(1000.0, tmp_path / "none"):
+        pass
+    text = (tmp_path / "stacks").read_text()
+    assert "test_a_process_that_does_not_go_on" in text and not (tmp_path / "none").exists()
 
 
 def test_findings_whose_writing_was_cut_are_left_out(tmp_path):

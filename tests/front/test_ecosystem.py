@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.multioutput import ClassifierChain, MultiOutputRegressor
 
 import gpuens
 from gpuens.callbacks import PruningCallback
@@ -180,3 +182,20 @@ def test_categories_that_are_numbers_are_numbers_to_models_of_numbers():
     frame["group"] = frame["group"].cat.rename_categories(str)
     with pytest.raises(ValueError, match="must hold numbers, but its column 'group'"):
         model.predict(frame)
+
+
+@pytest.mark.parametrize("kind", ["DecisionTree", "RandomForest", "GradientBoosting", "AdaBoost"])
+def test_features_are_selected_by_our_importances(kind):
+    estimator = getattr(gpuens, f"{kind}Classifier")()
+    chosen = SelectFromModel(clone(estimator), threshold=-np.inf, max_features=2).fit(X, Y)
+    importances = clone(estimator).fit(X, Y).feature_importances_
+    assert set(np.flatnonzero(chosen.get_support())) == set(np.argsort(importances)[-2:])
+    assert RFE(clone(estimator), n_features_to_select=1).fit(X, Y).support_.tolist()[0]
+
+
+def test_several_outputs_get_a_model_each_or_a_chain():
+    model = gpuens.GradientBoostingRegressor(n_estimators=3)
+    both = MultiOutputRegressor(model).fit(X, np.stack([X[:, 0], X[:, 1]], 1)).predict(X)
+    np.testing.assert_array_equal(both[:, 0], clone(model).fit(X, X[:, 0]).predict(X))
+    chain = ClassifierChain(gpuens.RandomForestClassifier(n_estimators=3))
+    assert chain.fit(X, np.stack([Y, 1 - Y], 1)).predict(X).mean(axis=0).round(1).sum() == 1.0
