@@ -11,21 +11,21 @@ import numpy as np
 
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
-from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
 from ..kernels.binning.bin_values import bin_values
+from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
-from .cut_points import cut_points, cut_points_of_sorted, round_down
+from .cut_points import cut_points, cut_points_of_table, round_down
 from .sparse_codes import sparse_codes
 
 SAMPLE_SIZE = 200_000
 """Rows that cut points are chosen from; larger tables are sampled."""
 FEATURES_AT_ONCE = 8
 """Columns of the sample that are in memory together."""
-CELLS_WORTH_A_THREAD = 100_000
 
 
 @dataclass(frozen=True)
@@ -165,12 +165,12 @@ class Binner:
 def _cut_columns(
     sample: np.ndarray, weight: Array | None, max_bins: int, n_threads: int
 ) -> list[np.ndarray]:
-    """Cut points of some features. Threads only sort, in place: memory that
-    a thread allocates stays with it long after."""
+    """Return the cut points of some features."""
     columns = np.array(sample.T, order="C")
-    if weight is None and n_threads > 1 and sample.size >= CELLS_WORTH_A_THREAD:
-        map_in_threads(np.ndarray.sort, columns, n_threads)
-    return [cut_points(column, weight, max_bins) for column in columns]
+    if weight is not None:
+        return [cut_points(column, weight, max_bins) for column in columns]
+    with using_threads(n_threads):
+        return cut_points_of_table(sort_rows(columns), max_bins)
 
 
 def _cut_there(
@@ -179,12 +179,7 @@ def _cut_there(
     """Return the cut points of some features, found on a GPU."""
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
-    ordered = device.xp.sort(columns, axis=1)  # NaN comes last
-    n_values = (ordered == ordered).sum(axis=1).tolist()
-    return [
-        cut_points_of_sorted(column[:n], None, max_bins)
-        for column, n in zip(ordered, n_values, strict=True)
-    ]
+    return cut_points_of_table(sort_rows(columns), max_bins)
 
 
 def _return_freed_memory() -> None:

@@ -13,6 +13,7 @@ from ..devices.transfer import in_pieces
 from ..inputs.binning import SAMPLE_SIZE, Binner
 from ..inputs.cut_points import cut_points_of_sorted, round_down
 from ..kernels.binning.bin_values import bin_values
+from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
@@ -195,7 +196,7 @@ def _distinct(column: Array, device: Device) -> _Feature:
 def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
     """Give each distinct value a bin if they are few, else all values between two cuts one."""
     xp = device.xp
-    ordered = xp.sort(column)  # NaN comes last
+    ordered = sort_rows(xp.array(column)[None])[0]  # NaN comes last
     n = int(xp.count_nonzero(ordered == ordered))
     has_missing, ordered = n < ordered.size, ordered[:n]
     is_new = ordered[1:] != ordered[:-1]

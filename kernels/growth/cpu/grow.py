@@ -170,7 +170,7 @@ def scatter_leaves(table, frontier, work, leaf):
             leaf[node.tree, records[i] & u64(0xFFFFFFFF)] = number
 
 
-MIN_CELLS_PER_THREAD = 100_000
+MIN_CELLS_PER_THREAD = 150_000
 """Cells of the table below which another thread costs more than it saves."""
 
 

@@ -29,6 +29,7 @@ import numpy as np
 from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
+from ...scalars.keys import number_key
 from ...scalars.routing import is_left_category, names_category
 from ..traverse import Trees
 from .table import Table, cell
@@ -76,15 +77,6 @@ class Nodes(NamedTuple):
     offset: np.ndarray
     output: np.ndarray
     values: np.ndarray
-
-
-@inner
-def number_key(bits, most, infinity):
-    """Return the rank of a float among all others of its type, from its bits."""
-    sign = (most >> ONE) + ONE
-    magnitude = u64(bits) & (sign - ONE)
-    key = sign - magnitude if u64(bits) >= sign else sign + magnitude
-    return most if magnitude > infinity else key
 
 
 def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:

@@ -59,14 +59,16 @@ RESULTS: dict[str, set[str]] = {
     "row_values": {""},
 }
 """The results, or fields of results, that are on the device."""
+OF_ARRAYS = {"cut_points", "sort_rows"}
+"""Operations that CUDA leaves to functions of arrays, which run as they are."""
 WAITING = {"grow", "grow_cart", "leaf_sums", "leaf_quantiles"}
 """Operations whose results the host waits for."""
 
 
 def module_for(contract: str, implementation: Implementation) -> Any:
     """Take the place of ``dispatch._module``."""
-    room = contract.split(".")[-2]
-    if implementation is not Implementation.CUDA or room == "runtime":
+    room, stem = contract.split(".")[-2:]
+    if implementation is not Implementation.CUDA or room == "runtime" or stem in OF_ARRAYS:
         return _module(contract, implementation)
     return _routed(contract)
 
