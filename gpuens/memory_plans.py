@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone, is_classifier
 from .boosting.estimator import BoostingEstimator
 from .boosting.memory import DataSize, boosting_plan, data_size
 from .boosting.parameters import columns_to_grow_on, growth_params
+from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan
 from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy
 from .inputs.sparse_matrices import read_sparse
@@ -29,6 +31,7 @@ def memory_plan(
     sample_weight: Any = None,
     *,
     n_outputs: int | None = None,
+    n_workers: int | None = None,
 ) -> MemoryPlan:
     """Estimate the memory that ``estimator.fit(X, y, sample_weight)`` takes, part by part.
 
@@ -48,6 +51,9 @@ def memory_plan(
     sample_weight : array, default=None
     n_outputs : int, default=None
         Number of classes or targets, instead of y.
+    n_workers : int, default=None
+        Workers of a cluster that share the rows of X: the plan is that of one of them, beside the
+        partitions that it holds. For gradient boosting, on the CPU.
 
     Returns
     -------
@@ -60,7 +66,8 @@ def memory_plan(
     TypeError
         The estimator is of another kind.
     ValueError
-        X has no rows or no columns.
+        X has no rows or no columns; ``n_workers`` is not a whole number from 1, or the estimator or
+        X is of a kind that workers do not share.
     RuntimeError
         ``device`` requires a GPU that cannot be used.
 
@@ -79,8 +86,13 @@ def memory_plan(
             f"{type(estimator).__name__}: memory_plan knows no others."
         )
     shape, itemsize = _shape_of(X)
+    wanted, n_all = estimator.device, None
+    if n_workers is not None:
+        _require_workers(n_workers, estimator, X)
+        wanted, n_all = "cpu", shape[0]
+        shape = max(end - begin for begin, end in ranges_of([n_all], int(n_workers))), shape[1]
     work = estimator._training_work(np.broadcast_to(np.float32(), shape), y)
-    device = resolve_device(estimator.device, X, work=work, y=y, sample_weight=sample_weight)
+    device = resolve_device(wanted, X, work=work, y=y, sample_weight=sample_weight)
     is_there = _is_there(X, device)
     is_of_classes = is_classifier(estimator)
     if n_outputs is None:
@@ -109,10 +121,26 @@ def memory_plan(
         n_outputs=n_trees,
         weighted=sample_weight is not None,
         is_there=is_there,
-        splits=holds_out and estimator._stops_early(shape[0], False),
+        splits=holds_out and estimator._stops_early(n_all or shape[0], False),
         is_binned=isinstance(X, BinnedTable),
+        n_all=n_all,
     )
     return boosting_plan(estimator, size, device)
+
+
+def _require_workers(n_workers: int, estimator: Any, X: Any) -> None:
+    if isinstance(n_workers, bool) or not isinstance(n_workers, Integral) or n_workers < 1:
+        raise ValueError(f"n_workers must be a whole number from 1, got {n_workers!r}.")
+    if not isinstance(estimator, BoostingEstimator):
+        raise ValueError(
+            f"n_workers={n_workers} is for gradient boosting, whose rows workers can share, got "
+            f"{type(estimator).__name__}: set n_workers=None."
+        )
+    if is_sparse(X) or isinstance(X, BinnedTable):
+        raise ValueError(
+            f"n_workers={n_workers} is for arrays, data frames and shapes, whose rows workers can "
+            f"share, got X of the type {type(X).__name__}."
+        )
 
 
 def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int | None:

@@ -167,7 +167,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
         size = data_size(
             sets[0].table, columns, device, self._fitted_loss.n_outputs,
-            [rows.table.shape[0] for rows in sets[1:]],
+            [rows.table.shape[0] for rows in sets[1:]], share and share.n_all,
         )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()

@@ -28,6 +28,9 @@ from .round import batch_size
 
 SCRATCH_NODE_BYTES = 72
 """Bytes of a growing node beside its record."""
+ORDER_ROW_BYTES = 3 * 8
+"""Bytes that the split of a shared table takes for a row of any worker: its number, its place in
+the permutation, and its class."""
 HISTOGRAM_BYTES = 8 * N_SLOTS
 """Bytes of the histogram of a feature: two planes of int32."""
 
@@ -57,6 +60,8 @@ class DataSize:
         Whether the table has been binned before, in memory or in a mapped file.
     n_sparse : int or None
         Of a sparse table its columns; ``shape`` has those that trees are grown on.
+    n_all : int or None
+        Rows of all workers where these share the table, of which ``shape`` has one worker's.
     """
 
     shape: tuple[int, int]
@@ -68,6 +73,7 @@ class DataSize:
     splits: bool = False
     is_binned: bool = False
     n_sparse: int | None = None
+    n_all: int | None = None
 
 
 def data_size(
@@ -76,6 +82,7 @@ def data_size(
     device: Device,
     n_outputs: int,
     evaluated: Sequence[int] = (),
+    n_all: int | None = None,
 ) -> DataSize:
     """Return the properties of a table that was read.
 
@@ -87,6 +94,7 @@ def data_size(
     device : Device
     n_outputs : int
     evaluated : sequence of int
+    n_all : int or None
     """
     is_sparse = isinstance(table, SparseTable)
     return DataSize(
@@ -97,6 +105,7 @@ def data_size(
         is_there=is_sparse or not is_streamed(table, device),
         is_binned=isinstance(table, BinnedTable),
         n_sparse=table.shape[1] if is_sparse else None,
+        n_all=n_all,
     )
 
 
@@ -117,12 +126,14 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n, n_features = data.shape
     n_outputs = data.n_outputs
     table = n * n_features * data.itemsize
-    params = growth_params(estimator, (n, n_features))
-    batch = batch_size(n_outputs, n, n_features, device)
+    n_all = data.n_all or n
+    params = growth_params(estimator, (n_all, n_features))
+    batch = batch_size(n_outputs, n_all, n_features, device)
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
-    leaf_bytes = fr.leaf_type(params, in_sample).itemsize if device.is_gpu else 4
-    n_nodes = batch * fr.node_capacity(params, in_sample)
+    sample_of_all = max(1, int(n_all * float(estimator.subsample)))
+    leaf_bytes = fr.leaf_type(params, sample_of_all).itemsize if device.is_gpu else 4
+    n_nodes = batch * fr.node_capacity(params, sample_of_all)
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
     free, capacity = device.memory()
@@ -142,16 +153,33 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "histograms": _histograms(n_features, n_nodes, batch, params),
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
-        "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, params, in_sample)),
+        "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, params, sample_of_all)),
         "evaluation sets": sum(rows * (bins + raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
+    if data.n_all is not None:
+        task += f" of {n_all:,} rows"
+        parts |= {
+            "messages": parts["histograms"],
+            "nodes of the worker's rows": n_nodes * (fr.NODE.itemsize + fr.EXPANSION.itemsize),
+            **_held_out(estimator, data),
+        }
     if data.n_sparse is not None:
         task += (
             f" (of {data.n_sparse:,} columns those with at least "
             f"min_samples_leaf={params.min_samples_leaf} entries, if all are looked at)"
         )
     return plan_of(task, device, parts, free, capacity)
+
+
+def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
+    """Return what it takes to hold rows out of a shared table, all of which every worker gets."""
+    if not data.splits or data.n_all is None:
+        return {}
+    share, n_features = estimator.validation_fraction, data.shape[1]
+    n_held_out = int(share if share >= 1 else share * data.n_all)
+    row = n_features * data.itemsize + code_bytes(n_features) + 8 * data.n_outputs + 4
+    return {"order of all rows": ORDER_ROW_BYTES * data.n_all, "evaluation sets": n_held_out * row}
 
 
 def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:

@@ -7,6 +7,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from gpuens import (
     AdaBoostClassifier,
@@ -293,6 +294,43 @@ def test_verbose_prints_the_plan(capsys):
 def test_what_is_no_table(table):
     with pytest.raises(ValueError, match="X must be a table, or its numbers of rows and features"):
         memory_plan(GradientBoostingRegressor(device="cpu"), table)
+
+
+class TestWorkers:
+    """The plan of one of the workers that share a table."""
+
+    def test_the_rows_of_a_worker(self):
+        model = GradientBoostingRegressor(subsample=0.5, device="cuda")
+        plan = memory_plan(model, (1_000_000, 28), n_workers=3)
+        n = 326 * 1024  # whole chunks; the last one has less
+        assert not plan.device.is_gpu
+        assert plan.parts["bins"] == n * (32 + 28)
+        assert plan.parts["records"] == n // 2 * 8 * 2
+        assert plan.parts["messages"] == plan.parts["histograms"]
+        assert plan.parts["evaluation sets"] == 0
+        assert "with 333,824 x 28 values of 1,000,000 rows on cpu" in str(plan)
+
+    def test_rows_held_out_are_on_all_workers(self):
+        model = GradientBoostingClassifier(early_stopping=True, validation_fraction=0.2)
+        plan = memory_plan(model, (1_000_000, 28), n_outputs=3, n_workers=4)
+        assert plan.parts["order of all rows"] == 24 * 1_000_000
+        assert plan.parts["evaluation sets"] == 200_000 * (28 * 4 + 60 + 3 * 8 + 4)
+
+    @pytest.mark.parametrize(
+        ("model", "n_workers", "message"),
+        [
+            (GradientBoostingRegressor(), 0, "n_workers must be a whole number from 1, got 0"),
+            (GradientBoostingRegressor(), True, "n_workers must be a whole number from 1, got T"),
+            (RandomForestClassifier(), 2, "n_workers=2 is for gradient boosting, .* RandomForestC"),
+        ],
+    )
+    def test_bad_input(self, model, n_workers, message):
+        with pytest.raises(ValueError, match=message):
+            memory_plan(model, (1000, 5), n_workers=n_workers)
+
+    def test_sparse(self):
+        with pytest.raises(ValueError, match="n_workers=2 is for arrays, .* of the type csr_array"):
+            memory_plan(GradientBoostingRegressor(), csr_array(np.eye(9)), n_workers=2)
 
 
 def test_other_estimators():
