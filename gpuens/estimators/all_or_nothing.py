@@ -9,6 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+BEGINNING = 40
+"""Characters of a file's name that the name of the unfinished file begins with."""
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
@@ -23,7 +26,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a regular file: pass the name of a file.")
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    # Not longer than the name itself may be: most file systems take 255 bytes.
+    unfinished = path.with_name(f".{path.name[:BEGINNING]}.{secrets.token_hex(4)}.part")
     try:
         unfinished.touch()
         usual = unfinished.stat().st_mode

@@ -150,6 +150,26 @@ def test_only_files_are_replaced(tmp_path):
     assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
 
 
+@pytest.mark.parametrize("name", ["n" * 245, "n" * 255, "é" * 127])
+def test_names_as_long_as_the_system_takes(name, tmp_path):
+    """The name of the unfinished file was longer than that of the file."""
+    path = tmp_path / name
+    gpuens.DecisionTreeRegressor(max_depth=1, device="cpu").fit(X, Y).save(path)
+    assert gpuens.load(path).forest_.n_trees == 1
+    path.unlink()
+    gpuens.BinnedTable.from_batches(X, y=Y, path=path)
+    assert len(gpuens.BinnedTable.open(path)) == len(X) and len(list(tmp_path.iterdir())) == 1
+
+
+def test_text_that_utf_8_does_not_hold(tmp_path):
+    frame = pd.DataFrame(X)
+    frame.columns = pd.Index(["a", "b", "\ud83d"], dtype=object)
+    labels = np.where(Y > 0, "yes", "\ud83d")
+    gpuens.DecisionTreeClassifier(max_depth=1, device="cpu").fit(frame, labels).save(tmp_path / "m")
+    model = gpuens.load(tmp_path / "m")
+    assert model.feature_names_in_[2] == model.classes_[1] == "\ud83d"
+
+
 def test_source_and_header_are_replaced_together(tmp_path, monkeypatch):
     """A full disk left the header of another model beside the old source."""
     path, written = tmp_path / "model.c", Path.write_bytes
