@@ -3,7 +3,7 @@
 A round reads one line of ``state`` and writes the other, so that blocks may read it while one of
 them prepares the next round. Where the number of leaves is not limited, all young nodes with a
 split are opened: blocks count them and then list them in ascending order. Otherwise a single block
-chooses each tree's best one, a tree a thread.
+chooses each tree's best one; its threads are shared by the trees.
 """
 
 from __future__ import annotations
@@ -212,21 +212,55 @@ def list_splits(nodes, state, line, counts, opened, capacity):
 
 
 @device_function
-def take_best(nodes, trees, waiting, tree):
-    """Take the node with the largest gain from those of a tree that wait; the older one wins
-    ties."""
+def lanes_of(n_trees):
+    """Return how many threads of a block choose the node of a tree: a power of two."""
+    lanes = BLOCK
+    while lanes > 1 and lanes * n_trees > BLOCK:
+        lanes //= 2
+    return lanes
+
+
+@device_function
+def list_waiting(nodes, trees, waiting, tree):
+    """Let the young nodes of a tree wait that have a split."""
     n = trees[tree, N_WAITING]
-    best = i64(0)
-    for k in range(1, n):
+    for k in range(trees[tree, N_OWN_YOUNG]):
+        young = trees[tree, YOUNG] + k
+        if nodes[young].feature >= 0:
+            waiting[tree, n] = young
+            n += 1
+    trees[tree, N_WAITING] = n
+    trees[tree, N_OWN_YOUNG] = 0
+
+
+@device_function
+def is_better(gain, x, other_gain, other):
+    """Return whether a node, if there is one, has a larger gain than another one, if there is one;
+    the older one wins ties."""
+    if x < 0 or other < 0:
+        return x >= 0
+    return gain > other_gain or gain == other_gain and x < other
+
+
+@device_function
+def find_best(nodes, waiting, tree, n, lanes, shared, t):
+    """Find the node with the largest gain among the n of a tree that wait, to the first of the
+    tree's threads: its number and its place, in ``shared`` behind the gains."""
+    gains, numbers, places = shared
+    lane = t & (lanes - 1)
+    gains[t], numbers[t] = 0.0, -1
+    for k in range(lane, n, lanes):
         x = waiting[tree, k]
-        held = waiting[tree, best]
         gain = nodes[x].gain
-        if gain > nodes[held].gain or gain == nodes[held].gain and x < held:
-            best = i64(k)
-    x = waiting[tree, best]
-    waiting[tree, best] = waiting[tree, n - 1]
-    trees[tree, N_WAITING] = n - 1
-    return x
+        if is_better(gain, x, gains[t], numbers[t]):
+            gains[t], numbers[t], places[t] = gain, x, k
+    half = lanes >> 1
+    while half > 0:
+        cuda.syncthreads()
+        o = t + half
+        if lane < half and is_better(gains[o], numbers[o], gains[t], numbers[t]):
+            gains[t], numbers[t], places[t] = gains[o], numbers[o], places[o]
+        half >>= 1
 
 
 @kernel
@@ -235,30 +269,36 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
     if cuda.blockIdx.x > 0:
         return
     scan = cuda.shared.array(BLOCK, np.int64)
+    gains = cuda.shared.array(BLOCK, np.float64)
+    numbers = cuda.shared.array(BLOCK, np.int64)
+    places = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
-    n_trees = trees.shape[0]
+    n_trees = i64(trees.shape[0])
+    lanes = lanes_of(n_trees)
     n_opened = i64(0)
     first = i64(0)
     while first < n_trees:
-        tree = first + t
-        x = i64(-1)
-        if tree < n_trees:
-            for k in range(trees[tree, N_OWN_YOUNG]):
-                young = trees[tree, YOUNG] + k
-                if nodes[young].feature >= 0:
-                    waiting[tree, trees[tree, N_WAITING]] = young
-                    trees[tree, N_WAITING] += 1
-            trees[tree, N_OWN_YOUNG] = 0
-            if trees[tree, N_WAITING] > 0 and trees[tree, N_LEAVES] < max_leaves:
-                x = take_best(nodes, trees, waiting, tree)
-                trees[tree, N_LEAVES] += 1
+        tree = first + t // lanes
+        leads = t & (lanes - 1) == 0 and tree < n_trees
+        if leads:
+            list_waiting(nodes, trees, waiting, tree)
         cuda.syncthreads()
-        scan[t] = 1 if x >= 0 else 0
+        n = i64(0)
+        if tree < n_trees and trees[tree, N_LEAVES] < max_leaves:
+            n = trees[tree, N_WAITING]
+        find_best(nodes, waiting, tree, n, lanes, (gains, numbers, places), t)
+        cuda.syncthreads()
+        if leads and n > 0:
+            waiting[tree, places[t]] = waiting[tree, n - 1]
+            trees[tree, N_WAITING] = n - 1
+            trees[tree, N_LEAVES] += 1
+        scan[t] = 1 if leads and n > 0 else 0
         inclusive_scan(scan, t)
-        if x >= 0:
-            opened[n_opened + scan[t] - 1] = x
+        if leads and n > 0:
+            opened[n_opened + scan[t] - 1] = numbers[t]
         n_opened += scan[BLOCK - 1]
-        first += BLOCK
+        first += BLOCK // lanes
+        cuda.syncthreads()
     if t == 0:
         note_opened(state, line, n_opened, nodes.shape[0])
 
