@@ -30,6 +30,7 @@ PROGRAMS = {
     "first_model": "a new process until its first model of five kinds, and what it imports",
     "native": "time of fits with the native library, relative to kernels compiled here",
     "memory": "peak memory of training",
+    "sparse": "time and memory to train on a sparse table of words, beside LightGBM and XGBoost",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
     "report": "write the results into benchmarks/RESULTS.md, and draw their pictures",
@@ -43,7 +44,7 @@ PROGRAMS = {
 }
 OF_GPUS = ("gpu_check", "gpu_unknowns", "gpu_models", "gpu_tests")
 ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
-         "scaling": "scaling", "compare": "report", "report": "report",
+         "scaling": "scaling", "sparse": "scaling", "compare": "report", "report": "report",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
          "native": "start"}  # fmt: skip

@@ -34,7 +34,7 @@ SECTIONS = {
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
     "Rankings, survival": ("ranking", "survival"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
-    "Growth with the data": ("scaling",),
+    "Growth with the data": ("scaling", "sparse"),
     "Memory and new processes": ("memory", "first_model", "native", "startup"),
     "On a GPU": ("gpu", "gpu_model"),
     "The same model everywhere": ("identity",),

@@ -20,6 +20,7 @@ import numpy as np
 from ..devices.placement import Device
 from ..forest.forest import Forest
 from ..inputs.binning import Binner
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
@@ -115,10 +116,13 @@ class BinnedTree(NamedTuple):
         value = tree.value[:, 0].copy()
         return cls(int(tree.output[0]), place.copy(), bins, *children, sets, value)
 
-    def leaves(self, codes: Codes, device: Device) -> Array:
+    def leaves(self, codes: Codes | SparseCodes, device: Device) -> Array:
         """Return the leaf of every row."""
+        feature = self.feature
+        if isinstance(codes, SparseCodes):
+            codes, feature = codes.with_features(feature)
         leaf: Array = device.xp.full(codes.rows.shape[0], -1, dtype=np.int32)
-        walk = self.feature, self.bin, self.missing_left, self.left, self.right
+        walk = feature, self.bin, self.missing_left, self.left, self.right
         traverse_codes(codes, *walk, leaf, self.left_codes)
         return leaf
 

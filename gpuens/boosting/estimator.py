@@ -167,7 +167,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
         size = data_size(
             sets[0].table, columns, device, self._fitted_loss.n_outputs,
-            [rows.table.shape[0] for rows in sets[1:]], share and share.n_all,
+            [rows.table for rows in sets[1:]], share and share.n_all,
         )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
@@ -246,7 +246,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         if isinstance(rows.table, BinnedTable):
             codes = rows.table.codes_for(binner, device, rows.data)
         else:
-            codes = binner.transform(rows.table, device)
+            codes = binner.codes_of(rows.table, device)
         if dropout is None:
             raw = self._raw_before(start, rows.table, device)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,10 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, is_streamed
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
+from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
-from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS
+from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
 from ..tables.binned_table import BinnedTable
 from .parameters import growth_params
 from .round import batch_size
@@ -33,6 +34,8 @@ ORDER_ROW_BYTES = 3 * 8
 the permutation, and its class."""
 HISTOGRAM_BYTES = 8 * N_SLOTS
 """Bytes of the histogram of a feature: two planes of int32."""
+SPARSE_PLACE_BYTES = 12
+"""Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,10 @@ class DataSize:
         Of a sparse table its columns; ``shape`` has those that trees are grown on.
     n_all : int or None
         Rows of all workers where these share the table, of which ``shape`` has one worker's.
+    n_places : int or None
+        Entries of a histogram where codes leave out the zeros.
+    bins, evaluated_bins : int or None
+        Bytes of the codes of sparse tables, of all rows and of all evaluation sets.
     """
 
     shape: tuple[int, int]
@@ -74,6 +81,9 @@ class DataSize:
     is_binned: bool = False
     n_sparse: int | None = None
     n_all: int | None = None
+    n_places: int | None = None
+    bins: int | None = None
+    evaluated_bins: int | None = None
 
 
 def data_size(
@@ -81,7 +91,7 @@ def data_size(
     columns: np.ndarray | None,
     device: Device,
     n_outputs: int,
-    evaluated: Sequence[int] = (),
+    evaluated: Sequence[Any] = (),
     n_all: int | None = None,
 ) -> DataSize:
     """Return the properties of a table that was read.
@@ -93,20 +103,44 @@ def data_size(
         Those of a sparse table that trees are grown on; None: all.
     device : Device
     n_outputs : int
-    evaluated : sequence of int
+    evaluated : sequence of tables
     n_all : int or None
     """
-    is_sparse = isinstance(table, SparseTable)
-    return DataSize(
-        table.shape if columns is None else (table.shape[0], columns.size),
+    shape = table.shape if columns is None else (table.shape[0], columns.size)
+    size = DataSize(
+        shape,
         table.itemsize,
         n_outputs,
-        evaluated=evaluated,
-        is_there=is_sparse or not is_streamed(table, device),
+        evaluated=[each.shape[0] for each in evaluated],
+        is_there=not is_streamed(table, device),
         is_binned=isinstance(table, BinnedTable),
-        n_sparse=table.shape[1] if is_sparse else None,
         n_all=n_all,
     )
+    if not isinstance(table, SparseTable):
+        return size
+    kept = table if columns is None else table.columns(columns)
+    most_places = int((np.minimum(kept.n_entries, MAX_BINS) + 2).sum())
+    return replace(
+        size,
+        is_there=True,
+        n_sparse=table.shape[1],
+        n_places=most_places if stays_sparse(kept, device) else None,
+        bins=_code_bytes(kept, shape[1], device),
+        evaluated_bins=sum(
+            _code_bytes(
+                each if columns is None or not isinstance(each, SparseTable)
+                else each.columns(columns), shape[1], device,
+            )
+            for each in evaluated
+        ),
+    )  # fmt: skip
+
+
+def _code_bytes(table: Any, n_features: int, device: Device) -> int:
+    """Bytes of the codes of a table with so many columns that trees are grown on."""
+    if isinstance(table, SparseTable) and stays_sparse(table, device):
+        return ENTRY_BYTES * int(table.entries.nnz)
+    return int(table.shape[0]) * code_bytes(n_features)
 
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
@@ -139,22 +173,28 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     free, capacity = device.memory()
     is_streamed = device.is_gpu and not data.is_there
     pieces = 2 * PIECE_BYTES if is_streamed else table
+    histograms = _histograms(n_features, n_nodes, batch, params)
+    if data.n_places is not None:
+        histograms = fr.n_slots(n_features, n_nodes, batch) * SPARSE_PLACE_BYTES * data.n_places
+    evaluated_bins = data.evaluated_bins
+    if evaluated_bins is None:
+        evaluated_bins = bins * sum(data.evaluated)
     parts = {
         "table": 0 if data.is_there else min(table, pieces),
         "target and weights": 8 * n * (1 + data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
-        "bins": 0 if data.is_binned and not device.is_gpu else n * bins,
+        "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": 2 * 8 * batch * in_sample,
         "queries or risk sets": estimator._bytes_of_row() * n,
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
-        "histograms": _histograms(n_features, n_nodes, batch, params),
+        "histograms": histograms,
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
         "trees": on_host_only(capacity, _forest_bytes(estimator, n_outputs, params, sample_of_all)),
-        "evaluation sets": sum(rows * (bins + raw + 4) for rows in data.evaluated),
+        "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
     if data.n_all is not None:
@@ -180,6 +220,12 @@ def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
     n_held_out = int(share if share >= 1 else share * data.n_all)
     row = n_features * data.itemsize + code_bytes(n_features) + 8 * data.n_outputs + 4
     return {"order of all rows": ORDER_ROW_BYTES * data.n_all, "evaluation sets": n_held_out * row}
+
+
+def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:
+    if data.is_binned and not device.is_gpu:
+        return 0
+    return dense if data.bins is None else data.bins
 
 
 def _histograms(n_features: int, n_nodes: int, n_trees: int, params: GrowthParams) -> int:

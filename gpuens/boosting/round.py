@@ -13,6 +13,7 @@ from ..inputs.binning import Binner
 from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
@@ -67,7 +68,7 @@ class TrainingRows:
 
     Parameters
     ----------
-    codes : Codes
+    codes : Codes or SparseCodes
     y : float64, shape (n_rows,) or (n_targets, n_rows)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
@@ -75,7 +76,7 @@ class TrainingRows:
         Raw predictions of the trees so far; updated.
     """
 
-    codes: Codes
+    codes: Codes | SparseCodes
     y: Array
     weight: Array
     raw: Array
@@ -471,12 +472,15 @@ def _purpose(seed: int, purpose: np.uint64) -> int:
     return int(_draw(np.uint64(seed), purpose))
 
 
-def _find_leaves(tree: OutputTree, codes: Codes, leaf: Array) -> None:
+def _find_leaves(tree: OutputTree, codes: Codes | SparseCodes, leaf: Array) -> None:
     """Fill in the leaves of rows that are in none."""
     trees, nodes = tree.trees, tree.nodes
+    feature = trees.feature[nodes]
+    if isinstance(codes, SparseCodes):
+        codes, feature = codes.with_features(feature)
     traverse_codes(
         codes,
-        trees.feature[nodes],
+        feature,
         trees.bin[nodes],
         trees.missing_left[nodes],
         trees.left[nodes],

@@ -14,6 +14,7 @@ from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
@@ -130,14 +131,11 @@ class Binner:
         """See ``CategoryBinner``."""
         return np.zeros(CODE_WORDS, np.uint32)
 
-    def transform(self, X: Array | SparseTable, device: Device) -> Codes:
+    def transform(self, X: Array, device: Device) -> Codes:
         """Return the bins of a table (float32 or float64) on ``device``.
 
-        A table in host memory comes to a GPU in pieces and is never there as a whole. A sparse one
-        has its zeros counted as values.
+        A table in host memory comes to a GPU in pieces and is never there as a whole.
         """
-        if isinstance(X, SparseTable):
-            return sparse_codes(X, self.thresholds, device)
         thresholds = device.asarray(round_down(self.table, X.dtype))
         if not is_streamed(X, device):
             return self._codes(X, thresholds, device)
@@ -156,6 +154,12 @@ class Binner:
             codes.columns[:, rows] = part.columns
         assert codes is not None
         return codes
+
+    def codes_of(self, X: Array | SparseTable, device: Device) -> Codes | SparseCodes:
+        """Return the bins of a table of either kind on ``device``."""
+        if isinstance(X, SparseTable):
+            return sparse_codes(X, self.thresholds, device)
+        return self.transform(X, device)
 
     def _codes(self, X: Array, thresholds: Array, device: Device) -> Codes:
         """Return the bins of rows on ``device``; thresholds of the type of X."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..devices.placement import Device, module_of
 from ..devices.sparse_tables import SparseTable
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Codes
 from .binning import Binner, sample_rows
@@ -108,10 +109,10 @@ class NarrowBinner(Binner):
         found = np.searchsorted(self.features, features)
         return np.where(features >= 0, found, features).astype(np.int32)
 
-    def transform(self, X: Array | SparseTable, device: Device) -> Codes:
+    def codes_of(self, X: Array | SparseTable, device: Device) -> Codes | SparseCodes:
         if isinstance(X, SparseTable):
-            return super().transform(X.columns(self.features), device)
-        return super().transform(X[:, module_of(X).asarray(self.features)], device)
+            return super().codes_of(X.columns(self.features), device)
+        return self.transform(X[:, module_of(X).asarray(self.features)], device)
 
 
 def columns_that_split(table: SparseTable, fewest: int) -> np.ndarray:

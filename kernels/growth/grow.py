@@ -13,6 +13,7 @@ from ..runtime.dtypes import CODE_WORDS, Codes, TreeRecords
 from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
+from .sparse_codes import SparseCodes
 
 _finish = callable_from_python(finish)
 _emit = callable_from_python(emit)
@@ -52,7 +53,7 @@ class GrownTrees(NamedTuple):
 
 
 def grow(
-    codes: Codes,
+    codes: Codes | SparseCodes,
     n_bins: Array,
     records: TreeRecords,
     keys: np.ndarray,
@@ -66,7 +67,8 @@ def grow(
 
     Parameters
     ----------
-    codes : Codes
+    codes : Codes or SparseCodes
+        Sparse ones only on the CPU, and without categories.
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
     records : TreeRecords

@@ -123,6 +123,10 @@ RESULTS = {
         "speed": {"gpuens": {"seconds": [1.0], "ratio": 1.0, "ndcg": 0.5},
                   "LightGBM": {"seconds": [2.0], "ratio": 0.5, "ndcg": 0.5}},
     },
+    "sparse": {"counts": {
+        "gpuens": {"runs": [{"cpu": 1.0, "wall": 1.0, "mb": 350.0, "accuracy": 0.9}], "ratio": 1.0},
+        "LightGBM": {"runs": [{"cpu": 2.0, "wall": 1.0, "mb": 9.0, "accuracy": 0.9}], "ratio": 0.5},
+    }},
     "stacking": {"adult": {"title": "adult: 9 × 2", "best": "boosting", "ratios": {"stack": 1.0},
                            "losses": {"stack": [0.25], "boosting": [0.25]},
                            "seconds": {"stack": [2.0]}}},
@@ -185,6 +189,7 @@ def measured(name, records):
         ("losses", [(0.31, True), (5.0, False), (1.004, True)]),
         ("categories", [(1.005, True)]),
         ("ranking", [(0, True), (0.25, False), (0, True), (-0.25, True), (0, True), (0.5, True)]),
+        ("sparse", [(0.5, True), (350.0, False)]),
         ("stacking", [(1.0, False)]),  # it must be below
         ("inspection", [(0.025, True), (0.025, True), (2.5, False)]),
         ("explain", [(0.05, True), (0.1, False), (1e-15, True)]),
@@ -347,6 +352,7 @@ PROGRAMS = {
     "ranking": "--seeds 1 --rounds 2 --queries 3 --repeats 1 --threads 1 --only speed",
     "kernels": "--rows 200 --features 3 --trees 2 --repeats 1 --threads 1",
     "memory": "--repeats 1 --threads 1 --rows 500 --trees 2",
+    "sparse": "--repeats 1 --rows 500 --columns 900 --fill 0.02 --trees 2 --only counts",
 }
 
 

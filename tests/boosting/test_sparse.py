@@ -15,7 +15,10 @@ from gpuens import (
 )
 from gpuens.devices import placement, sparse_tables
 from gpuens.devices.placement import CPU
+from gpuens.inputs import sparse_codes
 from gpuens.inputs.categories import read_features
+from gpuens.kernels.growth import frontier
+from gpuens.kernels.growth.cpu import sparse as sparse_growth
 from gpuens.kernels.runtime.dispatch import Implementation, using
 
 RNG = np.random.default_rng(3)
@@ -49,6 +52,8 @@ SETTINGS = {
     "no interactions": {"interaction_cst": "no_interactions"},
     "held out": {"early_stopping": True, "n_iter_no_change": 2},
     "rows drawn": {"subsample": 0.6},
+    "dropout": {"dropout": 0.5, "subsample": 0.8},
+    "one leaf, rows drawn": {"subsample": 0.6, "min_samples_leaf": N // 2 + 1},
 }
 
 
@@ -57,6 +62,27 @@ def assert_same(sparse, dense):
     assert sparse.evals_result_ == dense.evals_result_
 
 
+@pytest.fixture(params=[0, 10**6], ids=["codes without zeros", "dense codes"])
+def either_codes(request, monkeypatch):
+    """A sparse table with codes of either kind, whatever its share of zeros."""
+    monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", request.param)
+
+
+@pytest.fixture
+def without_zeros(monkeypatch):
+    monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", 0)
+
+
+def test_kinds_of_codes():
+    """Zeros are left out on the CPU where they are many."""
+    narrow, wide = (read_features(t, CPU, estimator=GradientBoostingRegressor()).values
+                    for t in (S, scipy.sparse.csr_array((N, 9))))  # fmt: skip
+    assert not sparse_codes.stays_sparse(narrow, CPU)
+    assert sparse_codes.stays_sparse(wide, CPU)
+    assert not sparse_codes.stays_sparse(wide, placement.SIMULATOR)
+
+
+@pytest.mark.usefixtures("either_codes")
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["plain", "weighted"])
 def test_models_of_dense_arrays(settings, weight):
@@ -68,11 +94,29 @@ def test_models_of_dense_arrays(settings, weight):
     assert (expected.forest_.n_leaves.max() > 2) == (settings.get("min_samples_leaf") != 451)
 
 
-@pytest.mark.parametrize("implementation", list(Implementation)[:1])
-def test_reference(implementation):
-    with using(implementation):
-        found = GradientBoostingClassifier(**SMALL).fit(S, C)
-    assert_same(found, GradientBoostingClassifier(**SMALL).fit(X, C))
+@pytest.mark.usefixtures("either_codes")
+def test_reference():
+    settings = SMALL | {"n_estimators": 2, "max_leaf_nodes": 6}
+    with using(Implementation.REFERENCE):
+        found = GradientBoostingClassifier(**settings).fit(S, C)
+    assert_same(found, GradientBoostingClassifier(**settings).fit(X, C))
+
+
+@pytest.mark.usefixtures("without_zeros")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("slots", [2**29, 1], ids=["", "histograms built again"])
+def test_threads_and_shares(n_jobs, slots, monkeypatch):
+    """Several classes grow together; a task searches a few features."""
+    settings = SMALL | {"min_samples_leaf": 3, "n_jobs": n_jobs}
+    expected = GradientBoostingClassifier(**settings).fit(X, C)
+    monkeypatch.setattr(sparse_growth, "FEWEST_OF_SHARE", 4)
+    monkeypatch.setattr(sparse_growth, "MIN_ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(frontier, "HISTOGRAM_BYTES", slots)
+    assert_same(GradientBoostingClassifier(**settings).fit(S, C), expected)
+    assert_same(
+        GradientBoostingClassifier(**settings, max_leaf_nodes=None, max_depth=4).fit(S, C),
+        GradientBoostingClassifier(**settings, max_leaf_nodes=None, max_depth=4).fit(X, C),
+    )
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -91,6 +135,7 @@ def test_all_ways_to_predict(n_jobs, monkeypatch):
     )
 
 
+@pytest.mark.usefixtures("either_codes")
 def test_evaluation_sets_of_either_kind():
     sets = [(X[:200], Y[:200]), (S[:100], Y[:100])]
     settings = SMALL | {"early_stopping": True}
@@ -101,6 +146,7 @@ def test_evaluation_sets_of_either_kind():
         assert_same(GradientBoostingRegressor(**settings).fit(table, Y, eval_set=sets), expected)
 
 
+@pytest.mark.usefixtures("without_zeros")
 def test_training_goes_on():
     """Also on rows in which other columns have few entries."""
     models = [GradientBoostingRegressor(**SMALL, warm_start=True).fit(t, Y) for t in (X, S)]
@@ -138,14 +184,17 @@ class TestBadInput:
 
     def test_too_wide(self, monkeypatch):
         wide = scipy.sparse.csr_array(
-            (np.ones(3 * N), (np.arange(3 * N) % N, np.arange(3 * N) % 30)), shape=(N, 10**6)
+            (np.ones(3 * N), (np.arange(3 * N) % N, np.arange(3 * N) % 30)), shape=(N, 10**5)
         )
         model = GradientBoostingRegressor(**SMALL, min_samples_leaf=5)
         plan = memory_plan(model, wide, Y)
-        assert plan.parts["bins"] == N * (32 + 30) and plan.fits
+        assert plan.parts["bins"] == N * sparse_codes.ENTRY_BYTES and plan.fits
         drawn = GradientBoostingRegressor(**SMALL, colsample_bynode=0.5)
-        monkeypatch.setattr(placement, "available_memory", lambda: 2**28)
-        with pytest.raises(MemoryError, match=r"900 x 1,000,000 values \(of 1,000,000 columns"):
+        plan = memory_plan(drawn, wide, Y)
+        assert plan.parts["bins"] == N * sparse_codes.ENTRY_BYTES
+        free = plan.total - 1
+        monkeypatch.setattr(placement, "available_memory", lambda: free)
+        with pytest.raises(MemoryError, match=r"900 x 100,000 values \(of 100,000 columns"):
             drawn.fit(wide, Y)
         model.fit(wide, Y)
 

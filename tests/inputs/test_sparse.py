@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator
 
 from gpuens.devices import sparse_tables
 from gpuens.devices.placement import CPU, gpu_of, is_streamed, on_host
-from gpuens.inputs import binning, sparse_bins
+from gpuens.inputs import binning, sparse_bins, sparse_codes
 from gpuens.inputs.arrays import to_input_library
 from gpuens.inputs.binning import Binner
 from gpuens.inputs.sparse_bins import NarrowBinner, columns_that_split, fit_sparse_binner
 from gpuens.inputs.sparse_matrices import read_sparse
+from gpuens.kernels.growth.sparse_codes import SparseCodes
 
 RNG = np.random.default_rng(0)
 N = 700
@@ -153,6 +154,7 @@ class TestBins:
     @pytest.mark.parametrize("case", ["plain", "weighted", "sampled", "sampled and weighted"])
     def test_those_of_dense_tables(self, max_bins, dtype, case, monkeypatch):
         monkeypatch.setattr(sparse_bins, "ENTRIES_AT_ONCE", 900)
+        monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", N * 9)
         if "sampled" in case:
             monkeypatch.setattr(binning, "SAMPLE_SIZE", 300)
         X = HARD.astype(dtype)
@@ -162,9 +164,16 @@ class TestBins:
         expected = Binner.fit(X, weight, max_bins, 5, CPU)
         for own, other in zip(found.thresholds, expected.thresholds, strict=True):
             np.testing.assert_array_equal(own, other, strict=True)
-        codes, dense = found.transform(table, CPU), expected.transform(X, CPU)
+        codes, dense = found.codes_of(table, CPU), expected.transform(X, CPU)
         np.testing.assert_array_equal(codes.rows, dense.rows, strict=True)
         np.testing.assert_array_equal(codes.columns, dense.columns, strict=True)
+        monkeypatch.setattr(sparse_codes, "CELLS_OF_ENTRY", 0)
+        few = found.codes_of(table, CPU)
+        assert isinstance(few, SparseCodes)
+        codes, feature = few.with_features(np.array([8, -1, 3, 8], np.int32))
+        assert feature.tolist() == [1, -1, 0, 1]
+        np.testing.assert_array_equal(codes.columns, dense.columns[[3, 8]], strict=True)
+        np.testing.assert_array_equal(codes.rows[:, :2], dense.rows[:, [3, 8]], strict=True)
 
     def test_some_columns(self):
         table = read(scipy.sparse.csc_array(HARD))
@@ -175,7 +184,7 @@ class TestBins:
             HARD[:, features], CPU
         )
         for X in (table, HARD):
-            np.testing.assert_array_equal(binner.transform(X, CPU).rows, expected.rows)
+            np.testing.assert_array_equal(binner.codes_of(X, CPU).rows, expected.rows)
         assert binner.numbers(np.array([2, -1, 0])).tolist() == [3, -1, 1]
         assert columns_that_split(table, N + 1).tolist() == [0]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array, derived
+from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
 from ...runtime.dtypes import Codes, TreeRecords
@@ -23,6 +23,8 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
+from ..sparse_codes import SparseCodes
+from . import sparse
 from .histogram import add_rows, clear_used
 from .layout import layout
 from .partition import (
@@ -209,13 +211,15 @@ def _grow_worker(
 
 
 def grow(
-    codes: Codes,
-    n_bins: Array,
+    codes: Codes | SparseCodes,
+    n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
+    if isinstance(codes, SparseCodes):
+        return sparse.grow(codes, n_bins, records, keys, params, rules)
     n_features, n_rows = codes.columns.shape
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)

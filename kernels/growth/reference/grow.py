@@ -23,6 +23,7 @@ from ..grow import GrownTrees, finished
 from ..histogram import histogram
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..partition import partition, scatter_leaves
+from ..sparse_codes import SparseCodes
 from ..split import split
 
 (
@@ -58,13 +59,15 @@ from ..split import split
 
 
 def grow(
-    codes: Codes,
+    codes: Codes | SparseCodes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
+    if isinstance(codes, SparseCodes):
+        codes = codes.dense(np.arange(n_bins.size))
     n_rows = int(codes.columns.shape[1])
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)

@@ -1,0 +1,340 @@
+"""Growth on a sparse table (contract: ``kernels.growth.grow``).
+
+A histogram adds up the entries of its node's rows and leaves out the zeros: their bin of a feature
+holds what is left of the node. So a row costs as many additions as it has entries, however wide the
+table is. Rows are counted beside the sums, so that the splits found keep ``min_samples_leaf`` and
+no node is searched again; and a feature with fewer entries than that in a node is not looked at
+there, because the side without its zeros would have too few rows.
+
+    sums, counts   | bins of feature 0, missing | bins of feature 1, missing | ...    line of a node
+
+A round has the steps of ``cpu.grow``, with one task for each pair of nodes to build, each share of
+the features of a pair to search, and each node to partition.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.arrays import derived
+from ...runtime.compilation import inner, kernel_without_allocation
+from ...runtime.cpu.lanes import LANES
+from ...runtime.cpu.team import CACHE_LINE, atomic_add, get_threads, run, wait
+from ...runtime.dtypes import MISSING, N_SLOTS, TreeRecords
+from .. import control
+from .. import frontier as fr
+from ..frontier import Frontier
+from ..grow import GrownTrees, emitted
+from ..limits import allow_features, can_split, direction_of, l2_of, least_h
+from ..params import NO_RULES, FeatureRules, GrowthParams
+from ..sparse_codes import SparseCodes
+from .histogram import unpack_record
+from .partition import cut_of, partition_alone
+from .quick_split import LARGEST_L2, N_CANDIDATES, best_of_plain
+from .search import settle_nodes
+from .split import best_of_feature
+from .tables import BEST
+
+u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
+
+BUILD, SEARCH, PARTITION, LEAVES = (k * CACHE_LINE for k in range(4))
+"""Queues that tasks are taken from, each on a cache line of its own."""
+FEWEST_OF_SHARE = 256
+MOST_SHARES = 64
+"""Features that a task searches, and the shares of the features that there are at most."""
+MIN_ENTRIES_PER_THREAD = 50_000
+"""Entries of the table below which another thread costs more than it saves."""
+
+
+class SparseRows(NamedTuple):
+    """The rows: their entries by rows and by columns, and both buffers of records."""
+
+    codes: SparseCodes
+    n_bins: np.ndarray
+    records: tuple[np.ndarray, np.ndarray]
+
+
+class SparseWork(NamedTuple):
+    """Histograms, the best splits of a round, and scratch, of which each thread has a line.
+
+    sums : int64, (histograms, places)
+        Packed as in ``histogram``.
+    row_counts : int32, (histograms, places)
+    best : BEST, (pairs, shares, 2)
+        For the pair's two nodes, among a share of the features.
+    rechecked : BEST
+        Without splits: nothing is searched again.
+    column : uint8, (threads, n_rows)
+        The codes of the feature that a node is divided by.
+    allowed, allowed_of : (threads, 2, n_features), (threads, 2)
+        The features that the two nodes of a pair may use, and the numbers of these nodes.
+    """
+
+    queues: np.ndarray
+    sums: np.ndarray
+    row_counts: np.ndarray
+    best: np.ndarray
+    rechecked: np.ndarray
+    column: np.ndarray
+    allowed: np.ndarray
+    allowed_of: np.ndarray
+    features: np.ndarray
+    hashes: np.ndarray
+    bins: np.ndarray
+    bin_counts: np.ndarray
+    prefix: np.ndarray
+    scores: np.ndarray
+    approximate: np.ndarray
+
+
+@inner
+def _add_entries(codes, records, begin, end, sums, row_counts):
+    """Add the entries of ``records[begin:end]`` to a histogram."""
+    for i in range(u64(begin), u64(end)):
+        record = records[i]
+        row = u64(u32(record))
+        v = unpack_record(record)
+        for e in range(u64(codes.row_begin[row]), u64(codes.row_begin[row + u64(1)])):
+            place = u64(codes.row_places[e])
+            sums[place] += v
+            row_counts[place] += np.int32(1)
+
+
+@inner
+def _build(table, frontier, work):
+    while True:
+        p = atomic_add(work.queues, BUILD, 1)
+        if p >= frontier.state[fr.N_PAIRS]:
+            break
+        node = frontier.nodes[frontier.pairs[p].build]
+        sums, row_counts = work.sums[node.slot], work.row_counts[node.slot]
+        sums[:] = 0
+        row_counts[:] = 0
+        records = table.records[node.depth & 1]
+        _add_entries(table.codes, records, node.begin, node.end, sums, row_counts)
+
+
+@inner
+def _search(thread, n_threads, table, frontier, params, work):
+    """Find the best splits of the new nodes, in tasks of a pair of nodes and a share of the
+    features. A single thread carries the best split of a pair from share to share."""
+    n_features = table.n_bins.size
+    n_shares = work.best.shape[1]
+    n_tasks = frontier.state[fr.N_PAIRS] * n_shares
+    while True:
+        task = atomic_add(work.queues, SEARCH, 1)
+        if task >= n_tasks:
+            break
+        p = task // n_shares
+        share = task - p * n_shares
+        first, last = share * n_features // n_shares, (share + 1) * n_features // n_shares
+        pair = frontier.pairs[p]
+        best = work.best[p, share]
+        best[0].score = best[1].score = fr.NO_GAIN
+        if n_threads == 1:
+            best = work.best[p, 0]
+        built = frontier.nodes[pair.build].slot
+        _search_share(thread, table, frontier, params, work, pair.build, 0, first, last, best[0])
+        if pair.sibling >= 0:
+            rest = frontier.nodes[pair.sibling].slot
+            begin, end = table.codes.place_begin[first], table.codes.place_begin[last]
+            for k in range(u64(begin), u64(end)):
+                work.sums[rest, k] -= work.sums[built, k]
+                work.row_counts[rest, k] -= work.row_counts[built, k]
+            _search_share(
+                thread, table, frontier, params, work, pair.sibling, 1, first, last, best[1]
+            )
+
+
+@inner
+def _search_share(thread, table, frontier, params, work, x, child, first, last, best):
+    """Replace ``best`` by the node's best split by features ``first`` to ``last - 1``, if that is
+    better."""
+    if not can_split(frontier, params, x):
+        return
+    node = frontier.nodes[x]
+    allowed = work.allowed[thread, child]
+    if work.allowed_of[thread, child] != x:
+        allow_features(frontier, params, x, work.features[thread], work.hashes[thread], allowed)
+        work.allowed_of[thread, child] = x
+    least, l2 = least_h(frontier, params, x), l2_of(frontier, params, x)
+    is_plain = frontier.rules.size == 0 and l2 <= LARGEST_L2
+    total = (node.g << i64(32)) + node.h
+    n_rows = node.end - node.begin
+    sums, row_counts = work.sums[node.slot], work.row_counts[node.slot]
+    bins, counts = work.bins[thread], work.bin_counts[thread]
+    for f in range(first, last):
+        if allowed[f] == 0:
+            continue
+        n_bins = i64(table.n_bins[f])
+        own = slice(table.codes.place_begin[f], table.codes.place_begin[f + 1])
+        if _total_of(row_counts[own]) < params.min_samples_leaf:
+            continue
+        zero = i64(table.codes.zeros[f])
+        _fill_bins(sums[own], row_counts[own], n_bins, zero, total, n_rows, bins, counts)
+        if is_plain:
+            bound, _, _, _ = best_of_plain(
+                bins, n_bins, total, least, l2, best.score,
+                work.prefix[thread], work.approximate[thread],
+            )  # fmt: skip
+            if bound <= best.score:  # the first of equal splits is that of the lowest feature
+                continue
+        score, bin_, missing_left, left = best_of_feature(
+            bins, n_bins, False, total,
+            (least, l2, node.low, node.high, direction_of(frontier, f)),
+            counts, n_rows, params.min_samples_leaf, work.prefix[thread], work.scores[thread],
+        )  # fmt: skip
+        if bin_ >= 0 and score > best.score:
+            best.score = score
+            best.feature = f
+            best.bin = bin_
+            best.missing_left = missing_left
+            best.left = left
+
+
+@inner
+def _total_of(counts):
+    total = np.int32(0)
+    for k in range(counts.size):
+        total += counts[k]
+    return total
+
+
+@inner
+def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
+    """Fill in the bins of a feature, those of its zeros with the rest of the node."""
+    rest, rest_rows = total - sums[n_bins], n_rows - i64(row_counts[n_bins])
+    for b in range(n_bins):
+        bins[b] = sums[b]
+        counts[b] = i64(row_counts[b])
+        rest -= sums[b]
+        rest_rows -= i64(row_counts[b])
+    bins[zero] += rest
+    counts[zero] += rest_rows
+    for b in range(n_bins, min(n_bins + LANES, N_SLOTS)):
+        bins[b] = 0
+    bins[MISSING] = sums[n_bins]
+    counts[MISSING] = i64(row_counts[n_bins])
+
+
+@inner
+def _partition(thread, table, frontier, work):
+    codes = table.codes
+    column = work.column[thread]
+    while True:
+        k = atomic_add(work.queues, PARTITION, 1)
+        if k >= frontier.state[fr.N_EXPAND]:
+            break
+        node = frontier.nodes[frontier.expand[k].node]
+        column[:] = codes.zeros[node.feature]
+        begin, end = codes.column_begin[node.feature], codes.column_begin[node.feature + 1]
+        for e in range(begin, end):
+            column[codes.column_rows[e]] = codes.column_codes[e]
+        source, target = table.records[node.depth & 1], table.records[1 - (node.depth & 1)]
+        cut = cut_of(node.bin, node.missing_left)
+        frontier.expand[k].n_left = partition_alone(
+            column, source, target, node.begin, node.end, cut
+        )
+
+
+@inner
+def _scatter_leaves(table, frontier, work, leaf):
+    """Write the leaf of every row; the nodes without children cover all segments."""
+    while True:
+        x = atomic_add(work.queues, LEAVES, 1)
+        if x >= frontier.state[fr.N_NODES]:
+            break
+        node = frontier.nodes[x]
+        if node.child >= 0:
+            continue
+        records = table.records[node.depth & 1]
+        for i in range(node.begin, node.end):
+            leaf[node.tree, records[i] & u64(0xFFFFFFFF)] = np.int32(node.leaf)
+
+
+@kernel_without_allocation
+def _grow_worker(
+    thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
+):
+    work.allowed_of[thread, 0] = work.allowed_of[thread, 1] = -1
+    if thread == 0:
+        control.start(frontier, params)
+        work.queues[:] = 0
+    while True:
+        wait(barrier, n_threads)
+        _build(table, frontier, work)
+        wait(barrier, n_threads)
+        _search(thread, n_threads, table, frontier, params, work)
+        wait(barrier, n_threads)
+        if thread == 0:
+            settle_nodes(frontier, params, work)
+            control.choose(frontier, params)
+        wait(barrier, n_threads)
+        if frontier.state[fr.N_EXPAND] == 0:
+            break
+        _partition(thread, table, frontier, work)
+        wait(barrier, n_threads)
+        if thread == 0:
+            control.commit(frontier, params)
+            work.queues[:] = 0
+    if thread == 0:
+        control.finish(frontier, params, order, tree_offset)
+    wait(barrier, n_threads)
+    _scatter_leaves(table, frontier, work, leaf)
+
+
+def grow(
+    codes: SparseCodes,
+    n_bins: np.ndarray,
+    records: TreeRecords,
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrownTrees:
+    n_rows = codes.row_begin.size - 1
+    n_trees, n_records = records.words.shape
+    words = records.words.reshape(-1)
+    frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
+    fr.set_statistics(frontier, records.sums, records.scales)
+    n_entries = codes.row_places.size * n_trees
+    n_threads = max(1, min(get_threads(), n_entries // MIN_ENTRIES_PER_THREAD))
+    kept = derived(codes.row_places, "workspace", dict)
+    sizes = frontier.nodes.size, frontier.free_slots.size, n_threads
+    if kept.get("sizes") != sizes:
+        kept.clear()
+        kept.update(sizes=sizes, work=_allocate_work(codes, n_bins, frontier, n_threads))
+    table = SparseRows(codes, n_bins, (words, np.empty_like(words)))
+    leaf = np.full((n_trees, n_rows), -1, np.int32)
+    order = np.empty(frontier.nodes.size, np.int64)
+    offset = np.empty(n_trees + 1, np.int64)
+    run(_grow_worker, n_threads, table, frontier, params, kept["work"], order, offset, leaf)
+    return emitted(frontier, order, offset, leaf)
+
+
+def _allocate_work(
+    codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int
+) -> SparseWork:
+    n_features, n_places = n_bins.size, int(codes.place_begin[-1])
+    n_histograms = frontier.free_slots.size
+    n_shares = max(1, min(MOST_SHARES, n_features // FEWEST_OF_SHARE))
+    nothing = np.zeros(frontier.nodes.size, BEST)
+    nothing["score"] = fr.NO_GAIN
+    return SparseWork(
+        queues=np.zeros(4 * CACHE_LINE, np.int64),
+        sums=np.empty((n_histograms, n_places), np.int64),
+        row_counts=np.empty((n_histograms, n_places), np.int32),
+        best=np.zeros((frontier.nodes.size, n_shares, 2), BEST),
+        rechecked=nothing,
+        column=np.empty((n_threads, codes.row_begin.size - 1), np.uint8),
+        allowed=np.empty((n_threads, 2, n_features), np.uint8),
+        allowed_of=np.empty((n_threads, 2), np.int64),
+        features=np.empty((n_threads, n_features), np.int64),
+        hashes=np.empty((n_threads, n_features), np.uint64),
+        bins=np.zeros((n_threads, N_SLOTS), np.int64),
+        bin_counts=np.zeros((n_threads, N_SLOTS), np.int64),
+        prefix=np.empty((n_threads, N_SLOTS), np.int64),
+        scores=np.empty((n_threads, N_SLOTS), np.float64),
+        approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
+    )
