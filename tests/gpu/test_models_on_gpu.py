@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 import gpuens
-from gpuens.devices import placement, transfer
+from gpuens.devices import placement, sparse_tables, transfer
 from gpuens.forest import forest as forest_module
 from gpuens.losses import CustomLoss, Focal, Huber, Tweedie, exp, mul
 
@@ -172,6 +173,25 @@ def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, or
         there, here = (fitted(device, n_trees, case, *given) for device in ("cuda", "cpu"))
         assert there.forest_.fingerprint() == here.forest_.fingerprint()
         assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
+
+
+@pytest.mark.usefixtures("cupy")
+def test_sparse_tables(n_trees, host, monkeypatch):
+    """The codes of the columns that may split nodes, and blocks of rows in prediction."""
+    monkeypatch.setattr(sparse_tables, "BLOCK_BYTES", 2**13)
+    X, y, weight = table(3, True)
+    X = np.hstack([X, np.random.default_rng(0).random((N_ROWS, 12)) < 0.01])
+    X[:, 5] = X[:, 7] = 0.0
+    sparse = scipy.sparse.csr_array(X)
+    settings = {"early_stopping": True, "min_samples_leaf": 40}
+    case = ("GradientBoostingClassifier", 3, settings)
+    there, here = (fitted(device, n_trees, case, sparse, y, weight) for device in ("cuda", "cpu"))
+    assert there.forest_.fingerprint() == here.forest_.fingerprint()
+    assert there.evals_result_ == here.evals_result_
+    for method in ("predict_proba", "apply"):
+        expected = getattr(here, method)(X)
+        np.testing.assert_array_equal(host(getattr(there, method)(sparse)), expected)
+        np.testing.assert_array_equal(getattr(here, method)(sparse), expected)
 
 
 @pytest.mark.parametrize("has_room", [True, False])
