@@ -30,8 +30,10 @@ from ..inputs.category_bins import fit_binner
 from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
 from ..inputs.targets import read_sample_weight, weights_in_range
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
+from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from .dropout import Dropout, DropsTrees
@@ -244,7 +246,7 @@ class BoostingEstimator(HasRecursion, DropsTrees):
     ) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
         if isinstance(rows.table, BinnedTable):
-            codes = rows.table.codes_for(binner, device, rows.data)
+            codes: Codes | SparseCodes = rows.table.codes_for(binner, device, rows.data)
         else:
             codes = binner.codes_of(rows.table, device)
         if dropout is None:
