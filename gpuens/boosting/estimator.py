@@ -39,7 +39,7 @@ from ..tables.binned_table import BinnedTable
 from .dropout import Dropout, DropsTrees
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
 from .memory import boosting_plan, data_size
-from .metrics import metrics_for
+from .metrics import RecordsScores, metrics_for
 from .parameters import (
     check_parameters,
     columns_to_grow_on,
@@ -67,7 +67,7 @@ LARGEST = 1e37
 """Largest target and weight, well below the largest float32."""
 
 
-class BoostingEstimator(HasRecursion, DropsTrees):
+class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     """Base of the classifier, the regressor and the ranker."""
 
     _recursive_base = ("sklearn.ensemble._gb", "BaseGradientBoosting")
@@ -457,43 +457,10 @@ class BoostingEstimator(HasRecursion, DropsTrees):
         gain = feature_sums(self.forest_)
         return gain / (gain.sum() or 1.0)
 
-    @property
-    def validation_score_(self) -> np.ndarray:
-        """The first metric on the first evaluation set, as scikit-learn gives it."""
-        return self._scores("validation")
-
-    @property
-    def train_score_(self) -> np.ndarray:
-        """The first metric on the training rows: with ``verbose``, or where early stopping watches
-        them; else empty."""
-        return self._scores("training")
-
-    @property
-    def best_iteration_(self) -> int:
-        """The round with the best value of the first metric on the first evaluation set, from 1 (0:
-        the model without trees); ``n_iter_`` if none was recorded."""
-        check_is_fitted(self)
-        metrics: dict[str, list[float]] = next(iter(self.evals_result_.values()), {})
-        values = np.array(next(iter(metrics.values()), []))
-        if np.isnan(values).all():  # also of an empty array
-            return self.n_iter_
-        several = isinstance(self.scoring, (list, tuple))
-        watched = self.scoring[0] if several else self.scoring
-        lower = watched == "loss" or not getattr(watched, "higher_is_better", True)
-        return int(np.nanargmin(values) if lower else np.nanargmax(values))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def _scores(self, data: str) -> np.ndarray:
-        check_is_fitted(self)
-        for name_of_rows, metrics in self.evals_result_.items():
-            if name_of_rows.startswith(data):
-                name, values = next(iter(metrics.items()))
-                return np.array(values) * (-1.0 if name == "loss" else 1.0)
-        return np.empty(0)
 
 
 def _outputs_first(target: Array) -> Array:

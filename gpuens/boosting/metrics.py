@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
@@ -194,3 +195,44 @@ class _Classification(ClassifierMixin, _Regression):
     def decision_function(self, X: Any) -> np.ndarray:
         raw = to_numpy(self.rows.raw)
         return raw[0] if raw.shape[0] == 1 else raw.T
+
+
+class RecordsScores:
+    """Estimators that record the metrics of their rounds, as properties of scikit-learn's names."""
+
+    scoring: Any
+    n_iter_: int
+    evals_result_: dict[str, dict[str, list[float]]]
+
+    @property
+    def validation_score_(self) -> np.ndarray:
+        """The first metric on the first evaluation set, as scikit-learn gives it."""
+        return self._scores("validation")
+
+    @property
+    def train_score_(self) -> np.ndarray:
+        """The first metric on the training rows: with ``verbose``, or where early stopping watches
+        them; else empty."""
+        return self._scores("training")
+
+    @property
+    def best_iteration_(self) -> int:
+        """The round with the best value of the first metric on the first evaluation set, from 1 (0:
+        the model without trees); ``n_iter_`` if none was recorded."""
+        check_is_fitted(self)
+        metrics: dict[str, list[float]] = next(iter(self.evals_result_.values()), {})
+        values = np.array(next(iter(metrics.values()), []))
+        if np.isnan(values).all():  # also of an empty array
+            return self.n_iter_
+        several = isinstance(self.scoring, (list, tuple))
+        watched = self.scoring[0] if several else self.scoring
+        lower = watched == "loss" or not getattr(watched, "higher_is_better", True)
+        return int(np.nanargmin(values) if lower else np.nanargmax(values))
+
+    def _scores(self, data: str) -> np.ndarray:
+        check_is_fitted(self)
+        for name_of_rows, metrics in self.evals_result_.items():
+            if name_of_rows.startswith(data):
+                name, values = next(iter(metrics.items()))
+                return np.array(values) * (-1.0 if name == "loss" else 1.0)
+        return np.empty(0)
