@@ -124,7 +124,7 @@ def prediction(n_rows: int, n_trees: int, depth: int) -> Work:
 
 
 GROWN_TREES = 2
-"""Of a forest on the machine, in one batch."""
+"""Trees of a forest that the machine grows in one batch."""
 OF_EACH_TREE = ("count_hits", "count_rows", "list_rows")
 """Kernels that are launched for each tree of a batch."""
 OF_THE_TABLE = ("codes", "classes", "values", "weight", "counts")

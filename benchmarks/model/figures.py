@@ -1,4 +1,4 @@
-"""What is asked of the model on the card that is taken as a measure, and what it gives."""
+"""Goals of the model on the reference card, beside its results."""
 
 from __future__ import annotations
 

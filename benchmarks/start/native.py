@@ -59,7 +59,7 @@ with redirect_stdout(sys.stderr):
 print(json.dumps([source, median(seconds)]))
 """
 NATIVE, COMPILED = "native", "compiled"
-"""What ``GPUENS_KERNELS`` calls the two."""
+"""Values of ``GPUENS_KERNELS`` for the two."""
 
 
 def measure(options: Options) -> Results:

@@ -45,7 +45,7 @@ ROOM = 10
 
 @dataclass(frozen=True, eq=False)
 class DropoutState:
-    """What dropout knows of a model beside its trees, for training that goes on.
+    """State of dropout beside the trees of a model, for training that goes on.
 
     Parameters
     ----------

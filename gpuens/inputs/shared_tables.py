@@ -113,7 +113,7 @@ def dealt_rows(
     Parameters
     ----------
     values : shape (n_own, ...)
-        This worker's rows; none where nobody has any, as of weights.
+        This worker's rows; empty where no worker has any, as of weights.
     order : int64
         Numbers of rows, the same on all workers.
     ranges : list of (begin, end)
