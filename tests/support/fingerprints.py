@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
@@ -376,6 +377,17 @@ def continued(cls, target):
     settings = {"n_estimators": 3, "subsample": 0.8}
     before, X = fit(cls, target, holes=True, **settings)
     return Fitted(make(cls, **settings).fit(*last(target, True), init=before), X)
+
+
+@case(f"{BOOSTING}Regressor/sparse", f"{BOOSTING}Regressor", "numbers", max_leaf_nodes=8)
+@case(f"{BOOSTING}Classifier/sparse", f"{BOOSTING}Classifier", "three", weighted=True)
+def of_sparse_rows(cls, target, weighted=False, **settings):
+    """More than nine of ten entries are absent, which growth leaves out."""
+    X, y, weight = first(target)
+    wide = np.tile(X, 4)
+    wide[np.arange(wide.size).reshape(wide.shape) % 13 > 0] = 0.0
+    model = make(cls, n_estimators=4, min_samples_leaf=3, **settings)
+    return Fitted(model.fit(csr_array(wide), y, weight if weighted else None), wide)
 
 
 @case("ranking/lambdarank", scoring=["ndcg@3", "map"])
