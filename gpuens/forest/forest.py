@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
 from ..kernels.prediction.traverse import Trees, leaf_indices, traverse
 from ..kernels.runtime.arrays import Array
+from ..kernels.scalars.deferred import lazy_property
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +227,7 @@ class Forest:
         for rows, block in X.blocks(features):
             yield rows, forest._trees_on(device), device.asarray(block)
 
-    @cached_property
+    @lazy_property
     def _narrow(self) -> tuple[np.ndarray, Forest]:
         """The features that the trees use, at least one, and the same trees on these alone."""
         used = np.unique(self.feature[self.feature >= 0])

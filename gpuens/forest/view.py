@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from ..devices.placement import to_numpy
+from ..kernels.scalars.deferred import lazy_property
 from .forest import Forest
 from .structure import decision_path, node_depths, tree_importances
 
@@ -108,20 +108,20 @@ class TreeView:
     def max_n_classes(self) -> int:
         return max(self._n_classes)
 
-    @cached_property
+    @lazy_property
     def children_left(self) -> np.ndarray:
         return _frozen(self._forest.left.astype(np.int64))
 
-    @cached_property
+    @lazy_property
     def children_right(self) -> np.ndarray:
         return _frozen(self._forest.right.astype(np.int64))
 
-    @cached_property
+    @lazy_property
     def feature(self) -> np.ndarray:
         feature = self._forest.feature.astype(np.int64)
         return _frozen(np.where(feature < 0, TREE_UNDEFINED, feature))
 
-    @cached_property
+    @lazy_property
     def threshold(self) -> np.ndarray:
         forest = self._forest
         threshold = np.where(forest.category_begin >= 0, np.nan, forest.threshold)
@@ -131,11 +131,11 @@ class TreeView:
     def missing_go_to_left(self) -> np.ndarray:
         return self._forest.missing_left
 
-    @cached_property
+    @lazy_property
     def splits_by_categories(self) -> np.ndarray:
         return _frozen(self._forest.category_begin >= 0)
 
-    @cached_property
+    @lazy_property
     def value(self) -> np.ndarray:
         value = np.zeros((self.node_count, self.n_outputs, self.max_n_classes))
         begin = 0
@@ -154,7 +154,7 @@ class TreeView:
     def gain(self) -> np.ndarray:
         return self._forest.gain
 
-    @cached_property
+    @lazy_property
     def n_node_samples(self) -> np.ndarray:
         return _frozen(self._forest.n_samples.astype(np.int64))
 

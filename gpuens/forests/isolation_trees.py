@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..kernels.growth.params import UNLIMITED
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
+from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
@@ -246,7 +246,7 @@ class IsolationScores:
     def __getstate__(self) -> dict[str, Any]:
         return {"forest": self.forest, "n_draws": self.n_draws}
 
-    @cached_property
+    @lazy_property
     def _parts(self) -> list[Forest]:
         return parts_of_few_cuts(self.forest)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, Codes
+from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_BIN_SAMPLE, draw, subkey
 from .cut_points import cut_points, cut_points_of_table, round_down
@@ -92,7 +92,7 @@ class Binner:
         """Number of bins of each feature, int32."""
         return np.array([len(cuts) + 1 for cuts in self.thresholds], np.int32)
 
-    @cached_property
+    @lazy_property
     def table(self) -> np.ndarray:
         """The thresholds as float64 of shape (n_features, 255), padded with +inf: with
         ``bin`` as column, also where a split parts all values from the missing ones."""
@@ -116,7 +116,7 @@ class Binner:
         is_inside = bins < begin[features + 1] - begin[features]
         return np.where(is_inside, cuts[begin[features] + bins], np.inf)
 
-    @cached_property
+    @lazy_property
     def _flat(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the cuts of each feature begin, and all cuts, one after the other, with room for
         the bins of a feature behind them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from ..devices.placement import module_of, to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.scalars.deferred import lazy_property
 
 EXACT_IN_FLOAT32 = 2**24
 """Every integer up to this size is a float32."""
@@ -397,7 +397,7 @@ class DictionaryColumn:
         numbers_of = [position.get(value, np.nan) for value in self._listed]
         return np.array([*numbers_of, np.nan], np.float32)[self.codes]  # the last: missing
 
-    @cached_property
+    @lazy_property
     def _listed(self) -> list[Any]:
         """The categories as Python objects, None for missing ones."""
         listed = list(self.categories)
@@ -405,7 +405,7 @@ class DictionaryColumn:
             listed = self.categories.tolist()  # which turns dates into numbers
         return [None if _is_missing(value) else value for value in listed]
 
-    @cached_property
+    @lazy_property
     def _used(self) -> list[Any]:
         """The categories that occur and are not missing."""
         occurs = np.zeros(len(self._listed) + 1, np.bool_)

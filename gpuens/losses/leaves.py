@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from ..kernels.leaves.newton_steps import add_children, leaf_sums
 from ..kernels.leaves.quantiles import leaf_quantiles
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Totals
+from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.gain import newton_value
 from ..kernels.scalars.losses import Given, Huber
 from ..kernels.scalars.primitives import vectorise
@@ -103,7 +103,7 @@ class LeafRows:
     def n_nodes(self) -> int:
         return self._nodes.stop - self._nodes.start
 
-    @cached_property
+    @lazy_property
     def target(self) -> Array:
         return self.read_target()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
+from ..kernels.scalars.deferred import lazy_property
 from .building import Reader, fit_bins, write_codes
 from .file import CodesFile, read_table_file, require_free
 from .parts import Binning, Content, Features, stride_of
@@ -317,7 +317,7 @@ class BinnedTable:
             values[:, f] = self._inside[f][codes]
         return values
 
-    @cached_property
+    @lazy_property
     def _inside(self) -> np.ndarray:
         """A value of each bin: float64 of shape (n_features, 256), NaN for missing ones."""
         inside = np.full((self.shape[1], MISSING + 1), np.nan)

@@ -41,6 +41,7 @@ from .criteria import (
     classification_problem,
     regression_problem,
 )
+from .growth import reading_plan
 from .table import bins_for_classes, cart_table
 
 
@@ -150,6 +151,8 @@ class CartEstimator(ForestEstimator, ABC):
             categorical_features=self.categorical_features,
         ).values
         n_rows = values.shape[0]
+        if not device.is_gpu:
+            reading_plan(self, values.shape, values.dtype.itemsize, device).require()
         if y is None:
             read_target(y, n_rows, device, estimator=self)
         columns = columns_of(y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -268,6 +269,15 @@ def cart_plan(
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     task = f"{what} on {n:,} x {n_features:,} values"
     return plan_of(task, device, parts, free, capacity)
+
+
+def reading_plan(
+    estimator: Any, shape: tuple[int, int], itemsize: int, device: Device
+) -> MemoryPlan:
+    """Plan the memory of the target and the bins, before they are read (see ``cart_plan``)."""
+    plan = cart_plan(estimator, shape, itemsize, device, is_there=True)
+    parts = {name: plan.parts[name] for name in ("target and weights", "bins")}
+    return replace(plan, parts=parts)
 
 
 def _leaves_of_tree(estimator: Any, n_rows: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..scalars.deferred import Function, deferred
+from ..scalars.deferred import Function, deferred, lazy_property
 
 inner = deferred(
     nogil=True,
@@ -50,7 +50,7 @@ class Kernel(Function):
     """A function that Python calls: from the native library, or compiled on first use and kept on
     disk."""
 
-    @functools.cached_property
+    @lazy_property
     def _run(self) -> Callable[..., Any]:
         from .native import bound  # here, so that no kernel is stamped with that file
 

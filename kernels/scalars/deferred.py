@@ -12,7 +12,22 @@ import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+Value = TypeVar("Value")
+
+
+class lazy_property(functools.cached_property[Value]):  # noqa: N801
+    """``functools.cached_property`` without the lock that it has until Python 3.12: if a process is
+    forked while another thread holds that, it is never released there."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        if self.attrname not in instance.__dict__:
+            instance.__dict__[self.attrname] = self.func(instance)
+        return instance.__dict__[self.attrname]
+
 
 _declarations: list[Callable[[], None]] = []
 _declaring = threading.RLock()

@@ -26,6 +26,7 @@ from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
 from gpuens.memory_plans import trainings_at_once
+from gpuens.trees import cart
 from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
@@ -205,6 +206,14 @@ class TestTooLittle:
         with pytest.raises(MemoryError, match=r"A tree on .* GiB .*1 GiB are free.* or classes"):
             DecisionTreeClassifier(device="cpu").fit(y[:, None], y)
 
+    @pytest.mark.parametrize("kind", [DecisionTreeRegressor, RandomForestClassifier])
+    def test_a_tree_before_its_bins(self, monkeypatch, kind):
+        """Not even the target is read."""
+        free_on_host(monkeypatch, 2**20)
+        monkeypatch.setattr(cart, "columns_of", None)
+        with pytest.raises(MemoryError, match=r"60,000 x 10 .*bins .*; 1 MiB are free"):
+            kind(device="cpu").fit(X, Y > 0)
+
     def test_on_a_gpu(self, cupy):
         cupy.cuda.runtime.memGetInfo = lambda: (10_000, 2**34)
         with pytest.raises(MemoryError, match="on cuda:0 takes about .* free of 16 GiB") as refused:
@@ -261,9 +270,9 @@ class TestTooLittle:
     def test_of_a_forest_that_grows(self, monkeypatch):
         """What is left to be taken is asked for before, and named if it is not there after all."""
         y = C[:1000]
-        forest = RandomForestClassifier(n_estimators=2, device="cpu", max_depth=3)
-        monkeypatch.setattr(devices, "available_memory", lambda: 1000)
-        with pytest.raises(MemoryError, match=r"2 trees on 1,000 x 10 .* \(records and growing"):
+        forest = RandomForestClassifier(n_estimators=20, device="cpu", max_depth=3)
+        free_on_host(monkeypatch, 100_000)
+        with pytest.raises(MemoryError, match=r"20 trees on 1,000 x 10 .* \(records and growing"):
             forest.fit(X[:1000], y)
         monkeypatch.undo()
 
@@ -271,7 +280,7 @@ class TestTooLittle:
             raise MemoryError("Unable to allocate 5 GiB")
 
         monkeypatch.setattr(forest_growing, "grow_forest", out_of_memory)
-        with pytest.raises(MemoryError, match="Unable to allocate .* The plan was: A forest of 2"):
+        with pytest.raises(MemoryError, match="Unable to allocate .* The plan was: A forest of 20 "):
             forest.fit(X[:1000], y)
         assert not hasattr(forest, "forest_")
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from ...runtime.cuda.target import (
     upload,
 )
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF, NUMERIC, Codes, TreeRecords
+from ...scalars.deferred import lazy_property
 from ...statistics.cuda.totals import on_device
 from .. import frontier as fr
 from ..frontier import Frontier
@@ -109,7 +109,7 @@ class GrowingTrees:
         if "leaf" not in self.__dict__:
             self._behind.append(start)
 
-    @cached_property
+    @lazy_property
     def leaf(self) -> Array:
         if not self._wait():
             for start in self._behind:
@@ -121,7 +121,7 @@ class GrowingTrees:
         """Wait for the growth."""
         _ = self.leaf
 
-    @cached_property
+    @lazy_property
     def _grown(self) -> GrownTrees:
         leaf = self.leaf
         return finished(self._frontier, self._params)._replace(leaf=leaf)

@@ -7,7 +7,6 @@ the host knows them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from ...runtime.cuda.target import (
     zeros,
 )
 from ...runtime.dtypes import NodeValues, Scales, Totals
+from ...scalars.deferred import lazy_property
 from ...scalars.gain import limited_value
 from ...scalars.primitives import mul
 from ...scalars.rounding import nearest
@@ -232,7 +232,7 @@ class FetchedNodeValues:
         self.lines, self.line = steps.values, i
         self._steps = steps
 
-    @cached_property
+    @lazy_property
     def _values(self) -> NodeValues:
         return self._steps.of_tree(self.line)
 

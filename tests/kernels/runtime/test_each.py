@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gpuens.kernels.runtime.cpu.team import MIN_WORK_PER_THREAD, get_threads, using_threads
 from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.each import each
+from gpuens.kernels.scalars.deferred import lazy_property
 
 SHORT, LONG = np.zeros(10), np.zeros(4 * MIN_WORK_PER_THREAD)
 
@@ -58,3 +60,23 @@ def test_errors_reach_the_caller():
 
     with using_threads(2), pytest.raises(ValueError, match="item 3"):
         each(call, range(6), SHORT)
+
+
+class Slow:
+    """An object whose value may be that of another one, computed by another thread."""
+
+    def __init__(self, other: Slow | None = None) -> None:
+        self.other = other
+
+    @lazy_property
+    def value(self) -> int:
+        if self.other is None:
+            return 1
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(getattr, self.other, "value").result(timeout=10)
+
+
+def test_lazy_properties_hold_no_lock():
+    """A fork would leave it held."""
+    assert Slow(Slow()).value == 1
+    assert isinstance(Slow.value, lazy_property)
