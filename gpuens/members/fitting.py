@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter, validate_data
 from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work
 from ..inputs.arrays import read_table
+from ..inputs.frames import is_frame
 from ..inputs.targets import read_target
 from .samples import Samples, SamplingPlan
 
@@ -148,15 +150,23 @@ def read_features(
     """
     if device.holds(X):
         return read_table(X, device, estimator=estimator, reset=reset).values
-    values = validate_data(
-        estimator,
-        on_host(X),
-        reset=reset,
-        accept_sparse=["csr", "csc"] if sparse else False,
-        dtype=None,
-        ensure_all_finite=False,
-        allow_nd=allow_nd,
-    )
+    try:
+        values = validate_data(
+            estimator,
+            on_host(X),
+            reset=reset,
+            accept_sparse=["csr", "csc"] if sparse else False,
+            dtype=None,
+            ensure_all_finite=False,
+            allow_nd=allow_nd,
+        )
+    except (TypeError, ValueError) as error:
+        if not is_frame(X) or not re.search("Cannot cast|could not be promoted", str(error)):
+            raise
+        raise TypeError(
+            f"X is a data frame whose columns have no type in common ({error}). Turn dates and "
+            "spans of time into numbers, and encode text (sklearn.preprocessing.OrdinalEncoder)."
+        ) from error
     return values if issparse(values) else device.asarray(values)
 
 

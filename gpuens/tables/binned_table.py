@@ -164,7 +164,7 @@ class BinnedTable:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> BinnedTable:
-        """Open the file that ``from_batches`` wrote; the bins are mapped, not read.
+        """Open the file that ``from_batches`` wrote. The bins are mapped, and checked in one pass.
 
         Parameters
         ----------

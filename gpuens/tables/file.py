@@ -19,10 +19,12 @@ from ..estimators.all_or_nothing import replacing
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
-from ..kernels.runtime.dtypes import MAX_BINS, Codes
+from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from .parts import Binning, Content, Features, stride_of
 
 FORMAT = 1
+CELLS_AT_ONCE = 1 << 22
+"""Cells whose bins are checked together."""
 DOCUMENT = "gpuens table"
 """Entry of the file's metadata that describes the table."""
 _NAMES = {"u1": "U8", "b1": "BOOL", "f8": "F64", "f4": "F32"} | {
@@ -142,6 +144,7 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     )
     _require(codes.columns.shape[0] == n_features, "codes and names of features do not match")
     binner = _binner(document, arrays, features)
+    _require_codes(codes, binner.n_bins)
     y = arrays.get("y")
     if y is not None and document["classes"] is not None:
         names = np.array(document["classes"], np.str_)
@@ -177,6 +180,19 @@ def _binner(document: dict[str, Any], arrays: dict[str, np.ndarray], features: F
             _require(is_right and int(of_categories.max()) < MAX_BINS, "bins of categories")
         bins.append(of_categories)
     return CategoryBinner(thresholds, tuple(bins))
+
+
+def _require_codes(codes: Codes, n_bins: np.ndarray) -> None:
+    """Refuse bins that do not exist, and copies that differ: trees would divide other rows than
+    those whose gains they have compared."""
+    n_features, n_rows = codes.columns.shape
+    most = n_bins.astype(np.uint8)[:, None]
+    step = max(1, CELLS_AT_ONCE // n_features)
+    for begin in range(0, n_rows, step):
+        rows, columns = codes.rows[begin : begin + step], codes.columns[:, begin : begin + step]
+        exist = ((columns < most) | (columns == MISSING)).all()
+        same = (rows[:, :n_features] == columns.T).all() and not rows[:, n_features:].any()
+        _require(bool(exist and same), "its bins")
 
 
 def _described(

@@ -150,9 +150,9 @@ class CartEstimator(ForestEstimator, ABC):
             estimator=self,
             categorical_features=self.categorical_features,
         ).values
-        n_rows = values.shape[0]
+        n_rows, n_features = values.shape
         if not device.is_gpu:
-            reading_plan(self, values.shape, values.dtype.itemsize, device).require()
+            reading_plan(self, (n_rows, n_features), values.dtype.itemsize, device).require()
         if y is None:
             read_target(y, n_rows, device, estimator=self)
         columns = columns_of(y)
@@ -175,7 +175,7 @@ class CartEstimator(ForestEstimator, ABC):
         host = [to_numpy(target) for target in targets]
         y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
         kept = values if keeps_values else None
-        shape, itemsize = (n_rows, values.shape[1]), values.dtype.itemsize
+        shape, itemsize = (n_rows, n_features), values.dtype.itemsize
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight)
 
     def _table(self, values: Array, problem: Problem, device: Device) -> CartTable:

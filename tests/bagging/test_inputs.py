@@ -369,3 +369,14 @@ CASES: list[tuple[Any, dict[str, str]]] = [
 )
 def test_check(estimator, check):
     check(estimator)
+
+
+SPANS = pd.to_timedelta([1, 2, 3] * 20, unit="s")
+TOWNS = pd.Categorical(["Bonn", "Kiel", None] * 20)
+
+
+@pytest.mark.parametrize("column", [SPANS, TOWNS], ids=["spans", "towns"])
+def test_columns_without_a_type_in_common(column):
+    X = pd.DataFrame({"number": pd.array([1, None] * 30, "Int64"), "other": column})
+    with raises(TypeError, "X is a data frame whose columns have no type in common"):
+        BaggingRegressor(Ridge(), device="cpu").fit(X, np.arange(60.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -132,7 +133,7 @@ def held(table: np.ndarray, holder: str) -> Any:
             return table.tolist()
         case "object":
             return table.astype(object)
-        case "polars":
+        case "polars" if find_spec("polars"):
             import polars
 
             plain = table.astype(np.float64) if table.dtype.kind == "f" else table

@@ -108,8 +108,10 @@ def main(seed: int, group: Path | None) -> int:
     places: dict[str, Any] = {"device": "cpu", "random_state": 0, "n_jobs": rng.choice([1, 2])}
     model = getattr(gpuens, name)(**settings, **places)
     generator = np.random.default_rng(seed)
-    small = generator.normal(size=(300, 10))
-    before = model.fit(small, small[:, 0] > 0).predict(small)  # compiles and imports
+    small = generator.normal(size=(1500, 10))
+    model.fit(small, small[:, 0] > 0)
+    for _ in range(5):  # compiles and imports: many rows are predicted in another way than few
+        before = model.predict(small)
     X = generator.normal(size=(rng.choice([20_000, 200_000]), rng.choice([5, 40])))
     y = X[:, 0] > 0
     extra = int(MIB * rng.choice([2, 8, 20, 60, 150, 400]))

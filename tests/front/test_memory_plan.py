@@ -280,7 +280,9 @@ class TestTooLittle:
             raise MemoryError("Unable to allocate 5 GiB")
 
         monkeypatch.setattr(forest_growing, "grow_forest", out_of_memory)
-        with pytest.raises(MemoryError, match="Unable to allocate .* The plan was: A forest of 20 "):
+        with pytest.raises(
+            MemoryError, match="Unable to allocate .* The plan was: A forest of 20 "
+        ):
             forest.fit(X[:1000], y)
         assert not hasattr(forest, "forest_")
 

@@ -293,6 +293,23 @@ class TestFiles:
         with pytest.raises(FileNotFoundError):
             BinnedTable.open(tmp_path / "nowhere")
 
+    @pytest.mark.parametrize(
+        ("name", "at", "code"),
+        [("rows", -1, 1), ("columns", 5, 7), ("rows", 3, 254), ("columns", -1, 255)],
+    )
+    def test_bins_that_differ(self, tmp_path, name, at, code):
+        """Growth would divide a node by one copy as the other does not, again and again."""
+        self.make(tmp_path / "table", Y)
+        codes = BinnedTable.open(tmp_path / "table")._codes
+        whole = getattr(codes, name).tobytes()
+        data = (tmp_path / "table").read_bytes()
+        begin = data.index(whole)
+        changed = bytearray(whole)
+        changed[at] = (changed[at] + code) % 256
+        (tmp_path / "table").write_bytes(data[:begin] + changed + data[begin + len(whole) :])
+        with pytest.raises(ValueError, match=r"it is damaged \(its bins\)"):
+            BinnedTable.open(tmp_path / "table")
+
 
 class TestBadInput:
     def fails(self, kind, match, batches, **params):
