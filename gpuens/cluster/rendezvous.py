@@ -103,7 +103,11 @@ def _call(address: Address, place: Place, kind: str, deadline: float) -> socket.
     """Connect to the next process and introduce this one."""
     connection = socket.create_connection(address, timeout=_left(deadline))
     hello = {"token": place.token, "rank": place.rank, "kind": kind, "versions": versions()}
-    _send(connection, hello)
+    try:
+        _send(connection, hello)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
