@@ -53,7 +53,7 @@ def memory_plan(
         Number of classes or targets, instead of y.
     n_workers : int, default=None
         Workers of a cluster that share the rows of X: the plan is that of one of them, beside the
-        partitions that it holds. For gradient boosting, on the CPU.
+        partitions that it holds. For gradient boosting and forests, on the CPU.
 
     Returns
     -------
@@ -100,12 +100,13 @@ def memory_plan(
     if isinstance(estimator, CartEstimator):
         return cart_plan(
             estimator,
-            shape,
+            (n_all or shape[0], shape[1]),
             itemsize,
             device,
             width=max(2, n_outputs) if is_of_classes else n_outputs,
             n_outputs=1 if is_of_classes else n_outputs,
             is_there=is_there,
+            n_own=n_all and shape[0],
         )
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     n_trees *= np.size(getattr(estimator, "quantile", None) or 1)
@@ -131,10 +132,10 @@ def memory_plan(
 def _require_workers(n_workers: int, estimator: Any, X: Any) -> None:
     if isinstance(n_workers, bool) or not isinstance(n_workers, Integral) or n_workers < 1:
         raise ValueError(f"n_workers must be a whole number from 1, got {n_workers!r}.")
-    if not isinstance(estimator, BoostingEstimator):
+    if not (isinstance(estimator, BoostingEstimator) or estimator._grows_among_workers):
         raise ValueError(
-            f"n_workers={n_workers} is for gradient boosting, whose rows workers can share, got "
-            f"{type(estimator).__name__}: set n_workers=None."
+            f"n_workers={n_workers} is for gradient boosting and forests, whose rows workers can "
+            f"share, got {type(estimator).__name__}: set n_workers=None."
         )
     if is_sparse(X) or isinstance(X, BinnedTable):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Gradient boosting on a Dask cluster: the estimators of ``gpuens``, for tables in partitions.
+"""Estimators on a Dask cluster: gradient boosting and forests, for tables in partitions.
 
 The model is that of ``gpuens`` on the same rows in memory, bit for bit, whatever the number of
 workers and however the rows are cut. ``pip install "gpuens[dask]"`` installs what is needed.
@@ -13,8 +13,21 @@ except ImportError as error:
         'gpuens.dask needs Dask and its scheduler: pip install "gpuens[dask]".'
     ) from error
 
-from .estimators import GradientBoostingClassifier, GradientBoostingRegressor
+from .boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from .forests import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
-__all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor"]
+__all__ = [
+    "ExtraTreesClassifier",
+    "ExtraTreesRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+]
 
 del _distributed

@@ -172,7 +172,7 @@ class _Attempt:
         return model
 
     def last_snapshot(self) -> Any:
-        """Return the model with the most rounds that a worker has kept, or None."""
+        """Return the model with the most rounds or trees that a worker has kept, or None."""
         found = []
         for worker in self._left():
             future = self._client.submit(snapshot_of, self._token, **self._only_on(worker))
@@ -181,7 +181,7 @@ class _Attempt:
             except Exception:  # this worker is gone too
                 continue
         models = [model for model in found if model is not None]
-        return max(models, key=lambda model: model.n_iter_, default=None)
+        return max(models, key=_rounds_of, default=None)
 
     def clean_up(self) -> None:
         """Let the workers forget this attempt."""
@@ -282,6 +282,11 @@ class _Attempt:
         except Exception as failure:  # the future itself was cancelled
             error = failure
         return error
+
+
+def _rounds_of(model: Any) -> int:
+    """Return the number of rounds of a boosted model, or of the trees of a forest."""
+    return int(getattr(model, "n_iter_", model.forest_.n_trees))
 
 
 def _wait_a_moment(futures: Sequence[Future]) -> None:

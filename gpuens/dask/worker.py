@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -11,7 +13,10 @@ from distributed import get_worker
 
 from ..cluster.rendezvous import Address, Place, join_ring, open_listener
 from ..estimators.training import TrainingState
+from ..forest.forest import Forest
+from ..forests.growing import pruned
 from ..kernels.runtime.collective import Alone, Share, sharing
+from ..trees.sharing import watching
 from .collections import Part, joined
 
 SECONDS_BETWEEN_SNAPSHOTS = 1.0
@@ -37,7 +42,7 @@ class Job(NamedTuple):
 
 
 _listeners: dict[str, socket.socket] = {}
-_snapshots: dict[str, Any] = {}
+_snapshots: dict[str, Callable[[], Any]] = {}
 """By the tokens of the trainings that this process takes part in."""
 
 
@@ -51,7 +56,8 @@ def open_door(token: str) -> Address:
 
 def snapshot_of(token: str) -> Any:
     """Return the last model of a training that this process keeps, or None."""
-    return _snapshots.get(token)
+    make = _snapshots.get(token)
+    return None if make is None else make()
 
 
 def forget(token: str) -> None:
@@ -80,27 +86,47 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
     worker = get_worker()
     X, y, weight = joined(parts)
     if before is not None:  # without callbacks
-        model = before.set_params(warm_start=True, callbacks=model.callbacks)
+        model = before.set_params(warm_start=True, **_callbacks_of(model))
+    own = model.get_params(deep=False)
     threads = worker.state.nthreads if model.n_jobs is None else model.n_jobs
+    model.set_params(n_jobs=threads)
     keeper = Keeper(job.place.token, worker)
-    own = model.get_params()
-    model.set_params(callbacks=[*(model.callbacks or []), keeper], n_jobs=threads)
-    if len(job.place.addresses) == 1:
-        _listeners.pop(job.place.token).close()
-        with sharing(Share(Alone(), 0, job.n_all, job.n_all)):
-            model.fit(X, y, weight, **others)
-    else:
-        listener = _listeners.pop(job.place.token)
-        with join_ring(job.place, listener, job.heartbeat, job.patience) as ring:
-            with sharing(Share(ring, job.first, X.shape[0], job.n_all)):
-                model.fit(X, y, weight, **others)
+    with _seat(job, X.shape[0]), _kept(model, keeper):
+        model.fit(X, y, weight, **others)
     model.set_params(**own)
     return model if job.place.rank == 0 else model.forest_.fingerprint()
 
 
+def _callbacks_of(model: Any) -> dict[str, Any]:
+    return {"callbacks": model.callbacks} if hasattr(model, "callbacks") else {}
+
+
+@contextmanager
+def _seat(job: Job, n_own: int) -> Iterator[None]:
+    """Let the operations inside the block work on this worker's rows, as one of all workers."""
+    listener = _listeners.pop(job.place.token)
+    if len(job.place.addresses) == 1:
+        listener.close()
+        with sharing(Share(Alone(), 0, job.n_all, job.n_all)):
+            yield
+    else:
+        with join_ring(job.place, listener, job.heartbeat, job.patience) as ring:
+            with sharing(Share(ring, job.first, n_own, job.n_all)):
+                yield
+
+
+def _kept(model: Any, keeper: Keeper) -> AbstractContextManager[None]:
+    """Have ``keeper`` keep what the model has learned."""
+    if hasattr(model, "callbacks"):
+        model.set_params(callbacks=[*(model.callbacks or []), keeper])
+        return nullcontext()
+    before = getattr(model, "forest_", None)
+    return watching(lambda trees: keeper.after_trees(model, before, trees))
+
+
 class Keeper:
-    """A callback that keeps the model now and then, and ends a training whose client is
-    gone."""
+    """Keeps the model of a training now and then, and ends a training whose client is gone. It is
+    a callback of boosting."""
 
     runs_on_every_worker = True
 
@@ -110,9 +136,30 @@ class Keeper:
         self._last = time.monotonic()
 
     def after_iteration(self, state: TrainingState) -> None:
+        self._require_client()
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_SNAPSHOTS:
+            model = state.model()
+            _snapshots[self._token] = lambda: model
+            self._last = time.monotonic()
+
+    def after_trees(self, model: Any, before: Forest | None, trees: list[Forest]) -> None:
+        """Keep a forest after an exchange of trees (see ``trees.sharing.watching``)."""
+        self._require_client()
+        grown, learned = list(trees), vars(model).copy()
+        _snapshots[self._token] = lambda: _unfinished(type(model), learned, before, grown)
+
+    def _require_client(self) -> None:
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state == "cancelled":
             raise InterruptedError("the client has gone away, or has cancelled the training")
-        if time.monotonic() - self._last >= SECONDS_BETWEEN_SNAPSHOTS:
-            _snapshots[self._token] = state.model()
-            self._last = time.monotonic()
+
+
+def _unfinished(
+    kind: type, learned: dict[str, Any], before: Forest | None, trees: list[Forest]
+) -> Any:
+    """Return a forest with the trees that it has so far."""
+    model = kind()
+    vars(model).update(learned)
+    grown = pruned(Forest.concatenate(trees), model.ccp_alpha)
+    model.forest_ = grown if before is None else Forest.concatenate([before, grown])
+    return model

@@ -25,6 +25,7 @@ from ..trees.cart import CartEstimator, TrainingData
 from ..trees.growth import tree_key
 from ..trees.on_host import growth_on_host
 from ..trees.parameters import check_tree_parameters, work_of_trees
+from ..trees.sharing import device_of
 from .growing import ForestGrower, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 
@@ -64,6 +65,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     _warns_of_column = True
     _random_splits = False
+    _grows_among_workers = True
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Grow the trees.
@@ -101,8 +103,8 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "`bootstrap=True` or set `max_sample=None`. Got "
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
-        work = self._training_work(X, y)
-        device = resolve_device(self.device, X, work=work, y=y, sample_weight=sample_weight)
+        work, wanted = self._training_work(X, y), device_of(self)
+        device = resolve_device(wanted, X, work=work, y=y, sample_weight=sample_weight)
         self._report_choice(device)
         with growth_on_host(device, self), self._working_on(device), kept_on_failure(self):
             self._fit(X, y, sample_weight, device)

@@ -24,6 +24,7 @@ from ..trees.cart import TrainingData
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
 from ..trees.parameters import cart_params
+from ..trees.sharing import grow_among_workers
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 """A function that is called with each batch of finished trees, see ``grow_forest``."""
@@ -101,7 +102,8 @@ class ForestGrower:
     def grow(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
         """Grow trees ``first, first + 1, ...``; after Ctrl-C those that are finished.
 
-        ``after_batch`` is called after each batch, see ``grow_forest``.
+        ``after_batch`` is called after each batch, see ``grow_forest``. Workers that share the rows
+        grow some of the trees each, and all get all of them.
 
         Raises
         ------
@@ -115,14 +117,19 @@ class ForestGrower:
             width=data.problem.width, is_there=True, held=True,
         )  # fmt: skip
         plan.require()
+        trees, checked = range(first, first + n_trees), self._checked(n_trees, after_batch)
         with plan.explaining():
-            if getattr(estimator, "class_weight", None) == "balanced_subsample":
-                return self._grow_one_by_one(first, n_trees, after_batch)
-            return grow_forest(
-                data.table, data.problem, lambda i: self.records(first + i),
-                self._keys(first, n_trees), self._params(), device,
-                after_batch=self._checked(n_trees, after_batch),
-            )  # fmt: skip
+            if data.share is not None:
+                return grow_among_workers(self._some, trees, data.share, checked)
+            return self._some(trees, checked)
+
+    def _some(self, trees: range, after_batch: AfterBatch | None = None) -> Forest:
+        if getattr(self.estimator, "class_weight", None) == "balanced_subsample":
+            return self._grow_one_by_one(trees, after_batch)
+        return grow_forest(
+            self.data.table, self.data.problem, lambda i: self.records(trees[i]),
+            self._keys(trees), self._params(), self.device, after_batch=after_batch,
+        )  # fmt: skip
 
     def records(self, tree: int) -> Array | Sample:
         """Return the records of a tree's sample (see ``grow_forest``)."""
@@ -137,22 +144,22 @@ class ForestGrower:
                 counts[int(used.argmax())] = 1
         return records_of_sample(counts)
 
-    def _grow_one_by_one(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
+    def _grow_one_by_one(self, trees: range, after_batch: AfterBatch | None) -> Forest:
         """Grow each tree with weights of its own."""
-        table, params, keys = self.data.table, self._params(), self._keys(first, n_trees)
-        checked = self._checked(n_trees, after_batch)
-        trees: list[Forest] = []
+        table, params, keys = self.data.table, self._params(), self._keys(trees)
+        grown: list[Forest] = []
         try:
-            for i in range(n_trees):
-                problem = self._balanced(first + i)
-                sample = [self.records(first + i)].__getitem__
+            for i, number in enumerate(trees):
+                problem = self._balanced(number)
+                sample = [self.records(number)].__getitem__
                 tree = grow_forest(table, problem, sample, keys[i : i + 1], params, self.device)
-                trees.append(tree)
-                checked(i, tree, None)
+                grown.append(tree)
+                if after_batch is not None:
+                    after_batch(i, tree, None)
         except KeyboardInterrupt:
-            if not trees:
+            if not grown:
                 raise
-        return Forest.concatenate(trees)
+        return Forest.concatenate(grown)
 
     def _balanced(self, tree: int) -> Problem:
         """Return the problem with weights that balance the classes in a tree's sample."""
@@ -165,8 +172,8 @@ class ForestGrower:
         on_device = [self.device.asarray(target) for target in targets]
         return estimator._problem(on_device, weight, 31, self.device)
 
-    def _keys(self, first: int, n_trees: int) -> list[int]:
-        return [tree_key(self.seed, t) for t in range(first, first + n_trees)]
+    def _keys(self, trees: range) -> list[int]:
+        return [tree_key(self.seed, t) for t in trees]
 
     def _params(self) -> Any:
         n_rows, n_features = self.data.shape

@@ -10,7 +10,7 @@ from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..members.out_of_bag import OutOfBagTrees
-from ..members.samples import left_out, out_of_bag_score
+from ..members.samples import left_out, out_of_bag_score, rows_of_share
 from ..trees.cart import OutputClasses, TrainingData
 from .growing import Progress, pruned, trees_of
 
@@ -24,7 +24,9 @@ def _out_of_bag_of(estimator: Any, data: TrainingData, device: Device) -> OutOfB
         raise ValueError("Rows are predicted while trees grow, but the table was not kept.")
     sizes = () if classes is None else classes.sizes
     width = data.problem.width
-    return OutOfBagTrees(data.values, estimator._plan.counts, data.truth, sizes, width, device)
+    truth = rows_of_share(data.truth, data.share)
+    counts = estimator._plan.counts
+    return OutOfBagTrees(data.values, counts, truth, sizes, width, device, data.share)
 
 
 class ForestReport(Progress):
@@ -61,7 +63,8 @@ class ForestReport(Progress):
         super().finish()
         if self.out_of_bag is not None:
             self.estimator.oob_scores_path_ = self.out_of_bag.path()
-            set_out_of_bag(self.estimator, self.out_of_bag.total.mean(), self.truth)
+            total = self.out_of_bag.of_all_rows()
+            set_out_of_bag(self.estimator, total.mean(), self.truth)
 
 
 def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:

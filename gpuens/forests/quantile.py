@@ -211,6 +211,8 @@ class QuantileForestRegressor(RandomForestRegressor):
 
     default_quantiles: float | Sequence[float] | str = 0.5
 
+    _grows_among_workers = False
+
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         _read_quantiles(self.default_quantiles, "default_quantiles")
         before = self._forest_before()

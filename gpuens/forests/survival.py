@@ -57,6 +57,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     """Trees that are grown by log-rank scores, with cumulative hazards in their leaves."""
 
     _criteria: ClassVar[dict[str, int]] = {"log_rank": CartRegressor._criteria["squared_error"]}
+    _grows_among_workers = False
 
     criterion: str = "log_rank"
     min_samples_leaf: int | float = 8

@@ -10,8 +10,9 @@ import numpy as np
 from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share
 from ..kernels.statistics.out_of_bag import add_out_of_bag
-from .samples import OutOfBag, left_out
+from .samples import OutOfBag, left_out, rows_of_share
 
 MOST_LEAVES = 2**24
 """Leaves of rows that are held at a time."""
@@ -41,6 +42,9 @@ class OutOfBagTrees:
     width : int
         Columns of a prediction.
     device : Device
+    share : Share, default=None
+        Where workers share the rows, those of this one, which ``values``, ``truth`` and ``total``
+        have; ``counts`` is of all.
 
     Attributes
     ----------
@@ -56,8 +60,9 @@ class OutOfBagTrees:
         n_classes: tuple[int, ...],
         width: int,
         device: Device,
+        share: Share | None = None,
     ) -> None:
-        self.values, self.counts, self.device = values, counts, device
+        self.values, self.counts, self.device, self.share = values, counts, device, share
         self.truth = device.asarray(truth, dtype=np.float64, order="C")
         begin = np.cumsum((0, *n_classes)) if n_classes else np.empty(0)
         self.begin = device.asarray(begin.astype(np.int64))
@@ -73,7 +78,8 @@ class OutOfBagTrees:
             Number of the first of them.
         forest : Forest
         """
-        at_once = max(1, MOST_LEAVES // self.values.shape[0])
+        n_rows = self.values.shape[0] if self.share is None else self.share.n_all
+        at_once = max(1, MOST_LEAVES // n_rows)
         for begin in range(0, forest.n_trees, at_once):
             end = min(begin + at_once, forest.n_trees)
             trees = forest.slice(begin, end) if end - begin < forest.n_trees else forest
@@ -95,10 +101,14 @@ class OutOfBagTrees:
                 leaf[t] = xp.where(outside, reached[:, t] + roots[t], leaf[t])
             return leaf
         for t in range(forest.n_trees):
-            rows = left_out(self.counts(first + t, CPU))
+            rows = left_out(rows_of_share(self.counts(first + t, CPU), self.share))
             chosen = self.values[module_of(self.values).asarray(rows)]
             leaf[t, rows] = forest.slice(t, t + 1).apply(chosen, device)[:, 0] + roots[t]
         return leaf
+
+    def of_all_rows(self) -> OutOfBag:
+        """Return the sums, of workers that share the rows those of all."""
+        return self.total if self.share is None else OutOfBag.of_workers(self.total, self.share)
 
     def path(self) -> np.ndarray:
         """Return the mean error after each tree, over the rows that have a prediction then.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE
@@ -253,6 +254,11 @@ def _require_rows(n_draws: int, n_rows: int, weight: np.ndarray | None) -> None:
         )
 
 
+def rows_of_share(values: Array, share: Share | None) -> Array:
+    """Return the values of this worker's rows, of an array that has those of all."""
+    return values if share is None else values[share.first : share.first + share.n_own]
+
+
 Metric = Callable[[np.ndarray, np.ndarray], Any]
 
 
@@ -292,6 +298,14 @@ class OutOfBag:
     def __init__(self, n_rows: int, width: int, device: Device) -> None:
         self.sums = device.xp.zeros((n_rows, width))
         self.n_models = device.xp.zeros(n_rows, np.int32)
+
+    @classmethod
+    def of_workers(cls, own: OutOfBag, share: Share) -> OutOfBag:
+        """Return the sums of the rows of all workers, each of which has its own."""
+        total = cls(0, own.sums.shape[1], CPU)
+        total.sums = np.concatenate(share.collective.gather(own.sums))
+        total.n_models = np.concatenate(share.collective.gather(own.n_models))
+        return total
 
     def add(self, rows: Array, predictions: Array) -> None:
         """Add the predictions of one model.

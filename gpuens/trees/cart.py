@@ -21,6 +21,7 @@ from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..inputs.categories import read_features
+from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import (
     class_numbers,
     columns_of,
@@ -33,6 +34,7 @@ from ..inputs.targets import (
 )
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share, current_share, rows_of_all
 from ..members.classes import labels_of
 from .criteria import (
     CLASSIFICATION,
@@ -42,7 +44,8 @@ from .criteria import (
     regression_problem,
 )
 from .growth import reading_plan
-from .table import bins_for_classes, cart_table
+from .sharing import apart, labels_of_workers, rows_of_workers, table_of_workers
+from .table import bins_for_classes
 
 
 @dataclass
@@ -62,6 +65,9 @@ class TrainingData:
         On the device, or in host memory. Only where rows are predicted while trees grow, which
         need ``table`` alone: a table that is not the user's own is released before.
     weight : float64, shape (n_rows,), NumPy, or None
+    share : Share or None
+        Where workers share the rows, those of this one, which ``values`` has; everything else is
+        of all rows.
     """
 
     table: CartTable
@@ -72,6 +78,7 @@ class TrainingData:
     itemsize: int
     values: Array | None
     weight: np.ndarray | None
+    share: Share | None = None
 
     @property
     def truth(self) -> np.ndarray:
@@ -126,6 +133,8 @@ class CartEstimator(ForestEstimator, ABC):
     """``OutputClasses`` of a classifier, None for regression."""
     _warns_of_column = False
     _takes_sparse = True
+    _grows_among_workers = False
+    """Whether workers that share the rows can train it."""
     _categories: Any
     n_outputs_: int
 
@@ -150,11 +159,14 @@ class CartEstimator(ForestEstimator, ABC):
             estimator=self,
             categorical_features=self.categorical_features,
         ).values
-        n_rows, n_features = values.shape
+        if (share := current_share()) is not None:
+            values = agreed_table(values, self, share)
+        n_own, n_features = values.shape
+        n_rows = rows_of_all(n_own)
         if not device.is_gpu:
             reading_plan(self, (n_rows, n_features), values.dtype.itemsize, device).require()
         if y is None:
-            read_target(y, n_rows, device, estimator=self)
+            read_target(y, n_own, device, estimator=self)
         columns = columns_of(y)
         if self._warns_of_column and len(columns) == 1 and len(shape_of(y)) == 2:
             warnings.warn(
@@ -163,12 +175,13 @@ class CartEstimator(ForestEstimator, ABC):
                 DataConversionWarning,
                 stacklevel=4,
             )
-        given = read_sample_weight(sample_weight, n_rows, device, estimator=self)
-        targets = self._read_outputs(columns, n_rows, device)
+        given = rows_of_workers(read_sample_weight(sample_weight, n_own, device, estimator=self))
+        targets = self._read_outputs(columns, n_own, device)
         self.n_outputs_ = len(columns)
-        weight = self._with_class_weight(None if given is None else to_numpy(given), targets)
-        problem = self._problem(targets, weight, multiplicity, device)
-        table = self._table(values, problem, device)
+        with apart(share):
+            weight = self._with_class_weight(None if given is None else to_numpy(given), targets)
+            problem = self._problem(targets, weight, multiplicity, device)
+        table = self._table(values, (n_rows, n_features), problem, device)
         used = None
         if weight is not None and not bool((weight > 0).all()):
             used = device.asarray(weight > 0)
@@ -176,21 +189,23 @@ class CartEstimator(ForestEstimator, ABC):
         y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
         kept = values if keeps_values else None
         shape, itemsize = (n_rows, n_features), values.dtype.itemsize
-        return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight)
+        return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
 
-    def _table(self, values: Array, problem: Problem, device: Device) -> CartTable:
+    def _table(
+        self, values: Array, shape: tuple[int, int], problem: Problem, device: Device
+    ) -> CartTable:
         categories = self._categories
         n_categories = (
             np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
         )
         max_bins = None if self.max_bins is None else int(self.max_bins)
-        return cart_table(
+        return table_of_workers(
             values,
             n_categories=n_categories,
             monotone=monotone_constraints(
                 self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
             ),
-            max_bins=bins_for_classes(max_bins, values.shape, problem.n_classes),
+            max_bins=bins_for_classes(max_bins, shape, problem.n_classes),
             seed=seed_of(self.random_state),
             device=device,
             n_threads=threads_of(self.n_jobs),
@@ -206,7 +221,8 @@ class CartEstimator(ForestEstimator, ABC):
 
     @abstractmethod
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
-        """Return the class numbers or targets of each output, on the device."""
+        """Return the class numbers or targets of each output, on the device; where workers share
+        the rows, those of all. ``n_rows`` is the length of the columns."""
 
     @abstractmethod
     def _problem(
@@ -255,7 +271,10 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
         return self._output_classes.sizes
 
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
-        labels = [read_labels(column, n_rows, device, estimator=self) for column in columns]
+        labels = [
+            labels_of_workers(read_labels(column, n_rows, device, estimator=self))
+            for column in columns
+        ]
         classes = [label.classes for label in labels]
         counts = [len(c) for c in classes]
         single = len(columns) == 1
@@ -352,7 +371,10 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
     _criteria = REGRESSION
 
     def _read_outputs(self, columns: list[Any], n_rows: int, device: Device) -> list[Any]:
-        targets = [read_target(column, n_rows, device, estimator=self) for column in columns]
+        targets = [
+            rows_of_workers(read_target(column, n_rows, device, estimator=self))
+            for column in columns
+        ]
         if self.criterion == "poisson":
             for target in targets:
                 if float(target.min()) < 0:

@@ -196,6 +196,9 @@ def rows_and_counts(records: Any) -> tuple[np.ndarray, np.ndarray]:
 EXACT_CELL_BYTES = 32
 """The size of a value that is a bin of its own: two copies of its code, three of the value."""
 
+DEALT_BYTES = 2**25
+"""Bytes of the columns that a worker bins at a time, if one column has not more."""
+
 SORTING_BYTES = 60
 """Bytes of a row while a table that comes to a GPU in parts is cut: some columns, and one of them
 as it is sorted."""
@@ -211,6 +214,7 @@ def cart_plan(
     n_outputs: int = 1,
     is_there: bool = False,
     held: bool = False,
+    n_own: int | None = None,
 ) -> MemoryPlan:
     """Plan the memory of a decision tree or a forest.
 
@@ -224,6 +228,8 @@ def cart_plan(
     held : bool
         Whether target and bins are on the device already; the trees are then left to the check of
         forests, which follows their growth.
+    n_own : int or None
+        The rows that a worker reads where several share those of ``shape``; None: not shared.
 
     Returns
     -------
@@ -231,11 +237,12 @@ def cart_plan(
         See ``boosting_plan`` for the other parameters.
     """
     n, n_features = shape
+    n_read = n if n_own is None else n_own
     n_trees = int(getattr(estimator, "n_estimators", 1))
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
     leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
     n_nodes = 2 * leaves - 1
-    table = n * n_features * itemsize
+    table = n_read * n_features * itemsize
     is_streamed = device.is_gpu and not is_there
     bins = max(n_features, SORTING_BYTES) if is_streamed else code_bytes(n_features)
     if estimator.max_bins is None:
@@ -253,11 +260,12 @@ def cart_plan(
         scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features)
     batch = max(1, min(n_trees, batch))
     is_scored = bool(getattr(estimator, "oob_score", False))
-    sums = bytes_of_sums(n, width, n_outputs, batch) if is_scored else 0
+    sums = bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0
     parts = {
         "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
         "bins": n * bins,
+        "columns to bin": 0 if n_own is None else 3 * max(n * itemsize, DEALT_BYTES),
         "records and growing nodes": batch * of_tree,
         "histograms": scratch,
         "out-of-bag sums": sums,
@@ -268,6 +276,8 @@ def cart_plan(
         parts = {name: parts[name] for name in to_come}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
     task = f"{what} on {n:,} x {n_features:,} values"
+    if n_own is not None:
+        task += f", of which a worker reads {n_own:,} rows,"
     return plan_of(task, device, parts, free, capacity)
 
 

@@ -1,4 +1,4 @@
-"""Gradient boosting on a Dask cluster of this machine."""
+"""Gradient boosting and forests on a Dask cluster of this machine."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import dask  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
 import gpuens  # noqa: E402
+import gpuens.dask  # noqa: E402
 from gpuens.dask import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -130,6 +131,23 @@ def test_delayed_parts_and_an_evaluation_set(client):
     assert model.evals_result_ == plain.evals_result_
     predicted = dask.compute(*model.predict(parts[0]))
     assert np.array_equal(np.concatenate(predicted), plain.predict(X))
+
+
+@pytest.mark.parametrize("name", ["RandomForestClassifier", "ExtraTreesRegressor"])
+def test_forests(client, name):
+    settings: dict[str, Any] = {**PARAMS, "bootstrap": True, "oob_score": True, "n_estimators": 12}
+    y = np.where(Y > 1, "high", np.where(Y > 0, "low", "none")) if "Classifier" in name else Y
+    given = arrays(X, y, WEIGHT, rows=(1024, 0, 4000, 976))
+    model = getattr(gpuens.dask, name)(**settings).fit(*given)
+    plain = getattr(gpuens, name)(**settings).fit(X, y, WEIGHT)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert model.oob_score_ == plain.oob_score_
+    methods = ["predict", "apply"] + ["predict_proba"] * ("Classifier" in name)
+    for method in methods:
+        lazy = getattr(model, method)(given[0])
+        assert np.array_equal(lazy.compute(), getattr(plain, method)(X)), method
+    assert type(model.to_local()) is getattr(gpuens, name)
+    assert np.array_equal(model.to_local().predict(X), plain.predict(X))
 
 
 def test_bad_input(client):

@@ -327,12 +327,24 @@ class TestWorkers:
         assert plan.parts["order of all rows"] == 24 * 1_000_000
         assert plan.parts["evaluation sets"] == 200_000 * (28 * 4 + 60 + 3 * 8 + 4)
 
+    def test_forests_have_the_bins_of_all_rows(self):
+        model = RandomForestClassifier(oob_score=True)
+        whole = memory_plan(model, (1_000_000, 28))
+        plan = memory_plan(model, (1_000_000, 28), n_workers=3)
+        n = 326 * 1024
+        assert plan.parts["bins"] == whole.parts["bins"] == 1_000_000 * (32 + 28)
+        assert plan.parts["table"] == n * 28 * 4
+        assert plan.parts["columns to bin"] == 3 * 2**25
+        assert plan.parts["out-of-bag sums"] < whole.parts["out-of-bag sums"]
+        assert plan.parts["trees"] == whole.parts["trees"]
+        assert "on 1,000,000 x 28 values, of which a worker reads 333,824 rows," in str(plan)
+
     @pytest.mark.parametrize(
         ("model", "n_workers", "message"),
         [
             (GradientBoostingRegressor(), 0, "n_workers must be a whole number from 1, got 0"),
             (GradientBoostingRegressor(), True, "n_workers must be a whole number from 1, got T"),
-            (RandomForestClassifier(), 2, "n_workers=2 is for gradient boosting, .* RandomForestC"),
+            (DecisionTreeClassifier(), 2, "n_workers=2 is for gradient boosting .* DecisionTreeC"),
         ],
     )
     def test_bad_input(self, model, n_workers, message):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.collective import halved
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import run, threads_for, wait
+from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import SUM_CHUNK
 from ...scalars.gain import square
 from .gradients import halve
@@ -32,12 +33,11 @@ def _row_error(sums, n, truth, begin):
 
 @kernel
 def _worker(
-    thread, n_threads, barrier, leaf, value, truth, begin, sums, n_models, of_chunks, new_of_chunks,
-    errors, n_new,
+    thread, n_threads, barrier, leaf, value, truth, begin, sums, n_models, of_chunks, new_of_chunks
 ):  # fmt: skip
-    """Chunks of rows, each of which all trees are added to, then trees."""
+    """Chunks of rows, each of which all trees are added to."""
     n_trees, n = leaf.shape
-    n_chunks = new_of_chunks.shape[1]
+    n_chunks = new_of_chunks.shape[0]
     own, scratch = np.empty(SUM_CHUNK), np.empty(SUM_CHUNK)
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         first = chunk * SUM_CHUNK
@@ -54,27 +54,29 @@ def _worker(
                     continue
                 for k in range(sums.shape[1]):
                     sums[i, k] += value[at, k]
-                new_of_chunks[tree, chunk] += n_models[i] == 0
+                new_of_chunks[chunk, tree] += n_models[i] == 0
                 n_models[i] += 1
                 if truth.shape[0] > 0:
                     own[i - first] = _row_error(sums[i], n_models[i], truth[i], begin)
             for i in range(SUM_CHUNK):  # a slice would compile the text of its error
                 scratch[i] = own[i]
-            of_chunks[tree, chunk] = halve(scratch, np.int64(SUM_CHUNK))
-    wait(barrier, n_threads)
-    for tree in range(n_trees * thread // n_threads, n_trees * (thread + 1) // n_threads):
-        errors[tree] = halve(of_chunks[tree], of_chunks.shape[1])
-        n_new[tree] = new_of_chunks[tree].sum()
+            of_chunks[chunk, tree] = halve(scratch, np.int64(SUM_CHUNK))
+
+
+def add_to_chunks(
+    leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add as ``add_out_of_bag`` does, and return its results for each chunk of rows, shape
+    (n_chunks, n_trees)."""
+    shape = -(-leaf.shape[1] // SUM_CHUNK), leaf.shape[0]
+    errors, n_new = np.empty(shape), np.zeros(shape, np.int64)
+    args = leaf, value, truth, begin, sums, n_models, errors, n_new
+    run(_worker, threads_for(leaf.size), *args)
+    return errors, n_new
 
 
 def add_out_of_bag(
     leaf: Array, value: Array, truth: Array, begin: Array, sums: Array, n_models: Array
 ) -> tuple[Array, Array]:
-    n_trees, n = leaf.shape
-    n_chunks = -(-n // SUM_CHUNK)
-    of_chunks = np.zeros((n_trees, 1 << (n_chunks - 1).bit_length()))
-    new_of_chunks = np.zeros((n_trees, n_chunks), np.int64)
-    errors, n_new = np.empty(n_trees), np.empty(n_trees, np.int64)
-    args = (leaf, value, truth, begin, sums, n_models, of_chunks, new_of_chunks, errors, n_new)
-    run(_worker, threads_for(leaf.size), *args)
-    return errors, n_new
+    errors, n_new = add_to_chunks(leaf, value, truth, begin, sums, n_models)
+    return halved(errors), n_new.sum(axis=0)

@@ -1,9 +1,8 @@
-"""Gradient boosting for tables in partitions."""
+"""What the estimators for tables in partitions share: training on workers, predicting by parts."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import dask
@@ -11,11 +10,8 @@ import distributed
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
-from ..boosting.parameters import check_parameters
-from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
 from ..estimators.parameters import seed_of
-from .collections import is_collection, parts_of
+from .collections import is_collection
 from .running import Training
 
 OF_CLUSTER = ("client", "max_restarts", "heartbeat")
@@ -28,50 +24,14 @@ class OnCluster:
     _local: ClassVar[Any]
     """The estimator of ``gpuens``."""
 
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        eval_set: Any = None,
-        eval_sample_weight: Any = None,
-    ) -> Any:
-        """Train on the workers of a cluster.
-
-        Parameters
-        ----------
-        X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
-            Rows stay in their order: the model is that of all partitions one after the other.
-        y, sample_weight : likewise, shape (n_rows,)
-            Cut at the same rows as X; arrays whose chunks are known are cut like X.
-        eval_set : (X, y) or list of these, default=None
-            In memory: every worker gets a copy.
-        eval_sample_weight : array or list of arrays, default=None
-
-        Returns
-        -------
-        estimator
-            Itself; ``forest_`` is that of the estimator of ``gpuens``.
-
-        Raises
-        ------
-        NotImplementedError
-            A setting would not give the same model on several workers; the message names it.
-        RuntimeError
-            Workers were lost more often than ``max_restarts``.
-        """
-        model: Any = self._unfitted()
-        check_parameters(model)
+    def _train(self, model: Any, parts: list[Any], others: dict[str, Any]) -> Any:
+        """Train ``model``, an estimator of ``gpuens`` with checked parameters, on the workers."""
         restarts, heartbeat = self._cluster_settings()
         model.set_params(random_state=seed_of(model.random_state))
         before = self.to_local() if model.warm_start and hasattr(self, "forest_") else None
-        others = {"eval_set": eval_set, "eval_sample_weight": eval_sample_weight}
         client = distributed.default_client() if self.client is None else self.client  # type: ignore[attr-defined]
-        fitted = Training(client, model, others, restarts, heartbeat, before).run(
-            parts_of(X, y, sample_weight)
-        )
-        params = fitted.get_params()
+        fitted = Training(client, model, others, restarts, heartbeat, before).run(parts)
+        params = fitted.get_params(deep=False)
         for name, value in vars(fitted).items():
             if name not in params:
                 setattr(self, name, value)
@@ -158,55 +118,3 @@ def _without_names(model: Any) -> Any:
     other = type(model)(**model.get_params(deep=False))
     vars(other).update({n: v for n, v in vars(model).items() if n != "feature_names_in_"})
     return other
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingClassifier(OnCluster, LocalClassifier):  # type: ignore[misc]
-    """Gradient boosted classification trees, trained by the workers of a Dask cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
-    **parameters
-        Those of ``gpuens.GradientBoostingClassifier``.
-    """
-
-    _local = LocalClassifier
-
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
-
-    def predict_proba(self, X: Any) -> Any:
-        """Predict the probabilities of the classes, lazily if X is in parts."""
-        return self._of_parts("predict_proba", X)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class GradientBoostingRegressor(OnCluster, LocalRegressor):  # type: ignore[misc]
-    """Gradient boosted regression trees, trained by the workers of a Dask cluster.
-
-    Parameters
-    ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
-    **parameters
-        Those of ``gpuens.GradientBoostingRegressor``.
-    """
-
-    _local = LocalRegressor
-
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0

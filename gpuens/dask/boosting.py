@@ -1,0 +1,106 @@
+"""Gradient boosting for tables in partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
+from ..boosting.parameters import check_parameters
+from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
+from .collections import parts_of
+from .on_cluster import OnCluster
+
+
+class BoostingOnCluster(OnCluster):
+    """Gradient boosting by workers that add up the histograms of their rows."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        eval_sample_weight: Any = None,
+    ) -> Any:
+        """Train on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
+            Rows stay in their order: the model is that of all partitions one after the other.
+        y, sample_weight : likewise, shape (n_rows,)
+            Cut at the same rows as X; arrays whose chunks are known are cut like X.
+        eval_set : (X, y) or list of these, default=None
+            In memory: every worker gets a copy.
+        eval_sample_weight : array or list of arrays, default=None
+
+        Returns
+        -------
+        estimator
+            Itself; ``forest_`` is that of the estimator of ``gpuens``.
+
+        Raises
+        ------
+        NotImplementedError
+            A setting would not give the same model on several workers; the message names it.
+        RuntimeError
+            Workers were lost more often than ``max_restarts``.
+        """
+        model: Any = self._unfitted()
+        check_parameters(model)
+        others = {"eval_set": eval_set, "eval_sample_weight": eval_sample_weight}
+        return self._train(model, parts_of(X, y, sample_weight), others)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: ignore[misc]
+    """Gradient boosted classification trees, trained by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.GradientBoostingClassifier``.
+    """
+
+    _local = LocalClassifier
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ignore[misc]
+    """Gradient boosted regression trees, trained by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.GradientBoostingRegressor``.
+    """
+
+    _local = LocalRegressor
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0

@@ -1,0 +1,149 @@
+"""Forests for tables in partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..forests import forests as local
+from ..trees.parameters import check_tree_parameters
+from .collections import parts_of
+from .on_cluster import OnCluster
+
+
+class ForestOnCluster(OnCluster):
+    """Forests whose trees are dealt to workers, all of which get the bins of all rows."""
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Grow the trees on the workers of a cluster.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
+            Rows stay in their order: the model is that of all partitions one after the other.
+        y : likewise, shape (n_rows,) or (n_rows, n_outputs)
+            Cut at the same rows as X; arrays whose chunks are known are cut like X.
+        sample_weight : likewise, shape (n_rows,), default=None
+
+        Returns
+        -------
+        estimator
+            Itself; ``forest_`` is that of the estimator of ``gpuens``.
+
+        Raises
+        ------
+        NotImplementedError
+            ``device="cuda"``.
+        MemoryError
+            A worker has too little memory for the bins of all rows; the message says how much
+            they take.
+        RuntimeError
+            Workers were lost more often than ``max_restarts``.
+        """
+        model: Any = self._unfitted()
+        check_tree_parameters(model)
+        return self._train(model, parts_of(X, y, sample_weight), {})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestClassifier(ForestOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
+    """A random forest for classification, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often growth goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.RandomForestClassifier``.
+    """
+
+    _local = local.RandomForestClassifier
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RandomForestRegressor(ForestOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
+    """A random forest for regression, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often growth goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.RandomForestRegressor``.
+    """
+
+    _local = local.RandomForestRegressor
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesClassifier(ForestOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
+    """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often growth goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.ExtraTreesClassifier``.
+    """
+
+    _local = local.ExtraTreesClassifier
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+    def predict_proba(self, X: Any) -> Any:
+        """Predict the probabilities of the classes, lazily if X is in parts."""
+        return self._of_parts("predict_proba", X)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExtraTreesRegressor(ForestOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
+    """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often growth goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.ExtraTreesRegressor``.
+    """
+
+    _local = local.ExtraTreesRegressor
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0

@@ -1,0 +1,215 @@
+"""Trees on a table whose rows several workers share.
+
+Every worker gets the codes, targets and weights of all rows, and grows some of the trees on them
+alone. Columns are dealt to the workers, each of which bins its own as it would in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..devices.placement import to_numpy
+from ..forest.forest import Forest
+from ..inputs.shared_tables import labels_of_all
+from ..inputs.targets import Labels
+from ..kernels.cart.problem import CartTable
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
+from ..kernels.runtime.cpu.team import get_threads
+from ..kernels.runtime.dtypes import MAX_BINS
+from .growth import DEALT_BYTES
+from .table import cart_table
+
+EXCHANGE_SECONDS = 1.0
+"""Seconds between two exchanges of trees, about."""
+
+
+def apart(share: Share | None) -> AbstractContextManager[None]:
+    """Let the operations inside the block see tables that this worker has as a whole."""
+    return nullcontext() if share is None else not_sharing()
+
+
+def rows_of_workers(values: Any) -> Any:
+    """Return the values of the rows of all workers, shape (n_all, ...); None stays None."""
+    share = current_share()
+    if share is None or values is None:
+        return values
+    return np.concatenate(share.collective.gather(np.ascontiguousarray(values)))
+
+
+Watch = Callable[[list[Forest]], None]
+
+_watch: ContextVar[Watch | None] = ContextVar("gpuens_grown_trees", default=None)
+
+
+@contextmanager
+def watching(watch: Watch) -> Iterator[None]:
+    """Call ``watch(forests)`` after every exchange of trees inside the block, with all trees that
+    have been grown so far, in order."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def grow_among_workers(
+    grow: Callable[[range], Forest],
+    trees: range,
+    share: Share,
+    after_batch: Callable[[int, Forest, Any], bool],
+) -> Forest:
+    """Grow some trees on every worker, and return all of them, in order, on each.
+
+    Workers exchange trees about once a second: then they notice that one of them is lost, and all
+    have the same trees.
+
+    Parameters
+    ----------
+    grow : callable
+        ``grow(numbers)`` returns the trees of these numbers. It is called without a share.
+    trees : range
+        The numbers of the trees.
+    share : Share
+    after_batch : callable
+        ``after_batch(done, forest, None)`` is called after each exchange, with the trees that were
+        there before it and those that it brought. A true result ends the growth.
+    """
+    found: list[Forest] = []
+    rank, size, done = share.collective.rank, share.collective.size, 0
+    each = max(objects_of_all(get_threads(), share))
+    while done < len(trees):
+        numbers = trees[done : done + each * size]
+        own, begun = numbers[rank::size], time.perf_counter()
+        with not_sharing():
+            forest = grow(own) if own else None
+        grown = objects_of_all((forest, time.perf_counter() - begun), share)
+        found.append(_dealt_in_turn([forest for forest, _ in grown if forest is not None]))
+        stop = after_batch(done, found[-1], None)
+        if (watch := _watch.get()) is not None:
+            watch(found)
+        if stop:
+            break
+        done += len(numbers)
+        slowest = max(seconds for _, seconds in grown)
+        each = max(1, min(4 * each, int(each * EXCHANGE_SECONDS / max(slowest, 1e-9))))
+    return Forest.concatenate(found)
+
+
+def _dealt_in_turn(forests: list[Forest]) -> Forest:
+    """Return the trees that were dealt to workers, one after the other, in their order."""
+    size = len(forests)
+    if size == 1:
+        return forests[0]
+    n_trees = sum(forest.n_trees for forest in forests)
+    return Forest.concatenate(
+        [forests[t % size].slice(t // size, t // size + 1) for t in range(n_trees)]
+    )
+
+
+def refuse(name: str, value: Any, instead: str) -> NoReturn:
+    """Raise NotImplementedError for a setting that workers which share rows do not support."""
+    raise NotImplementedError(
+        f"{name}={value!r} is not supported where several workers share the rows: {instead}, or "
+        "train on one machine."
+    )
+
+
+def device_of(estimator: Any) -> str:
+    """Return the parameter ``device``, or "cpu" where workers share the rows.
+
+    Raises
+    ------
+    NotImplementedError
+        They should work on a GPU, or the estimator is not one of those that do.
+    """
+    device: str = estimator.device
+    if current_share() is None:
+        return device
+    if not estimator._grows_among_workers:
+        raise NotImplementedError(
+            f"{type(estimator).__name__} cannot be trained where several workers share the rows: "
+            "use a random forest or extremely randomised trees, or train on one machine."
+        )
+    if device not in ("auto", "cpu"):
+        refuse("device", device, "set device='cpu'")
+    return "cpu"
+
+
+def labels_of_workers(labels: Labels) -> Labels:
+    """Return the labels of the rows of all workers."""
+    share = current_share()
+    if share is None:
+        return labels
+    return Labels(*labels_of_all(labels.classes, to_numpy(labels.codes), share))
+
+
+def table_of_workers(X: Array, **settings: Any) -> CartTable:
+    """Return ``cart_table`` of the rows of all workers, on each of them."""
+    share = current_share()
+    return cart_table(X, **settings) if share is None else _dealt_table(X, share, **settings)
+
+
+def _dealt_table(
+    X: Array,
+    share: Share,
+    *,
+    n_categories: np.ndarray,
+    monotone: np.ndarray,
+    **settings: Any,
+) -> CartTable:
+    n_features, size = X.shape[1], share.collective.size
+    at_once = max(1, DEALT_BYTES // (share.n_all * X.dtype.itemsize))
+    parts: list[CartTable] = []
+    for begin in range(0, n_features, at_once * size):
+        ends = np.minimum(begin + at_once * np.arange(size + 1), n_features)
+        columns = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+        mine = columns[share.collective.rank]
+        table = _columns_of_all(X, columns, share)
+        own = None
+        if table is not None:
+            with not_sharing():
+                own = cart_table(
+                    table, n_categories=n_categories[mine], monotone=monotone[mine], **settings
+                )
+        parts += [part for part in objects_of_all(own, share) if part is not None]
+    return _side_by_side(parts)
+
+
+def _columns_of_all(X: Array, columns: list[slice], share: Share) -> np.ndarray | None:
+    """Return the columns that this worker bins, of the rows of all workers."""
+    mine = None
+    for rank, some in enumerate(columns):
+        if some.start == some.stop:
+            continue
+        rows = share.collective.gather(np.ascontiguousarray(X[:, some]))
+        if rank == share.collective.rank:
+            mine = np.concatenate(rows)
+        del rows
+    return mine
+
+
+def _side_by_side(parts: list[CartTable]) -> CartTable:
+    """Return the table of the features of all parts."""
+    n_bins = np.concatenate([part.n_bins for part in parts])
+    dtype = np.uint8 if n_bins.max() <= MAX_BINS else np.uint32
+    codes = np.empty((n_bins.size, parts[0].codes.shape[1]), dtype)
+    begin = 0
+    for part in parts:
+        codes[begin : begin + len(part.codes)] = part.codes
+        begin += len(part.codes)
+    return CartTable(
+        codes=codes,
+        begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
+        n_bins=n_bins,
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lower", "upper", "categorical", "monotone")
+        },
+    )
