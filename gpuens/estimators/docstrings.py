@@ -252,7 +252,7 @@ FOREST = f"""Parameters
     oob_score : bool or callable, default=False
         Whether to predict each row by the trees whose samples it is not in, and score that
         by accuracy or R², or by ``callable(y_true, y_pred)``.
-    warm_start : bool, default=False
+    <honest>    warm_start : bool, default=False
         Whether ``fit`` adds to the trees that are there until there are ``n_estimators``.
     verbose : bool or int, default=0
         Whether to show a progress bar, and where the work runs.
@@ -287,13 +287,21 @@ FOREST_CLASS_ATTRIBUTES = f"""oob_decision_function_ : float64, shape (n_rows, n
 FOREST_NUMBER_ATTRIBUTES = """oob_prediction_ : float64, shape (n_rows,) or (n_rows, n_outputs)
         NaN for rows that are in every sample."""
 
+HONEST = """honest : bool, default=False
+        Whether one half of a tree's sample chooses its splits, and the other half gives what its
+        leaves predict, and all other numbers of its nodes (Wager and Athey 2018). Limits on leaves
+        are for the first half; a split is undone where a child has no row of the other half.
+    """
+
 FOREST_OF_CLASSES = {
+    "honest": HONEST,
     "criteria": CLASS_CRITERIA,
     "features": '"sqrt"',
     "class_weight": FOREST_CLASS_WEIGHT,
     "attributes": FOREST_CLASS_ATTRIBUTES,
 }
 FOREST_OF_VALUES = {
+    "honest": HONEST,
     "criteria": NUMBER_CRITERIA,
     "features": "1.0",
     "class_weight": "",

@@ -125,12 +125,8 @@ def cut(forest: Forest, is_cut: np.ndarray) -> Forest:
     Forest
         The remaining nodes keep everything but their numbers, which are breadth first again.
     """
-    _require_one_tree(forest)
+    kept = kept_nodes(forest, is_cut)
     splits = (forest.feature >= 0) & ~is_cut
-    kept = np.arange(splits.size) == 0
-    for nodes in levels(forest):
-        for child in children(forest, nodes[kept[nodes] & splits[nodes]]):
-            kept[child] = True
     splits = splits[kept]
     number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
     nodes_of = {name: getattr(forest, name) for name in NODE_ARRAYS}
@@ -142,6 +138,17 @@ def cut(forest: Forest, is_cut: np.ndarray) -> Forest:
     arrays["category_begin"], categories = _kept_words(forest, arrays)
     offset = np.array([0, splits.size], np.int64)
     return replace(forest, offset=offset, categories=categories, **arrays)
+
+
+def kept_nodes(forest: Forest, is_cut: np.ndarray) -> np.ndarray:
+    """Return which nodes of a tree ``cut`` keeps, bool of shape (n_nodes,)."""
+    _require_one_tree(forest)
+    splits = (forest.feature >= 0) & ~is_cut
+    kept = np.arange(splits.size) == 0
+    for nodes in levels(forest):
+        for child in children(forest, nodes[kept[nodes] & splits[nodes]]):
+            kept[child] = True
+    return kept
 
 
 def _kept_words(forest: Forest, arrays: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -132,7 +132,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             sample_weight,
             device,
             31 if self.bootstrap else 1,
-            keeps_values=bool(self.oob_score),
+            keeps_values=bool(self.oob_score) or bool(getattr(self, "honest", False)),
         )
         if n_new == 0:
             warnings.warn(

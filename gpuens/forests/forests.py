@@ -40,6 +40,7 @@ class RandomForestClassifier(CartClassifier, ForestOfTrees):
     criterion: str = "gini"
     max_features: int | float | str | None = "sqrt"
     class_weight: Any = None
+    honest: bool = False
 
 
 @documented(FOREST, bins="255", bootstrap="True", **FOREST_OF_VALUES)
@@ -64,6 +65,7 @@ class RandomForestRegressor(HasRecursion, CartRegressor, ForestOfTrees):
     _recursive_base = ("sklearn.ensemble", "RandomForestRegressor")
 
     criterion: str = "squared_error"
+    honest: bool = False
 
 
 @documented(FOREST, bins="255", bootstrap="False", **FOREST_OF_CLASSES)
@@ -91,6 +93,7 @@ class ExtraTreesClassifier(CartClassifier, ForestOfTrees):
     max_features: int | float | str | None = "sqrt"
     bootstrap: bool = False
     class_weight: Any = None
+    honest: bool = False
 
 
 @documented(FOREST, bins="255", bootstrap="False", **FOREST_OF_VALUES)
@@ -116,3 +119,4 @@ class ExtraTreesRegressor(CartRegressor, ForestOfTrees):
 
     criterion: str = "squared_error"
     bootstrap: bool = False
+    honest: bool = False

@@ -23,8 +23,9 @@ from ..members.samples import SamplingPlan
 from ..trees.cart import TrainingData
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
+from ..trees.honest import Estimates, halves_of
 from ..trees.parameters import cart_params
-from ..trees.sharing import grow_among_workers
+from ..trees.sharing import grow_among_workers, refuse
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 """A function that is called with each batch of finished trees, see ``grow_forest``."""
@@ -109,6 +110,8 @@ class ForestGrower:
         ------
         MemoryError
             The forest would not fit, by its parameters or by the size of its first trees.
+        NotImplementedError
+            An honest forest whose rows several workers share.
         """
         data, estimator, device = self.data, self.estimator, self.device
         self._require_memory_for_leaves(n_trees)
@@ -120,6 +123,8 @@ class ForestGrower:
         trees, checked = range(first, first + n_trees), self._checked(n_trees, after_batch)
         with plan.explaining():
             if data.share is not None:
+                if self._is_honest:
+                    refuse("honest", True, "pass honest=False")
                 return grow_among_workers(self._some, trees, data.share, checked)
             return self._some(trees, checked)
 
@@ -128,11 +133,46 @@ class ForestGrower:
             return self._grow_one_by_one(trees, after_batch)
         return grow_forest(
             self.data.table, self.data.problem, lambda i: self.records(trees[i]),
-            self._keys(trees), self._params(), self.device, after_batch=after_batch,
+            self._keys(trees), self._params(), self.device,
+            finish=self._finish(trees, self.data.problem), after_batch=after_batch,
         )  # fmt: skip
 
     def records(self, tree: int) -> Array | Sample:
-        """Return the records of a tree's sample (see ``grow_forest``)."""
+        """Return the records that a tree is grown on (see ``grow_forest``)."""
+        return self._halves(tree)[0] if self._is_honest else self._sample(tree)
+
+    @property
+    def _is_honest(self) -> bool:
+        return bool(getattr(self.estimator, "honest", False))
+
+    def _halves(self, tree: int) -> tuple[Array, np.ndarray]:
+        sample = self._sample(tree)
+        if isinstance(sample, Sample):
+            sample = sample.records[: int(sample.size[0])]
+        return halves_of(sample, tree_key(self.seed, tree), self.device)
+
+    def _finish(
+        self, trees: range, problem: Problem
+    ) -> Callable[[int, Forest], tuple[Forest, Array]] | None:
+        """Return what gives the trees of a batch their numbers, if the rows that they are grown on
+        do not."""
+        if not self._is_honest:
+            return None
+        values: Any = self.data.values
+        estimates = Estimates(problem, self.data.table, values, self.device)
+
+        def finish(first: int, forest: Forest) -> tuple[Forest, Array]:
+            done = [
+                estimates.applied(tree, self._halves(trees[first + i])[1])
+                for i, tree in enumerate(trees_of(forest))
+            ]
+            applied, records = zip(*done, strict=True)
+            return Forest.concatenate(applied), np.concatenate(records)
+
+        return finish
+
+    def _sample(self, tree: int) -> Array | Sample:
+        """Return the records of a tree's sample."""
         used, device = self.data.used, self.device
         if not self.plan.replace:
             records = all_rows(self.plan.n_rows, device)
@@ -152,7 +192,10 @@ class ForestGrower:
             for i, number in enumerate(trees):
                 problem = self._balanced(number)
                 sample = [self.records(number)].__getitem__
-                tree = grow_forest(table, problem, sample, keys[i : i + 1], params, self.device)
+                tree = grow_forest(
+                    table, problem, sample, keys[i : i + 1], params, self.device,
+                    finish=self._finish(trees[i : i + 1], problem),
+                )  # fmt: skip
                 grown.append(tree)
                 if after_batch is not None:
                     after_batch(i, tree, None)

@@ -33,6 +33,7 @@ from .quantile import rows_of_trees
 exp = vectorise(elementary.exp)
 
 FOREST_OF_TIMES = {
+    "honest": "",
     "criteria": """{"log_rank"}, default="log_rank"
         The variance of the log-rank scores.""",
     "features": '"sqrt"',

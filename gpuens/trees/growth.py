@@ -57,6 +57,7 @@ def grow_forest(
     params: CartParams,
     device: Device,
     *,
+    finish: Callable[[int, Forest], tuple[Forest, Array]] | None = None,
     after_batch: Callable[[int, Forest, Any], bool] | None = None,
 ) -> Forest:
     """Grow trees, as many at a time as memory allows.
@@ -72,6 +73,9 @@ def grow_forest(
         The random key of each tree.
     params : CartParams
     device : Device
+    finish : callable, default=None
+        ``finish(first, forest)`` with the number of a batch's first tree and its trees returns the
+        trees to keep, and the records in their nodes.
     after_batch : callable, default=None
         ``after_batch(first, forest, records)`` with the number of a batch's first tree, its
         trees and its records as growth left them. A true result ends the growth.
@@ -92,6 +96,8 @@ def grow_forest(
                 table, problem, [sample(i) for i in range(first, first + size)],
                 seeds[first : first + size], params, device,
             )  # fmt: skip
+            if finish is not None:
+                forest, records = finish(first, forest)
             done.append(forest)
             stop = after_batch is not None and after_batch(first, forest, records)
         except KeyboardInterrupt:
@@ -145,7 +151,7 @@ def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Arr
     is_monotone = bool(table.monotone.any())
     numbers = node_numbers(problem, grown, records, is_monotone)
     if is_monotone:
-        _clip(table, problem, grown, numbers.value)
+        clip(table, problem, grown, numbers.value)
     return Forest(
         n_features=table.n_bins.size,
         base=np.zeros(problem.width),
@@ -167,8 +173,8 @@ def forest_of(table: CartTable, problem: Problem, grown: GrownCart, records: Arr
     )
 
 
-def _clip(table: CartTable, problem: Problem, grown: GrownCart, value: np.ndarray) -> None:
-    """Clip the values of all nodes to their bounds: means, or the shares of class 1."""
+def clip(table: CartTable, problem: Problem, grown: GrownCart | Forest, value: np.ndarray) -> None:
+    """Clip the values of all nodes, in place, to their bounds: means, or the shares of class 1."""
     free = value[:, -1].copy()
     clipped = free.copy()
     low, high = np.empty_like(free), np.empty_like(free)

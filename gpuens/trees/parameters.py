@@ -48,6 +48,7 @@ _RULES = {
     | fraction("a finite float > 0", lambda value: 0 < value < math.inf),
     "bootstrap": SWITCH,
     "oob_score": SWITCH | CALLABLE,
+    "honest": SWITCH,
     "warm_start": SWITCH,
     "verbose": VERBOSE,
 }
@@ -73,6 +74,11 @@ def check_tree_parameters(estimator: Any) -> None:
             "of 'squared_error', pass that.",
             FutureWarning,
             stacklevel=3,
+        )
+    if parameters.get("honest") and parameters["criterion"] == "absolute_error":
+        raise ValueError(
+            "honest=True does not go with criterion='absolute_error': pass "
+            "criterion='squared_error', or honest=False."
         )
     threads_of(estimator.n_jobs)
 

@@ -127,6 +127,11 @@ def test_refused_settings():
         RR(device="cuda").fit(X[:80], TARGETS["reg"][:80])
     with (
         sharing(Share(Alone(), 0, 80, 80)),
+        pytest.raises(NotImplementedError, match="honest=True is not supported where several"),
+    ):
+        RR(honest=True).fit(X[:80], TARGETS["reg"][:80])
+    with (
+        sharing(Share(Alone(), 0, 80, 80)),
         pytest.raises(NotImplementedError, match="QuantileForestRegressor cannot be trained where"),
     ):
         gpuens.QuantileForestRegressor().fit(X[:80], TARGETS["reg"][:80])

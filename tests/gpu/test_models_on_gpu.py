@@ -89,6 +89,7 @@ OTHERS: dict[str, Case] = {
     "tree, categories": ("DecisionTreeClassifier", 3, {"max_leaf_nodes": 20} | CATEGORIES),
     "forest": ("RandomForestClassifier", 3, {"oob_score": True}),
     "forest, rules": ("RandomForestRegressor", 0, {"monotonic_cst": [0, 1, -1, 0, 0]}),
+    "forest, honest": ("RandomForestClassifier", 3, {"honest": True, "oob_score": True}),
     "extra trees": ("ExtraTreesRegressor", 0, {"max_features": 2}),
     "quantile forest": ("QuantileForestRegressor", 0, {}),
     "isolation forest": ("IsolationForest", 0, {"bootstrap": True}),

@@ -544,11 +544,13 @@ for _cls in ("RandomForest", "ExtraTrees"):
     add(f"{_cls}Classifier", f"{_cls}Classifier", "three", OF_FORESTS | {
         "balanced": {"class_weight": "balanced", "target": "two"},
         "balanced samples": {"class_weight": "balanced_subsample", "bootstrap": True},
+        "honest": {"honest": True, "weighted": True, "holes": True},
         "monotone": MONOTONE | {"target": "two"},
         "outputs": {"target": "labels", "criterion": "entropy"},
     }, n_estimators=5)  # fmt: skip
     add(f"{_cls}Regressor", f"{_cls}Regressor", "numbers", OF_FORESTS | {
         "monotone": MONOTONE,
+        "honest": MONOTONE | {"honest": True, "weighted": True},
         "medians": {"criterion": "absolute_error", "max_depth": 4},
         "poisson": {"criterion": "poisson", "target": "counts", "min_samples_leaf": 5},
         "outputs": {"target": "outputs"},
