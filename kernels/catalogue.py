@@ -15,6 +15,7 @@ from numba import from_dtype, types
 from .binning.cuda.bin_values import number_bins
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
+from .cart.cuda.cut_tiles import search_cuts, sum_cuts
 from .cart.cuda.search import SIZES, items_kernel, nodes_kernel, settle_items
 from .cart.cuda.tiles import clear_lines, sum_tiles
 from .cart.cuda.writing import cut_writing_kernel, writing_kernel
@@ -232,7 +233,7 @@ def trees_of_forests() -> Iterator[Entry]:
     state = (array(i64, 2), i64)
     limits = (array(f64, 2), array(i64, 2))
     arguments = (array(i64), array(i64), array(u64), array(i64, 3), array(i64), nodes)
-    large = (array(i64, 2), array(i64), array(i64))
+    large = (array(i64, 2), array(i64, 2), array(i64))
     arguments += (array(i64, 2), *limits, array(i64, 2), *large, *(i64,) * 4, f64, f64)
     yield Entry("cart_plant", plant, arguments, 64)
     of_nodes = (nodes, array(i64, 2), array(i64, 2))
@@ -245,7 +246,7 @@ def trees_of_forests() -> Iterator[Entry]:
     arguments += (*large, array(i64), *(i64,) * 5)
     yield Entry("cart_make_children", make_children, arguments, 96)
     summed = array(i64, 3)
-    arguments = (*state, i64, array(i64), summed)
+    arguments = (*state, i64, array(i64, 2), summed)
     yield Entry("cart_clear_lines", clear_lines, arguments, 48)
     lists = (array(u64, 2), array(u64, 2))
     arguments = (*lists, nodes, array(i64), *state, i64, array(i64, 2))
@@ -266,10 +267,11 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
     before = (array(code, 2), array(u64, 2), *targets, *bins, nodes, array(i64, 2))
     lines = (array(i64, 3), array(i64, 3), array(i64, 3), array(i64, 2))
     arguments = (array(code, 2), array(u64, 2), *targets, array(i64, 2), array(i64), nodes, *state)
-    arguments += (i64, i64, array(i64), array(i64), i64, array(i64, 3))
+    huge = (array(i64, 2), array(i64), i64)
+    arguments += (i64, i64, *huge, array(i64, 3))
     yield Entry(f"cart_sum_tiles_{code}", sum_tiles, arguments, 64)
     searching = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
-    arguments = (*searching, array(f64), array(i64))
+    arguments = (*searching, array(f64), array(i64), array(i64, 2), i64, array(f64), array(i64))
     yield Entry(f"cart_search_items_{code}", items_kernel(with_cuts), arguments, 255)
     writing = (*before, array(i64, 2), array(u32, 2), array(f64, 2), *state, i64, i64, *lines)
     for size in SIZES:
@@ -277,7 +279,16 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
         yield Entry(f"cart_search_nodes_{name}", nodes_kernel(*size, with_cuts), searching, 255)
         yield Entry(f"cart_write_{name}", writing_kernel(*size), writing, 255)
         if with_cuts:
-            yield Entry(f"cart_write_cuts_{name}", cut_writing_kernel(*size), writing, 255)
+            arguments = (*writing, array(i64), array(i64, 2))
+            yield Entry(f"cart_write_cuts_{name}", cut_writing_kernel(*size), arguments, 255)
+    if with_cuts:
+        before = (array(code, 2), array(u64, 2), *targets, array(i64, 2))
+        arguments = (*before, nodes, *state, i64, i64, *huge, array(i64, 3), array(i64, 2))
+        yield Entry(f"cart_sum_cuts_{code}", sum_cuts, arguments, 96)
+        arguments = (*before, array(i64), nodes, array(i64, 2), array(f64, 2), *state)
+        arguments += (*(i64,) * 5, *huge, array(i64, 3), array(i64, 3), array(i64, 2), array(f64))
+        arguments += (array(i64), array(i64), array(i64, 2))
+        yield Entry(f"cart_search_cuts_{code}", search_cuts, arguments, 255)
     lists = (array(u64, 2), array(u64, 2))
     arguments = (array(code, 2), *lists, array(i64, 2), nodes, array(u32, 2), array(i64))
     tiles = (*arguments, *state, i64, array(i64, 2))

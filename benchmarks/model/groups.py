@@ -28,7 +28,9 @@ GROUPS = {
         "plant", "count_splits", "list_splits", "choose_best", "make_children",
     ),
     "partition, in place": ("move_rows",),
-    "huge nodes, shared": ("sum_tiles", "split_tiles", "join_tiles", "clear_lines"),
+    "huge nodes, shared": (
+        "sum_tiles", "sum_cuts", "search_cuts", "split_tiles", "join_tiles", "clear_lines",
+    ),
     "samples": ("count_hits", "count_rows", "list_rows"),
     "prediction": ("add", "add_trees_of_rows"),
 }  # fmt: skip

@@ -22,8 +22,7 @@ import pytest
 
 from gpuens.forest.forest import Forest
 from gpuens.forest.structure import node_depths
-from gpuens.kernels.cart.cuda.tables import TILE
-from gpuens.kernels.cart.problem import MOST_LARGE
+from gpuens.kernels.cart.problem import MOST_LARGE, TILE
 from tests.ptx.counts import Counts
 
 from .launches import Launch, Work

@@ -10,9 +10,11 @@ from ..kernels.cart.problem import (
     MOST_LARGE,
     SCRATCH_BYTES,
     SUMMED_BYTES,
+    TILE,
     CartParams,
     CartTable,
     CartTarget,
+    bytes_of_cuts,
     n_sorted_features,
 )
 
@@ -57,9 +59,14 @@ def trees_at_once(table: CartTable, target: CartTarget, params: CartParams, devi
     return most_trees(n_records, of_tree, device.memory()[0])
 
 
-def scratch_bytes(n_bins: int, n_statistics: int, n_records: int, n_features: int) -> int:
-    """Return the bytes of the statistics of bins, of trees on so many rows together."""
+def scratch_bytes(
+    n_bins: int, n_statistics: int, n_records: int, n_features: int, n_sorted: int
+) -> int:
+    """Return the bytes of the statistics of bins, and of tiles of the rows that are sorted by so
+    many features, of trees on so many rows together."""
     of_bin = 8 * n_statistics
     huge = n_records // MOST_LARGE * n_features * (n_bins + 2) * of_bin
     of_blocks = min(2 * SCRATCH_BYTES, 2 * of_bin * SCRATCH_LINES * (n_bins + 1))
-    return of_blocks + min(SUMMED_BYTES, huge)
+    n_tiles = n_records // TILE + n_records // MOST_LARGE
+    of_tiles = n_tiles * n_sorted * bytes_of_cuts(n_statistics)
+    return of_blocks + min(SUMMED_BYTES, huge) + min(SUMMED_BYTES, of_tiles)

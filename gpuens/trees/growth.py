@@ -263,7 +263,7 @@ def cart_plan(
         of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
         batch = most_trees(n, of_tree, free)
         n_bins, n_records = estimator.max_bins or FEW_BINS, n * min(n_trees, batch)
-        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features)
+        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features, n_sorted)
     batch = max(1, min(n_trees, batch))
     is_scored = bool(getattr(estimator, "oob_score", False))
     sums = bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0

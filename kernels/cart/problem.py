@@ -51,8 +51,10 @@ SCRATCH_BYTES = 2**30
 MOST_LARGE = 2**14
 """Rows of a node that one block of a GPU looks at for each feature. Larger nodes are huge: they are
 cut into tiles, which several blocks look at."""
+TILE = 2**12
+"""Rows of a tile."""
 SUMMED_BYTES = 2**28
-"""Most memory of a GPU that the statistics of huge nodes may take."""
+"""Most memory of a GPU that the statistics of huge nodes may take, and those of their tiles."""
 
 GINI, ENTROPY, MISCLASSIFICATION, SQUARED_ERROR, POISSON, ABSOLUTE_ERROR = range(6)
 """Criteria. Scores of a node, with w its weight; multi-output: the scores of the outputs,
@@ -174,6 +176,12 @@ def grows_on_device(table: CartTable, params: CartParams) -> bool:
         and table.codes.shape[1] <= MOST_ROWS_ON_DEVICE
         and n_sorted_features(table, params) <= MOST_SORTED
     )
+
+
+def bytes_of_cuts(n_statistics: int) -> int:
+    """Return the bytes that a GPU notes of a tile and feature with many bins: two lines of
+    statistics, and its best cut."""
+    return 8 * (2 * n_statistics + 3)
 
 
 def has_many_bins(table: CartTable) -> np.ndarray:

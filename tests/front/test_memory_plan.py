@@ -138,6 +138,17 @@ class TestNumbers:
         ]
         assert sizes[0] - sizes[1] == 10**6 * (10 * 16 + 56)
 
+    def test_tiles_of_an_exact_tree_on_a_gpu(self, cupy):
+        """Of 4,096 rows, and of 16,384 at most one more."""
+        tree = {"max_leaf_nodes": 3, "max_bins": None, "device": "cuda"}
+        best, random = (
+            memory_plan(DecisionTreeRegressor(**tree, splitter=splitter), (10**6, 10)).parts[
+                "histograms"
+            ]
+            for splitter in ("best", "random")
+        )
+        assert best - random == (10**6 // 2**12 + 10**6 // 2**14) * 10 * 8 * (2 * 2 + 3)
+
     def test_targets_are_counted(self):
         classifier = GradientBoostingClassifier(device="cpu")
         n = len(X)

@@ -437,3 +437,26 @@ def best_of_order(data, places, only, limits, criterion, ascending, scores, mark
     scores[t] = best
     marks[t] = best_number
     best_to_front(scores, marks, t)
+
+
+@device_function
+def best_item(scores_of, first, n_first, scan, scores, marks, t):
+    """Return the first of the best items of a node, or tiles of a feature (-1: none has a split),
+    and whether any has a candidate."""
+    best = NO_SPLIT
+    best_number = NOWHERE
+    n_varied = 0
+    for j in range(t, n_first, scan.shape[0]):
+        score = scores_of[first + j]
+        if score == score:
+            n_varied += 1
+        if score > best:
+            best = score
+            best_number = i32(j)
+    n_varied = sum_over_threads(n_varied, scan, t)
+    scores[t] = best
+    marks[t] = best_number
+    best_to_front(scores, marks, t)
+    number = marks[0] if scores[0] > NO_SPLIT else i32(-1)
+    cuda.syncthreads()
+    return number, n_varied > 0

@@ -23,6 +23,7 @@ from .candidates import MASK, SHIFT, is_classification, n_packed
 from .rows import list_tiles
 from .tables import (
     FIRST,
+    FIRST_TILE,
     HUGE,
     IS_FULL,
     LEAST_GAIN,
@@ -83,8 +84,8 @@ def list_huge(x, n_rows, state, line, huge, tiles, sizes):
     number = cuda.atomic.add(state, (line, N_HUGE), 1)
     if number >= huge.shape[0]:
         return i64(-1)
-    huge[number] = x
-    list_tiles(number, n_rows, sizes[1], state, line, N_TILES, tiles)
+    huge[number, NODE_OF] = x
+    huge[number, FIRST_TILE] = list_tiles(number, n_rows, sizes[1], state, line, N_TILES, tiles)
     return number
 
 

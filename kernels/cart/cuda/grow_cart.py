@@ -6,6 +6,7 @@ fixed number of launches with fixed grids; the amount of work is read from the t
 and a round after the last one finds nothing to do::
 
     sum_tiles                     huge young nodes: statistics of the bins (*)
+    sum_cuts, search_cuts         by features with many bins: best splits of tiles (*)
     search_items, settle_items    large young nodes: best splits
     search_nodes, twice           what is left of large ones, and small ones
     write_splits, twice           of large and of small nodes
@@ -41,6 +42,7 @@ from ..cpu.finishing import finished
 from ..grown import LIKELY_NODES, NODE, most_nodes
 from ..problem import (
     MOST_LARGE,
+    TILE,
     CartParams,
     CartTable,
     CartTarget,
@@ -55,7 +57,6 @@ from .tables import (
     IS_FULL,
     N_NODES,
     N_YOUNG,
-    TILE,
     Room,
     Sizes,
     allocate_growing,
@@ -133,14 +134,15 @@ class Batch:
         self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
         self.aside = empty(self.lists.shape, self.lists.dtype)
         huge = n_records // (MOST_LARGE + 1) if self.most_rows > MOST_LARGE else 0
-        self.search = allocate_search(table, target, self.lists, params, huge)
+        n_parts = n_records // TILE + huge if huge else 0
+        self.search = allocate_search(table, target, self.lists, params, huge, n_parts)
         room = Room(
             self.n_trees,
             n_records,
             self.lists.shape[0],
             n_blocks=blocks_for(-(-n_records // 2**10)),
             n_huge=self.search.summed.n_huge,
-            n_parts=n_records // TILE + huge if huge else 0,
+            n_parts=n_parts,
         )
         self.growing = allocate_growing(room, params)
         segments = upload(tree_begin, tree_end, keys)

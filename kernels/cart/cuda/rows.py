@@ -74,11 +74,12 @@ def part_of(begin, end, i, tile_rows):
 
 @device_function
 def list_tiles(number, n_rows, tile_rows, state, line, counter, tiles):
-    """Append the tiles of a huge node to a list."""
+    """Append the tiles of a huge node to a list. Return where they begin."""
     n = n_tiles_of(n_rows, tile_rows)
     first = cuda.atomic.add(state, (line, counter), n)
     for i in range(n):
         tiles[first + i] = i64(number) << TILE_SHIFT | i
+    return first
 
 
 @device_function
@@ -93,6 +94,20 @@ def add_row(classes, values, weight, record, k, place, sums):
         cuda.atomic.add(sums, (k, place, classes[output, row]), packed)
     for output in range(values.shape[0]):
         cuda.atomic.add(sums, (k, place, output + 1), values[output, row] * own_weight)
+
+
+@device_function
+def add_row_alone(classes, values, weight, record, k, place, sums):
+    """Add a row to statistics that no other thread adds to."""
+    row = record & ROW_MASK
+    own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
+    packed = ONE_ROW + own_weight
+    if classes.shape[0] == 0:
+        sums[k, place, 0] += packed
+    for output in range(classes.shape[0]):
+        sums[k, place, classes[output, row]] += packed
+    for output in range(values.shape[0]):
+        sums[k, place, output + 1] += values[output, row] * own_weight
 
 
 @device_function

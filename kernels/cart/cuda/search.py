@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array
-from ...runtime.cuda.blocks import NOWHERE, best_to_front
+from ...runtime.cuda.blocks import NOWHERE
 from ...runtime.cuda.target import (
     blocks_for,
     cuda,
@@ -40,6 +40,7 @@ from .candidates import (
     NO_SPLIT,
     add_up_places,
     arrange,
+    best_item,
     best_of_order,
     feature_after,
     find_slots,
@@ -47,14 +48,21 @@ from .candidates import (
     only_cut,
     orders_of,
     rank_by_statistic,
-    sum_over_threads,
+)
+from .cut_tiles import (
+    OWN_SLOTS,
+    CutTiles,
+    allocate_cut_tiles,
+    search_cut_tiles,
+    within_memory,
 )
 from .cuts import begin_cuts, next_cuts
-from .rows import ROW_MASK, differ
+from .rows import ROW_MASK, differ, n_tiles_of
 from .tables import (
     BEGIN,
     CATEGORICAL,
     FIRST,
+    FIRST_TILE,
     FOUND,
     HUGE,
     IS_FULL,
@@ -78,7 +86,7 @@ i32, i64, u32, u64, f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
 SMALL_BLOCK = 4 if is_simulated() else 32
 LARGE_BLOCK = 8 if is_simulated() else 128
 ORDER_SHIFT, MARK_MASK = i64(32), i64(0xFFFFFFFF)
-"""A candidate is its order above its number."""
+"""A candidate is its order above its number, or, where tiles were searched, its tile."""
 
 
 @device_function
@@ -242,7 +250,7 @@ def items_kernel(with_cuts: bool) -> Any:
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, limits, state, line, criterion, least_rows,
         constrained, random_splits, n_first, shuffle, sums, up_to, lines_of_huge, large,
-        scores_of_items, marks_of_items,
+        scores_of_items, marks_of_items, huge, tile_rows, scores_of_tiles, marks_of_tiles,
     ):  # fmt: skip
         """One large node with one of its first features a block at a time."""
         place_of = cuda.shared.array(MOST_BINS, np.int32)
@@ -269,10 +277,19 @@ def items_kernel(with_cuts: bool) -> Any:
             at = number * n_first + item % n_first if number >= 0 else i64(-1)
             stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
             f = feature_after(stream, item % n_first, i64(features.shape[0]), shuffle)
-            lines = (sums, up_to, b)
-            best, mark, varies = search_feature(
-                table, of_rows, bins, found, settings, lines, (lines_of_huge, at), shared, x, f
-            )
+            if with_cuts and at >= 0 and features[f, LIST] != 0 and random_splits == 0:
+                n_tiles = n_tiles_of(nodes[x].end - nodes[x].begin, tile_rows)
+                first = huge[number, FIRST_TILE] * n_first + item % n_first * n_tiles
+                i, varies = best_item(scores_of_tiles, first, n_tiles, scan, scores, marks, t)
+                best, mark = NO_SPLIT, i64(NOWHERE)
+                if i >= 0:
+                    best = scores_of_tiles[first + i]
+                    mark = (first + i) << ORDER_SHIFT | marks_of_tiles[first + i]
+            else:
+                lines = (sums, up_to, b)
+                best, mark, varies = search_feature(
+                    table, of_rows, bins, found, settings, lines, (lines_of_huge, at), shared, x, f
+                )
             if t == 0:
                 scores_of_items[item] = best if varies else np.nan
                 marks_of_items[item] = mark
@@ -280,29 +297,6 @@ def items_kernel(with_cuts: bool) -> Any:
             item += n_workers
 
     return search_items
-
-
-@device_function
-def best_item(scores_of_items, first, n_first, scan, scores, marks, t):
-    """Return the first of the best items of a node (-1: none has a split), and whether any has a
-    candidate."""
-    best = NO_SPLIT
-    best_number = NOWHERE
-    n_varied = 0
-    for j in range(t, n_first, scan.shape[0]):
-        score = scores_of_items[first + j]
-        if score == score:
-            n_varied += 1
-        if score > best:
-            best = score
-            best_number = i32(j)
-    n_varied = sum_over_threads(n_varied, scan, t)
-    scores[t] = best
-    marks[t] = best_number
-    best_to_front(scores, marks, t)
-    number = marks[0] if scores[0] > NO_SPLIT else i32(-1)
-    cuda.syncthreads()
-    return number, n_varied > 0
 
 
 @kernel
@@ -418,6 +412,7 @@ class Search(NamedTuple):
         Scratch of the blocks for small and for large nodes.
     summed : Summed
         See ``tiles``.
+    cut_tiles : CutTiles
     with_cuts : bool
         Whether features may have many bins.
     """
@@ -427,14 +422,24 @@ class Search(NamedTuple):
     small: tuple[Array, Array]
     large: tuple[Array, Array]
     summed: Summed
+    cut_tiles: CutTiles
     with_cuts: bool
 
 
 def allocate_search(
-    table: CartTable, target: CartTarget, lists: Array, params: CartParams, most_huge: int
+    table: CartTable,
+    target: CartTarget,
+    lists: Array,
+    params: CartParams,
+    most_huge: int,
+    most_tiles: int,
 ) -> Search:
-    """Allocate the scratch of the search."""
-    n_features = table.n_bins.size
+    """Allocate the scratch of the search, for at most so many huge nodes, and tiles of them, as far
+    as there is memory for these."""
+    n_first, width = min(params.max_features, table.n_bins.size), target.n_statistics
+    n_tiles = most_tiles if lists.shape[0] > 1 else 0
+    if n_tiles:
+        most_huge, n_tiles = within_memory(most_huge, n_tiles, n_first, width)
     numbers = (params.criterion, params.min_samples_leaf, int(table.monotone.any()))
     most = lists.shape[1]
     n_slots = int(np.max(table.n_bins * ~has_many_bins(table), initial=0)) + 1
@@ -442,11 +447,12 @@ def allocate_search(
     return Search(
         rows=(table.codes, lists, target.classes, target.values, target.weight),
         settings=(
-            *numbers, params.random_splits, min(params.max_features, n_features), params.shuffle,
+            *numbers, params.random_splits, n_first, params.shuffle,
         ),
-        small=_scratch(most, 32, small, target.n_statistics),
-        large=_scratch(most, 16, max(LARGE_BLOCK, n_slots + 1), target.n_statistics),
+        small=_scratch(most, 32, small, width),
+        large=_scratch(most, 16, max(LARGE_BLOCK + OWN_SLOTS, n_slots + 1), width),
         summed=allocate_summed(table, target, params, most_huge),
+        cut_tiles=allocate_cut_tiles(n_tiles * n_first, width),
         with_cuts=table.codes.dtype != np.uint8,
     )  # fmt: skip
 
@@ -465,11 +471,17 @@ def find_splits(
     steps, summed = search.settings[4:], search.summed.lines
     if search.summed.n_huge:
         add_up_huge(search.rows, bins, nodes, growing, line, steps, tile_rows, summed)
+    tiles = search.cut_tiles
+    if tiles.scores.shape[0]:
+        to_search = (search.rows, bins, nodes, growing, line, search.settings, tile_rows)
+        search_cut_tiles(*to_search, search.large, tiles)
     of_round = (growing.limits, growing.state, line)
     args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
     items = (summed, growing.large, growing.found, growing.marks)
+    of_tiles = (growing.huge, tile_rows, tiles.scores, tiles.marks)
     blocks = blocks_for(search.large[0].shape[0], 16)
-    launch(items_kernel(search.with_cuts), blocks, LARGE_BLOCK, *args, *search.large, *items)
+    kernel = items_kernel(search.with_cuts)
+    launch(kernel, blocks, LARGE_BLOCK, *args, *search.large, *items, *of_tiles)
     _, lists, _, values, _ = search.rows
     args_to_settle = (lists, values, bins.features, bins.entry_begin, nodes.table, growing.state)
     launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *steps, *items)

@@ -18,8 +18,6 @@ from ..problem import CartParams, CartTable, CartTarget, has_many_bins
 
 MOST_SMALL = 8 if is_simulated() else 64
 """Rows of a node that a single warp looks at."""
-TILE = 2**12
-"""Rows of a tile of a huge node (see ``MOST_LARGE``)."""
 MOST_TILES = 512
 """Tiles of a node."""
 TILE_SHIFT, TILE_MASK = 32, 2**32 - 1
@@ -37,6 +35,9 @@ generation, and nothing goes on until it has. ``N_TILES`` are those of ``Growing
 NODE_OF, HUGE, SUMMED, N_LARGE_COLUMNS = range(4)
 """Columns of ``Growing.large``: the node, its number among the huge ones or -1, and where the
 statistics of the feature are that it is split by (see ``tiles``), or -1."""
+
+FIRST_TILE = 1
+"""Column of ``Growing.huge``, behind ``NODE_OF``: the first of the node's tiles."""
 
 N_LEAVES, N_WAITING, YOUNG, N_OWN_YOUNG, N_TREE_COUNTS = range(5)
 """Columns of ``Growing.trees``; ``YOUNG`` is the first young node of a tree. Only used where the
@@ -135,8 +136,9 @@ class Growing(NamedTuple):
     limits : float64, shape (n_trees, 2)
     large : int64, shape (n, N_LARGE_COLUMNS)
         The young nodes of more than ``MOST_SMALL`` rows whose split is to be found, in any order.
-    huge, tiles : int64
-        Those of them that are huge, as many as there is room for, and their tiles.
+    huge, tiles : int64, shape (n_huge, 2) and (n_tiles,)
+        Those of them that are huge, as many as there is room for, and their tiles: those of a node
+        one behind the other.
     parts, lefts : int64, shape (n_parts,) and (n_lists, n_parts)
         The tiles of huge nodes that are opened, and how many rows of each go left.
     found, marks : float64 and int64, shape (large nodes * features,)
@@ -205,7 +207,7 @@ def allocate_growing(room: Room, params: CartParams) -> Growing:
         trees=empty((n_trees, N_TREE_COUNTS), np.int64),
         limits=empty((n_trees, 2), np.float64),
         large=empty((n_large, N_LARGE_COLUMNS), np.int64),
-        huge=empty(room.n_huge, np.int64),
+        huge=empty((room.n_huge, 2), np.int64),
         tiles=empty(room.n_parts if room.n_huge else 0, np.int64),
         parts=empty(room.n_parts, np.int64),
         lefts=empty((room.n_lists, room.n_parts), np.int64),

@@ -34,6 +34,7 @@ from .tables import (
     N_BINS,
     N_HUGE,
     N_TILES,
+    NODE_OF,
     TILE_MASK,
     TILE_SHIFT,
     Bins,
@@ -89,7 +90,7 @@ def sum_tiles(
         tile = tiles[item // n_first]
         j = item % n_first
         item += cuda.gridDim.x
-        x, at = huge[tile >> TILE_SHIFT], (tile >> TILE_SHIFT) * n_first + j
+        x, at = huge[tile >> TILE_SHIFT, NODE_OF], (tile >> TILE_SHIFT) * n_first + j
         node = nodes[x]
         part = part_of(node.begin, node.end, tile & TILE_MASK, tile_rows)
         if j == 0 and not is_classification(entry_begin):

@@ -22,7 +22,17 @@ from .candidates import (
     statistic,
     value_of,
 )
-from .cuts import LEFT, MISSING, NONE, add_up_sides, children_at, cut_at_random, find_range
+from .cut_tiles import copy_left
+from .cuts import (
+    LEFT,
+    MISSING,
+    NONE,
+    add_up_sides,
+    children_at,
+    code_at,
+    cut_at_random,
+    find_range,
+)
 from .search import SIZES, Search, arrange_order, by_size
 from .tables import (
     BEGIN,
@@ -180,7 +190,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     def write_cuts(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, of_left, categories, limits, state, line, criterion, random_splits,
-        sums, up_to, lines_of_huge, large,
+        sums, up_to, lines_of_huge, large, following_of_tiles, lefts_of_tiles,
     ):  # fmt: skip
         """Write the cut that is noted at a node, one a block at a time."""
         records = lists[0]
@@ -200,7 +210,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             f = FOUND - node.feature
             if f < 0 or features[f, LIST] == 0 or is_small and end - begin > MOST_SMALL:
                 continue
-            number = i32(node.last_left)
+            number, tile = i32(node.last_left), node.missing_left
             score = node.gain
             cuda.syncthreads()
             n_bins = i32(features[f, N_BINS])
@@ -209,11 +219,20 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             if random_splits != 0:
                 low, high, _ = find_range(codes, records, begin, end, f, n_bins, found, block, t)
                 cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
-            last_left, first_right, has_missing = add_up_sides(
-                (codes, records), (classes, values, weight), (begin, end), f, n_bins, number >> 1,
-                (sums, up_to, b), found, block, t,
-            )  # fmt: skip
-            left, right = children_at(b, x, LEFT, number & 1, has_missing)
+            lines = (sums, up_to, b)
+            is_shared = not is_small and random_splits == 0 and large[k - n_workers, SUMMED] >= 0
+            if is_shared:
+                last_left, first_right = number >> 1, i32(following_of_tiles[tile])
+                place = (f, features[f, LIST])
+                has_missing = code_at(codes, lists, place, end - 1) == n_bins
+                copy_left(lefts_of_tiles, tile, lines, block, t)
+            else:
+                last_left, first_right, has_missing = add_up_sides(
+                    (codes, records), (classes, values, weight), (begin, end), f, n_bins,
+                    number >> 1, lines, found, block, t,
+                )  # fmt: skip
+            missing_apart = has_missing and not is_shared
+            left, right = children_at(b, x, LEFT, number & 1, missing_apart)
             family = (left, right, (b, x, NONE, i32(-1), True))
             ends = (last_left, first_right, i32(MISSING) if has_missing else i32(-1))
             data = (sums, sums, statistics, entry_begin)
@@ -239,4 +258,5 @@ def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, lin
         scratch = (*lines, search.summed.lines, growing.large)
         launch(writing_kernel(*size), blocks, size[0], *args, *scratch)
         if search.with_cuts:
-            launch(cut_writing_kernel(*size), blocks, size[0], *args, *scratch)
+            of_tiles = (search.cut_tiles.following, search.cut_tiles.lefts)
+            launch(cut_writing_kernel(*size), blocks, size[0], *args, *scratch, *of_tiles)

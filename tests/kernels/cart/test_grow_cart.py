@@ -35,6 +35,7 @@ from tests.support.cart_problems import (
     nodes_of,
     problem,
     rows_of,
+    values_target,
 )
 
 CRITERIA = {
@@ -165,6 +166,8 @@ HUGE: dict[str, dict[str, Any]] = {
     "best first": {"max_leaves": 9},
     "random": {"random_splits": 1},
     "many bins": {},
+    "many bins, numbers": {"criterion": SQUARED_ERROR, "min_samples_leaf": 3},
+    "many bins, no room for tiles": {"max_features": 2, "shuffle": 1},
     "room for one node": {"max_features": 1, "shuffle": 1},
     "no room for children": {},
 }
@@ -178,14 +181,43 @@ def test_parity_of_nodes_that_several_blocks_share(target, oracle, same, monkeyp
     small = {"MOST_LARGE": 9, "TILE": 4} if target.simulated else {"MOST_LARGE": 70, "TILE": 20}
     for constant, value in small.items():
         monkeypatch.setattr(f"{cuda}.grow_cart.{constant}", value)
+    if name == "many bins, no room for tiles":
+        monkeypatch.setattr(f"{cuda}.cut_tiles.SUMMED_BYTES", 2**10)
     if name == "room for one node":
         monkeypatch.setattr(f"{cuda}.tiles.SUMMED_BYTES", 8 * 300 * 3)
     if name == "no room for children":
         for constant, value in (("LIKELY_NODES", 0.05), ("LEAST_ROOM", 3)):
             monkeypatch.setattr(f"{cuda}.grow_cart.{constant}", value)
-    monkeypatch.setattr(problems, "FEW_BINS", 5 if name == "many bins" else 255)
-    arguments = {"n": 400, "n_classes": 0 if name == "numbers" else 3}
-    check_parity(target, oracle, same, HUGE[name], **arguments, wide=name == "many bins")
+    wide = "many bins" in name
+    monkeypatch.setattr(problems, "FEW_BINS", 5 if wide else 255)
+    arguments = {"n": 400, "n_classes": 0 if "numbers" in name else 3}
+    check_parity(target, oracle, same, HUGE[name], **arguments, wide=wide)
+
+
+@pytest.mark.parametrize("n_classes", [2, 0], ids=["classes", "numbers"])
+def test_cuts_of_equal_score_in_several_tiles(target, oracle, same, monkeypatch, n_classes):
+    """The first of them wins, wherever tiles begin: values that are alike lie in two tiles, tiles
+    have nothing but missing values, or one value."""
+    n = 36 if target.simulated else 360
+    if target.implementation is Implementation.CUDA:
+        for constant, value in (("MOST_LARGE", n // 4), ("TILE", n // 9)):
+            monkeypatch.setattr(f"gpuens.kernels.cart.cuda.grow_cart.{constant}", value)
+    monkeypatch.setattr(problems, "FEW_BINS", 2)
+    i = np.arange(n)
+    X = np.column_stack([
+        i, np.ones(n), i // (n // 8), np.where(i < n // 3, np.nan, i[::-1] // 3),
+        np.where(i == n // 2, i, np.nan), i % 3 + (i > n // 2),
+    ]).astype(float)  # fmt: skip
+    y = np.isin(i, [0, n - 1]).astype(int)
+    weight = np.where(i % 5 == 0, 2, 1)
+    make = classes_target if n_classes else values_target
+    case = problem(X, make(y, np.maximum(weight, weight[::-1])), dtype=np.uint32, max_bins=n)
+    settings = {"max_depth": 2, "criterion": GINI if n_classes else SQUARED_ERROR}
+    for direction in (1, -1) if not n_classes else (1,):
+        ordered = case.with_monotone(direction, 0, 0, -direction, 0, 0)
+        equal_trees(same, ordered, target, oracle, **settings)
+    grown, _ = equal_trees(same, case, target, oracle, **settings)
+    assert (grown.feature[0], grown.threshold[0]) == (0, 0.5)
 
 
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):

@@ -1,0 +1,343 @@
+"""The cuts of huge nodes by features with many bins, which several blocks share (see ``cuts``).
+
+The tiles of a node are parts of the feature's list, one behind the other. First each is added up;
+then each is searched, from the sums of the tiles before it on, so that a cut has the sums, and the
+score, that one block would find. Of cuts with equal scores the first one wins: the lowest in a
+tile, and the lowest tile.
+
+    list            r2 r0 r1 | r5 r3 r4 | r7 r6      missing values last
+    sums of tiles      a          b         c
+    searched from      0          a        a + b
+
+Behind its tile's best cut are the sums on its left, from which the split is written.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.arrays import Array
+from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
+from ...runtime.cuda.target import (
+    blocks_for,
+    cuda,
+    device_function,
+    empty,
+    is_simulated,
+    kernel,
+    launch,
+)
+from ...scalars.rng import PURPOSE_FEATURES, subkey
+from ..problem import SUMMED_BYTES, bytes_of_cuts
+from .candidates import NO_SPLIT, feature_after, score_of_cut, sum_over_threads
+from .cuts import LEFT, MISSING, NONE, children_at, code_at, first_missing
+from .rows import add_row_alone, n_tiles_of, part_of
+from .tables import (
+    IS_FULL,
+    LEAST_WEIGHT,
+    LIST,
+    MONOTONE,
+    MOST_TILES,
+    N_BINS,
+    N_TILES,
+    NODE_OF,
+    TILE_MASK,
+    TILE_SHIFT,
+    Bins,
+    Growing,
+    Nodes,
+)
+
+i32, i64, u64 = np.int32, np.int64, np.uint64
+
+BLOCK = 8 if is_simulated() else 128
+OWN = 2 if is_simulated() else 8
+"""Neighbouring records of a thread."""
+OWN_SLOTS = NONE + 1
+"""The slots of a line from here on are the threads': the sums on the left of their best cuts."""
+
+
+class CutTiles(NamedTuple):
+    """The tiles of huge nodes by feature: those of a node and feature one behind the other.
+
+    sums : int64, shape (n, n_statistics)
+        Of the rows without missing values.
+    scores : float64, shape (n,)
+        The best one, NaN if the feature is constant in the node.
+    marks : int64, shape (n,)
+        The best cut (see ``cuts``).
+    following : int64, shape (n,)
+        The first code on its right, -1: none.
+    lefts : int64, shape (n, n_statistics)
+        On its left, missing rows included.
+    """
+
+    sums: Array
+    scores: Array
+    marks: Array
+    following: Array
+    lefts: Array
+
+
+def within_memory(
+    most_huge: int, most_tiles: int, n_first: int, n_statistics: int
+) -> tuple[int, int]:
+    """Return how many huge nodes, and tiles of them, there is memory for."""
+    room = SUMMED_BYTES // (n_first * bytes_of_cuts(n_statistics))
+    if most_tiles <= room:
+        return most_huge, most_tiles
+    return min(most_huge, room // MOST_TILES), room
+
+
+def allocate_cut_tiles(n: int, n_statistics: int) -> CutTiles:
+    """Allocate the results of so many tiles and features."""
+    return CutTiles(
+        sums=empty((n, n_statistics), np.int64),
+        scores=empty(n, np.float64),
+        marks=empty(n, np.int64),
+        following=empty(n, np.int64),
+        lefts=empty((n, n_statistics), np.int64),
+    )
+
+
+@device_function
+def tile_of_item(item, n_first, nodes, huge, tiles, tile_rows):
+    """Return the node of an item, the step of its feature, where the tile begins and ends, its
+    number in the node, how many the node has, and where the first one's results are."""
+    p, j = item // n_first, item % n_first
+    i = tiles[p] & TILE_MASK
+    x = huge[tiles[p] >> TILE_SHIFT, NODE_OF]
+    begin, end = nodes[x].begin, nodes[x].end
+    n = n_tiles_of(end - begin, tile_rows)
+    return x, j, part_of(begin, end, i, tile_rows), i, n, (p - i) * n_first + j * n
+
+
+@device_function
+def end_of_values(codes, lists, place, begin, end, n_bins):
+    """Return where the records with missing values begin in a part of a list."""
+    if code_at(codes, lists, place, end - 1) < n_bins:
+        return end
+    return first_missing(codes, lists, place, begin, end, n_bins)
+
+
+@kernel
+def sum_cuts(
+    codes, lists, classes, values, weight, features, nodes, state, line, n_first, shuffle, huge,
+    tiles, tile_rows, own, sums,
+):  # fmt: skip
+    """Add up one tile of a huge node by one of its first features a block at a time. Every thread
+    has a line of its own."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    b = i64(cuda.blockIdx.x)
+    n_items = state[line, N_TILES] * n_first if state[line, IS_FULL] == 0 else i64(0)
+    item = b
+    while item < n_items:
+        x, j, part, i, _, first = tile_of_item(item, n_first, nodes, huge, tiles, tile_rows)
+        item += cuda.gridDim.x
+        stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
+        f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        if features[f, LIST] == 0:
+            continue
+        place = (f, features[f, LIST])
+        last = end_of_values(codes, lists, place, part[0], part[1], features[f, N_BINS])
+        for s in range(sums.shape[1]):
+            own[b, t, s] = 0
+        k = part[0] + t
+        while k < last:
+            add_row_alone(classes, values, weight, i64(lists[place[1], k]), b, t, own)
+            k += BLOCK
+        for s in range(sums.shape[1]):
+            scan[t] = own[b, t, s]
+            inclusive_scan(scan, t)
+            if t == BLOCK - 1:
+                sums[first + i, s] = scan[t]
+
+
+@device_function
+def begin_tile(sums_of_tiles, first, i, n, totals, x, lines, scan, t):
+    """Fill the statistics of the rows before a tile, and of the missing rows."""
+    sums, _, line = lines
+    for s in range(sums_of_tiles.shape[1]):
+        before, others = i64(0), i64(0)
+        for k in range(t, n, BLOCK):
+            if k < i:
+                before += sums_of_tiles[first + k, s]
+            else:
+                others += sums_of_tiles[first + k, s]
+        before = sum_over_threads(before, scan, t)
+        others = sum_over_threads(others, scan, t)
+        if t == 0:
+            sums[line, LEFT, s] = before
+            sums[line, MISSING, s] = totals[x, s] - before - others
+    cuda.syncthreads()
+
+
+@device_function
+def sums_before_own(of_rows, records, begin, end, lines, scan, t):
+    """Write the statistics of the rows before each thread's records, and add all to those before
+    them."""
+    classes, values, weight = of_rows
+    sums, up_to, line = lines
+    for s in range(sums.shape[2]):
+        up_to[line, t, s] = 0
+    for i in range(begin, end):
+        add_row_alone(classes, values, weight, i64(records[i]), line, t, up_to)
+    for s in range(sums.shape[2]):
+        own = up_to[line, t, s]
+        scan[t] = own
+        inclusive_scan(scan, t)
+        up_to[line, t, s] = sums[line, LEFT, s] + scan[t] - own
+        cuda.syncthreads()
+        if t == BLOCK - 1:
+            sums[line, LEFT, s] += scan[t]
+
+
+@device_function
+def keep_left(lines, missing, side, t):
+    """Keep the statistics on the left of a thread's best cut."""
+    sums, up_to, line = lines
+    for s in range(sums.shape[2]):
+        left = up_to[line, t, s]
+        if missing and side == 1:
+            left += sums[line, MISSING, s]
+        sums[line, OWN_SLOTS + t, s] = left
+
+
+@device_function
+def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, lines, best, t):
+    """Score the cuts behind a thread's records. Return the best one: its score, where it is, its
+    number, and the code that follows."""
+    classes, values, weight = of_rows
+    begin, end, stop, n_bins, missing, entry_begin = part
+    sums, up_to, line = lines
+    data = (up_to, sums, totals, entry_begin)
+    score, at, mark, following = best
+    record = i64(0)
+    code = i64(-1)
+    if begin < end:
+        record = i64(lists[place[1], begin])
+        code = code_at(codes, lists, place, begin)
+    for i in range(begin, end):
+        add_row_alone(classes, values, weight, record, line, t, up_to)
+        upcoming = i64(-1)
+        if i + 1 < stop:
+            record = i64(lists[place[1], i + 1])
+            upcoming = code_at(codes, lists, place, i + 1)
+            if upcoming == n_bins:
+                upcoming = i64(-1)
+        n_sides = 2 if missing and upcoming >= 0 else 1
+        if upcoming == code or upcoming < 0 and not missing:
+            n_sides = 0
+        for side in range(n_sides):
+            left, right = children_at(line, x, t, side, missing)
+            own = score_of_cut(data, left, right, limits, criterion)
+            if own > score:
+                score, at, mark, following = own, i, code << 1 | side, upcoming
+                keep_left(lines, missing, side, t)
+        code = upcoming
+    return score, at, mark, following
+
+
+@kernel
+def search_cuts(
+    codes, lists, classes, values, weight, features, entry_begin, nodes, statistics, limits, state,
+    line, criterion, least_rows, constrained, n_first, shuffle, huge, tiles, tile_rows, sums, up_to,
+    sums_of_tiles, scores_of_tiles, marks_of_tiles, following_of_tiles, lefts_of_tiles,
+):  # fmt: skip
+    """Find the best cut of one tile of a huge node by one of its first features a block at a
+    time."""
+    scan = cuda.shared.array(BLOCK, np.int64)
+    scores = cuda.shared.array(BLOCK, np.float64)
+    marks = cuda.shared.array(BLOCK, np.int32)
+    t = cuda.threadIdx.x
+    b = i64(cuda.blockIdx.x)
+    n_items = state[line, N_TILES] * n_first if state[line, IS_FULL] == 0 else i64(0)
+    of_rows = (classes, values, weight)
+    lines = (sums, up_to, b)
+    item = b
+    while item < n_items:
+        x, j, part, i, n, first = tile_of_item(item, n_first, nodes, huge, tiles, tile_rows)
+        item += cuda.gridDim.x
+        node = nodes[x]
+        stream = subkey(node.key, PURPOSE_FEATURES, u64(0))
+        f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        if features[f, LIST] == 0:
+            continue
+        place = (f, features[f, LIST])
+        n_bins = features[f, N_BINS]
+        highest = code_at(codes, lists, place, node.end - 1)
+        if code_at(codes, lists, place, node.begin) == highest:
+            if t == 0:
+                scores_of_tiles[first + i] = np.nan
+            continue
+        missing = highest == n_bins
+        own_limits = (
+            least_rows, limits[node.tree, LEAST_WEIGHT], constrained, features[f, MONOTONE],
+            node.low, node.high,
+        )  # fmt: skip
+        begin_tile(sums_of_tiles, first, i, n, statistics, x, lines, scan, t)
+        last = end_of_values(codes, lists, place, part[0], part[1], n_bins)
+        best = (NO_SPLIT, i64(0), i64(0), i64(0))
+        piece = part[0]
+        while piece < last:
+            begin = min(piece + t * OWN, last)
+            end = min(begin + OWN, last)
+            sums_before_own(of_rows, lists[place[1]], begin, end, lines, scan, t)
+            own = (begin, end, node.end, n_bins, missing, entry_begin)
+            best = walk_own(
+                codes, of_rows, place, lists, own, x, own_limits, criterion, statistics, lines,
+                best, t,
+            )  # fmt: skip
+            piece += BLOCK * OWN
+        scores[t] = best[0]
+        marks[t] = i32(best[1] - part[0]) if best[0] > NO_SPLIT else NOWHERE
+        best_to_front(scores, marks, t)
+        if marks[0] == NOWHERE:
+            if t == 0:
+                scores_of_tiles[first + i] = NO_SPLIT
+        else:
+            winner = marks[0] % (BLOCK * OWN) // OWN
+            for s in range(t, sums.shape[2], BLOCK):
+                lefts_of_tiles[first + i, s] = sums[b, OWN_SLOTS + winner, s]
+            if t == winner:
+                scores_of_tiles[first + i] = best[0]
+                marks_of_tiles[first + i] = best[2]
+                following_of_tiles[first + i] = best[3]
+        cuda.syncthreads()
+
+
+@device_function
+def copy_left(lefts_of_tiles, tile, lines, n_threads, t):
+    """Copy the statistics on the left of a tile's best cut to a line."""
+    sums, _, line = lines
+    for s in range(t, sums.shape[2], n_threads):
+        sums[line, LEFT, s] = lefts_of_tiles[tile, s]
+        sums[line, NONE, s] = 0
+    cuda.syncthreads()
+
+
+def search_cut_tiles(
+    rows: tuple[Array, ...],
+    bins: Bins,
+    nodes: Nodes,
+    growing: Growing,
+    line: int,
+    settings: tuple[int, ...],
+    tile_rows: int,
+    scratch: tuple[Array, Array],
+    found: CutTiles,
+) -> None:
+    """Search the cuts of the huge nodes of a round, by features with lists; ``settings`` are those
+    of the search."""
+    criterion, least_rows, constrained, _, *steps = settings
+    sums, up_to = scratch
+    blocks = blocks_for(min(sums.shape[0], growing.tiles.shape[0] * steps[0]), 16)
+    tiles = (*steps, growing.huge, growing.tiles, tile_rows)
+    args = (*rows, bins.features, nodes.table, growing.state, line, *tiles)
+    launch(sum_cuts, blocks, BLOCK, *args, up_to, found.sums)
+    args = (*rows, bins.features, bins.entry_begin, nodes.table, nodes.statistics, growing.limits)
+    args += (growing.state, line, criterion, least_rows, constrained, *tiles)
+    launch(search_cuts, blocks, BLOCK, *args, sums, up_to, *found)
