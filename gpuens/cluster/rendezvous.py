@@ -88,7 +88,8 @@ def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience:
         for connection in opened[:2]:
             _check_answer(_receive(connection, deadline))
         neighbours = Neighbours(opened[0], found[DATA], (opened[1], found[PULSE]))
-        return Ring(place.rank, len(place.addresses), neighbours, heartbeat)
+        left = max(0.0, deadline - time.monotonic())
+        return Ring(place.rank, len(place.addresses), neighbours, heartbeat, left)
     except BaseException as error:
         for connection in opened:
             connection.close()

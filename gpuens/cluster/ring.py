@@ -71,9 +71,13 @@ class Ring(Collective):
         Closed by ``close``.
     heartbeat : float
         Seconds of silence after which a neighbour is lost.
+    patience : float, default=0
+        Seconds more until its first pulse: it may still wait for its other neighbour.
     """
 
-    def __init__(self, rank: int, size: int, neighbours: Neighbours, heartbeat: float) -> None:
+    def __init__(
+        self, rank: int, size: int, neighbours: Neighbours, heartbeat: float, patience: float = 0.0
+    ) -> None:
         self.rank, self.size = rank, size
         self._next, self._last = neighbours.to_next, neighbours.from_last
         self._lost, self._silent = "", -1
@@ -91,7 +95,7 @@ class Ring(Collective):
             data.setblocking(False)
         self._pulses = neighbours.pulses
         self._watch = threading.Thread(
-            target=self._beat, args=(heartbeat,), name="gpuens-pulse", daemon=True
+            target=self._beat, args=(heartbeat, patience), name="gpuens-pulse", daemon=True
         )
         self._watch.start()
 
@@ -183,10 +187,10 @@ class Ring(Collective):
     def _name(self, step: int) -> int:
         return (self.rank + step) % self.size
 
-    def _beat(self, heartbeat: float) -> None:
+    def _beat(self, heartbeat: float, patience: float) -> None:
         """Send a pulse now and then, and declare neighbours lost that send none."""
         names = dict(zip(self._pulses, (self._name(1), self._name(-1)), strict=True))
-        heard = dict.fromkeys(self._pulses, time.monotonic())
+        heard = dict.fromkeys(self._pulses, time.monotonic() + patience)
         with selectors.DefaultSelector() as selector:
             for pulse in self._pulses:
                 pulse.setblocking(False)

@@ -59,6 +59,8 @@ class Training:
     heartbeat: float
     before: Any = None
     excluded: set[str] = field(default_factory=set)
+    busy: set[str] = field(default_factory=set)
+    """Workers that the next attempt does without."""
 
     def run(self, parts: Sequence[Delayed]) -> Any:
         """Return the fitted model.
@@ -114,7 +116,7 @@ class Training:
         self.client.run_on_scheduler(_remove, address=worker)
 
     def workers(self) -> list[str]:
-        """Return ``present``, once there is one."""
+        """Return ``present``, once there is one: those that are not busy, if there are any."""
         deadline = time.monotonic() + PATIENCE
         while not (found := self.present()):
             if time.monotonic() > deadline:
@@ -123,7 +125,21 @@ class Training:
                     "fit again."
                 )
             time.sleep(POLL)
-        return found
+        free = [worker for worker in found if worker not in self.busy]
+        self.busy = set()
+        return free or found
+
+    def is_silent(self, worker: str) -> bool:
+        """Return whether the scheduler does not hear of a worker for a heartbeat from now on."""
+        begun = time.monotonic()
+        while True:
+            silence = self.client.run_on_scheduler(_silence).get(worker)
+            waited = time.monotonic() - begun
+            if silence is None or waited > self.heartbeat:
+                return True
+            if silence < waited:
+                return False
+            time.sleep(POLL / 10)
 
 
 class _Attempt:
@@ -258,15 +274,30 @@ class _Attempt:
         others = [error for error in errors if error is not None and not isinstance(error, LOST)]
         if others:
             raise others[0]
-        for error in lost:
-            if isinstance(error, WorkerLostError) and error.silent >= 0:
-                gone.add(self._workers[error.silent])
+        silent = {
+            self._workers[error.silent]
+            for error in lost
+            if isinstance(error, WorkerLostError) and error.silent >= 0
+        }
+        late = set()
         if is_late:
-            gone.update(w for w, f in zip(self._workers, futures, strict=True) if not f.done())
+            late = {w for w, f in zip(self._workers, futures, strict=True) if not f.done()}
+        gone |= {worker for worker in silent | late if self._training.is_silent(worker)}
         for worker in gone:
             self._training.drop(worker)
         if gone:
             raise _LostError(f"{', '.join(sorted(gone))} does not answer any more.")
+        if late:
+            self._training.busy = late
+            raise _LostError(
+                f"{', '.join(sorted(late))} has not begun within {PATIENCE:g} s: other tasks keep "
+                "it busy."
+            )
+        if silent:
+            raise _LostError(
+                f"{', '.join(sorted(silent))} is alive, but has not answered for "
+                f"{self._training.heartbeat:g} s: raise heartbeat."
+            )
         if lost:
             raise _LostError(str(lost[0]))
 

@@ -22,6 +22,7 @@ from distributed import Client, LocalCluster  # noqa: E402
 
 import gpuens  # noqa: E402
 import gpuens.dask  # noqa: E402
+from gpuens.cluster.ring import Ring  # noqa: E402
 from gpuens.dask import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -174,6 +175,39 @@ def test_bad_input(client):
         model.fit(X_parts, arrays(wrong)[0])
 
 
+def stop_pulse_once() -> None:
+    """Let the next ring of this process send one pulse."""
+    beat = Ring._beat
+
+    def once(self: Ring, *args: float) -> None:
+        Ring._beat = beat  # type: ignore[method-assign]
+        for pulse in self._pulses:
+            pulse.send(b"!")
+        self._closing.wait()
+
+    Ring._beat = once  # type: ignore[method-assign]
+
+
+class Slow:
+    """Holds the first round up."""
+
+    def after_iteration(self, state: Any) -> None:
+        if state.iteration == 1:
+            time.sleep(2.0)
+
+
+def test_a_worker_that_is_alive_is_not_dropped(client):
+    before = set(client.run(os.getpid))
+    client.run(stop_pulse_once, workers=[max(before)])
+    model = GradientBoostingRegressor(**PARAMS, heartbeat=1, callbacks=[Slow()])
+    model.fit(*arrays(X, Y))
+    assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingRegressor, Y)
+    assert set(client.run(os.getpid)) == before
+    with pytest.raises(RuntimeError, match="is alive, but has not answered for 1 s: raise heartb"):
+        client.run(stop_pulse_once, workers=[max(before)])
+        model.set_params(max_restarts=0).fit(*arrays(X, Y))
+
+
 def test_a_worker_that_is_killed(client):
     """Training goes on with the others, to the same model."""
     params = {**PARAMS, "n_estimators": 400}
@@ -201,3 +235,29 @@ def test_a_worker_that_is_killed(client):
     with pytest.raises(RuntimeError, match="lost 1 times, which is more than max_restarts=0"):
         GradientBoostingRegressor(**params, max_restarts=0).fit(*given)
     killer.join()
+
+
+def has_kept_trees() -> bool:
+    return bool(gpuens.dask.worker._snapshots)
+
+
+def test_a_worker_of_a_forest_that_is_killed(client):
+    """The others go on with the trees that were sent."""
+    client.wait_for_workers(2)
+    settings: dict[str, Any] = {**PARAMS, "n_estimators": 300, "max_depth": 8}
+    expected = fingerprint(gpuens.RandomForestRegressor, Y, WEIGHT, **settings)
+    victim = list(client.run(os.getpid).values())[1]
+    killed = threading.Event()
+
+    def kill() -> None:
+        while not any(client.run(has_kept_trees).values()):
+            time.sleep(0.05)
+        os.kill(victim, signal.SIGKILL)
+        killed.set()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    model = gpuens.dask.RandomForestRegressor(**settings).fit(*arrays(X, Y, WEIGHT))
+    killer.join()
+    assert killed.is_set() and victim not in client.run(os.getpid).values()
+    assert model.forest_.fingerprint() == expected

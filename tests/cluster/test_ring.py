@@ -103,6 +103,35 @@ def test_slow_is_not_lost():
     assert in_threads(2, work, heartbeat=0.2) == [2, 2]
 
 
+def test_a_neighbour_that_waits_for_another_is_not_lost():
+    """The second worker has its ring when the third has come; the first has it before."""
+    listeners = [open_listener(HOST) for _ in range(3)]
+    addresses = [listener.getsockname()[:2] for listener in listeners]
+    found: list[Any] = []
+
+    def work(rank: int) -> None:
+        total = np.ones(1, np.int64)
+        try:
+            with join_ring(Place(rank, addresses, "token"), listeners[rank], 0.3, PATIENCE) as ring:
+                ring.add(total)
+            found.append(int(total[0]))
+        except WorkerLostError as error:
+            found.append(error)
+
+    place = Place(2, addresses, "token")
+    early = rendezvous._call(addresses[0], place, "data", time.monotonic() + PATIENCE)
+    pulse = rendezvous._call(addresses[0], place, "pulse", time.monotonic() + PATIENCE)
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    time.sleep(1.0)
+    assert found == []
+    for connection in (early, pulse, listeners[2]):
+        connection.close()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+
 def test_other_versions_are_named(monkeypatch):
     own, calls = rendezvous.versions(), []
 
