@@ -20,6 +20,7 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, to_numpy
 from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
+from ..inputs.binning import SAMPLE_SIZE
 from ..kernels.cart.grow_cart import clip_values, grow_cart
 from ..kernels.cart.grown import LIKELY_NODES
 from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
@@ -205,6 +206,9 @@ EXACT_CELL_BYTES = 32
 DEALT_BYTES = 2**25
 """Bytes of the columns that a worker bins at a time, if one column has not more."""
 
+CUTTING_BYTES = 24
+"""Bytes of a sampled value while a thread of the host cuts a column into bins."""
+
 SORTING_BYTES = 60
 """Bytes of a row while a table that comes to a GPU in parts is cut: some columns, and one of them
 as it is sorted."""
@@ -265,11 +269,12 @@ def cart_plan(
         n_bins, n_records = estimator.max_bins or FEW_BINS, n * min(n_trees, batch)
         scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features, n_sorted)
     batch = max(1, min(n_trees, batch))
+    real = 8 * n * (n_outputs + 1)  # beside their integers, which growth reads
     is_scored = bool(getattr(estimator, "oob_score", False))
     sums = bytes_of_sums(n_read, width, n_outputs, batch) if is_scored else 0
     parts = {
         "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
-        "target and weights": n * (8 * n_outputs + 8 * n_outputs + 8),
+        "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
         "bins": n * bins,
         "columns to bin": 0 if n_own is None else 3 * max(n * itemsize, DEALT_BYTES),
         "records and growing nodes": batch * of_tree,
@@ -293,6 +298,8 @@ def reading_plan(
     """Plan the memory of the target and the bins, before they are read (see ``cart_plan``)."""
     plan = cart_plan(estimator, shape, itemsize, device, is_there=True)
     parts = {name: plan.parts[name] for name in ("target and weights", "bins")}
+    if estimator.max_bins is not None:
+        parts["columns being cut"] = CUTTING_BYTES * min(shape[0], SAMPLE_SIZE) * get_threads()
     return replace(plan, parts=parts)
 
 

@@ -13,6 +13,7 @@ from gpuens import (
     AdaBoostClassifier,
     DecisionTreeClassifier,
     DecisionTreeRegressor,
+    ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     RandomForestClassifier,
@@ -26,7 +27,7 @@ from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
 from gpuens.memory_plans import trainings_at_once
-from gpuens.trees import cart
+from gpuens.trees import cart, growth
 from tests.support import strict_cupy
 
 RNG = np.random.default_rng(0)
@@ -102,6 +103,32 @@ class TestNumbers:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert 0.6 * peak < memory_plan(model, *data).total < 1.5 * peak
+
+    @pytest.mark.parametrize("model", [ExtraTreesRegressor(), RandomForestClassifier()])
+    def test_reading_takes_no_more_than_is_asked_for_before(self, monkeypatch, model):
+        planned = []
+
+        class ReadError(Exception):
+            pass
+
+        def planning(*args):
+            plan = growth.reading_plan(*args)
+            planned.append(plan.total)
+            return plan
+
+        def stop(*args):
+            raise ReadError
+
+        model.set_params(n_estimators=2, n_jobs=2, device="cpu")
+        model.fit(X[:2000, :5], C[:2000])  # what is made once a process
+        monkeypatch.setattr(cart, "reading_plan", planning)
+        monkeypatch.setattr(type(model), "_grow", stop)
+        tracemalloc.start()
+        with pytest.raises(ReadError):
+            model.fit(X[:, :5], C)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < planned[0] < 2 * peak
 
     def test_a_table_that_is_there_takes_nothing(self, cupy):
         model = GradientBoostingRegressor(device="cpu")
@@ -282,7 +309,7 @@ class TestTooLittle:
         """What is left to be taken is asked for before, and named if it is not there after all."""
         y = C[:1000]
         forest = RandomForestClassifier(n_estimators=20, device="cpu", max_depth=3)
-        free_on_host(monkeypatch, 100_000)
+        free_on_host(monkeypatch, 150_000)
         with pytest.raises(MemoryError, match=r"20 trees on 1,000 x 10 .* \(records and growing"):
             forest.fit(X[:1000], y)
         monkeypatch.undo()
