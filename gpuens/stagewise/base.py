@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..boosting.parameters import schedule_of
 from ..callbacks import callbacks_of
-from ..devices.placement import Device, on_host, resolve_device, to_numpy
+from ..devices.placement import CPU, Device, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work, outputs_in, sum_of
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import (
@@ -36,7 +36,7 @@ from ..estimators.parameters import (
 from ..estimators.sequential import SequentialEnsemble
 from ..estimators.training import Evaluation, TrainingPlan, train
 from ..estimators.validation import EarlyStopping, holdout_rows
-from ..inputs.arrays import to_input_library
+from ..inputs.arrays import read_table, to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
@@ -362,10 +362,14 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             yield result
 
     def _read_table(self, X: Any, kinds: list[Any], device: Device, reset: bool) -> Any:
-        """Read X as arrays or sparse matrices; the base learners validate the values."""
+        """Read X as arrays or sparse matrices; the base learners validate the values of the rows
+        that they see."""
         tags = [input_tags(kind) for kind in kinds]
         sparse = all(of_kind.sparse for of_kind in tags)
         values = read_features(X, device, estimator=self, reset=reset, sparse=sparse, allow_nd=True)
+        if values.dtype == object and not any(kind.string or kind.categorical for kind in tags):
+            reader = DecisionTreeRegressor()  # gets the names of the features
+            read_table(values, CPU, estimator=reader)  # of rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
             assert_all_finite(on_host(values), input_name="X", estimator_name=type(self).__name__)

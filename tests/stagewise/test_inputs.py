@@ -241,6 +241,15 @@ class TestBadInput:
             cls().fit(table, y)
 
     @both
+    def test_columns_of_objects_in_rows_without_weight(self, cls, X, y):
+        table = X.astype(object)
+        table[1, 0] = "a"
+        weight = np.zeros(len(y))
+        weight[[0, -1]] = 1.0
+        with raises(ValueError, "X has dtype object and holds values that are not numbers"):
+            cls(n_estimators=2).fit(table, y, weight)
+
+    @both
     def test_targets(self, cls, X, y):
         for wrong, *parts in [
             (None, "requires y to be passed"),
