@@ -25,6 +25,7 @@ from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from . import sparse
+from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used
 from .layout import layout
 from .partition import (
@@ -35,7 +36,7 @@ from .partition import (
     partition_piece,
     partition_piece_by_set,
 )
-from .search import evaluate, recheck, settle_nodes
+from .search import evaluate, needs_histograms, recheck, settle_nodes
 from .tables import (
     EVALUATE,
     HISTOGRAM,
@@ -110,11 +111,13 @@ def partition(thread, table, frontier, work):
 
 
 @inner
-def plan_histograms(frontier, params, work, n_threads):
-    """Cut the rows of all pairs into pieces of about the same size."""
+def plan_histograms(table, frontier, params, work, n_threads):
+    """Cut the rows of all pairs that take histograms into pieces of about the same size."""
     n_pairs = frontier.state[fr.N_PAIRS]
     n_rows = i64(0)
     for p in range(n_pairs):
+        if not needs_histograms(table, frontier, params, frontier.pairs[p]):
+            continue
         node = frontier.nodes[frontier.pairs[p].build]
         n_rows += node.end - node.begin
     size = n_rows + 1
@@ -123,6 +126,8 @@ def plan_histograms(frontier, params, work, n_threads):
     n_pieces = n_partials = 0
     for p in range(n_pairs):
         work.partial_range[p, 0] = work.partial_range[p, 1] = n_partials
+        if not needs_histograms(table, frontier, params, frontier.pairs[p]):
+            continue
         node = frontier.nodes[frontier.pairs[p].build]
         for low in range(node.begin, node.end, size):
             piece = work.pieces[n_pieces]
@@ -184,7 +189,7 @@ def _grow_worker(
         control.start(frontier, params)
     while True:
         if thread == 0:
-            plan_histograms(frontier, params, work, n_threads)
+            plan_histograms(table, frontier, params, work, n_threads)
         wait(barrier, n_threads)
         histograms(table, frontier, work)
         wait(barrier, n_threads)
@@ -228,7 +233,8 @@ def grow(
     n_threads = max(1, min(get_threads(), words.size * n_features // MIN_CELLS_PER_THREAD))
     table, work = _workspace(codes, n_bins, words, frontier, n_threads)
     work.counts[:] = 0
-    leaf = np.full((n_trees, n_rows), -1, np.int32)
+    leaf = np.empty((n_trees, n_rows), np.int32)
+    leaf.fill(-1)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
     run(_grow_worker, n_threads, table, frontier, params, work, order, offset, leaf)
@@ -265,7 +271,10 @@ def _workspace(
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
-        kept["spare"] = np.empty_like(records)
-        kept["work"] = allocate_work(layout(codes, n_bins), records.size, frontier, n_threads)
-    table = Table(codes.columns, layout(codes, n_bins), (records, kept["spare"]))
-    return table, kept["work"]
+        own = layout(codes, n_bins)
+        few_rows = FEW_ROWS if own.column_slots.size == n_bins.size else 0  # no byte is shared
+        spare = np.empty_like(records)
+        kept["table"] = Table(codes.columns, own, (spare, spare), few_rows)
+        kept["work"] = allocate_work(own, records.size, frontier, n_threads)
+    table = kept["table"]
+    return table._replace(records=(records, table.records[1])), kept["work"]

@@ -88,6 +88,35 @@ def _exact(left, total, l2):
 
 
 @inner
+def best_of_side(prefix, steps, n_blocks, extra, total, least_h, l2, floor, scores):
+    """Find the best candidate with ``extra`` on the left: (bound, score, candidate).
+
+    No candidate has a score above the bound. If that is below ``floor``, and if no candidate leaves
+    two large enough children, the score is ``NO_GAIN``. Where an entry of ``steps`` is zero, the
+    candidate is as good as the one before.
+    """
+    best, at = NO_GAIN, u64(0)
+    top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
+    if top < f32(0.0):
+        return NO_GAIN, best, at
+    limit = float(top) * (1.0 + MARGIN)
+    if limit < floor:
+        return limit, best, at
+    bound = f32(float(top) * (1.0 - MARGIN))
+    first, count = at_least(scores, n_blocks, bound)
+    k = u64(first)
+    while count > 0:
+        if scores[k] >= bound:
+            count -= 1
+            if k == 0 or steps[k] != 0:
+                score = _exact(prefix[k] + extra, total, l2)
+                if score > best:
+                    best, at = score, k
+        k += u64(1)
+    return limit, best, at
+
+
+@inner
 def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
     """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
@@ -104,23 +133,12 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
         if side == 1 and missing == 0:
             break
         extra = missing if side == 1 else i64(0)
-        top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
-        if top < f32(0.0):
-            continue
-        limit = max(limit, float(top) * (1.0 + MARGIN))
-        if float(top) * (1.0 + MARGIN) < floor:
-            continue
-        bound = f32(float(top) * (1.0 - MARGIN))
-        first, count = at_least(scores, n_blocks, bound)
-        k = u64(first)
-        while count > 0:
-            if scores[k] >= bound:
-                count -= 1
-                if k == 0 or histogram[k] != 0:
-                    score = _exact(prefix[k] + extra, total, l2)
-                    if score > best or (score == best and i64(k) < at):
-                        best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
-            k += u64(1)
+        bound, score, k = best_of_side(
+            prefix, histogram, n_blocks, extra, total, least_h, l2, floor, scores
+        )
+        limit = max(limit, bound)
+        if score > best or (score > NO_GAIN and score == best and i64(k) < at):
+            best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
     if best == NO_GAIN or best < floor:
         return limit, i64(-1), i64(0), i64(0)
     if missing == 0 and 2 * (left & LOW) > (total & LOW):

@@ -20,6 +20,7 @@ from ..limits import (
     l2_of,
     least_h,
 )
+from .few_rows import best_of_rows, load_rows
 from .histogram import STRIDE, add_rows, add_used, clear_used, expand, subtract_used
 from .quick_split import LARGEST_L2, best_of_plain
 from .split import COUNTS, PLACES, SUMS, arrange, best_of_feature, fill_left_codes
@@ -28,6 +29,21 @@ from .tables import EVALUATE, RECHECK
 u64, i64 = np.uint64, np.int64
 
 LOW = i64(0xFFFFFFFF)
+
+
+@inner
+def has_few_rows(table, frontier, params, x):
+    """Return whether a node's split is found without a histogram."""
+    node = frontier.nodes[x]
+    is_plain = frontier.rules.size == 0 and l2_of(frontier, params, x) <= LARGEST_L2
+    return is_plain and node.end - node.begin < table.few_rows
+
+
+@inner
+def needs_histograms(table, frontier, params, pair):
+    """Return whether the search of a pair of nodes takes histograms: the larger one decides."""
+    larger = pair.sibling if pair.sibling >= 0 else pair.build
+    return not has_few_rows(table, frontier, params, larger)
 
 
 @inner
@@ -59,7 +75,8 @@ def evaluate(thread, n_threads, table, frontier, params, work):
         _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
         if pair.sibling >= 0:
             rest = work.histograms[frontier.nodes[pair.sibling].slot]
-            subtract_used(slots, first, last, rest, built)
+            if needs_histograms(table, frontier, params, pair):
+                subtract_used(slots, first, last, rest, built)
             _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
 
 
@@ -78,6 +95,9 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
     bounds = work.bounds[frontier.nodes[x].slot]
     layout = table.layout
     last = min(8 * word + 8, layout.column_begin.size - 1)
+    if has_few_rows(table, frontier, params, x):
+        _best_of_rows(thread, table, frontier, params, work, x, 8 * word, last, limits, best)
+        return
     for k in range(layout.column_begin[8 * word], layout.column_begin[last]):
         f = layout.column_features[k]
         if allowed[f] == 1:
@@ -108,13 +128,40 @@ def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
     score, bin_, missing_left, left = best_of_plain(
         bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
     )
+    _improve(best, score, f, bin_, missing_left, left)
+    return score
+
+
+@inner
+def _best_of_rows(thread, table, frontier, params, work, x, first, last, limits, best):
+    """Replace ``best`` by the best split of a node of few rows by the features of the columns
+    ``first`` to ``last - 1``, if that is better."""
+    node = frontier.nodes[x]
+    total = (node.g << i64(32)) + node.h
+    n_rows = node.end - node.begin
+    layout, lines, allowed = table.layout, work.few[thread], work.allowed[thread]
+    records, n_words = table.records[node.depth & 1], work.best.shape[1]
+    load_rows(layout.words, n_words, first >> 3, records, node.begin, node.end, lines)
+    for column in range(first, last):
+        f = layout.column_features[column]
+        if allowed[f] == 1:
+            score, bin_, missing_left, left = best_of_rows(
+                lines, n_rows, 8 * (column - first), total, limits[0], params.min_samples_leaf,
+                limits[1], best.score, work.prefix[thread], work.approximate[thread],
+            )  # fmt: skip
+            _improve(best, score, f, bin_, missing_left, left)
+
+
+@inner
+def _improve(best, score, f, bin_, missing_left, left):
+    """Replace ``best`` by a split that is better, or as good and of a lower feature; a bin of -1
+    stands for none."""
     if bin_ >= 0 and (score > best.score or (score == best.score and f < best.feature)):
         best.score = score
         best.feature = f
         best.bin = bin_
         best.missing_left = missing_left
         best.left = left
-    return score
 
 
 @inner

@@ -9,6 +9,7 @@ import numpy as np
 from ...runtime.cpu.team import CACHE_LINE
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS
 from ..frontier import Frontier
+from .few_rows import N_LINES as N_LINES_OF_FEW
 from .histogram import WORD_ENTRIES
 from .layout import Layout
 from .partition import PIECE, RUN
@@ -45,12 +46,14 @@ split by categories, whose bin is -1."""
 class Table(NamedTuple):
     """The rows: codes as columns and in the layout for histograms, and both buffers of records.
 
-    A node's records are in the buffer ``depth & 1``.
+    A node's records are in the buffer ``depth & 1``. Nodes of fewer than ``few_rows`` rows may
+    do without a histogram (see the module of that name).
     """
 
     columns: np.ndarray
     layout: Layout
     records: tuple[np.ndarray, np.ndarray]
+    few_rows: int
 
 
 class Work(NamedTuple):
@@ -94,6 +97,7 @@ class Work(NamedTuple):
     approximate: np.ndarray
     row_counts: np.ndarray
     arranged: np.ndarray
+    few: np.ndarray
 
 
 def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads: int) -> Work:
@@ -128,4 +132,5 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),
         arranged=np.empty((n_threads, N_LINES, N_SLOTS), np.int64),
+        few=np.zeros((n_threads, N_LINES_OF_FEW, N_SLOTS), np.int64),
     )

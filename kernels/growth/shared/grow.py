@@ -123,5 +123,5 @@ def _workspace(
         kept["sums"] = Sums(begin, pairs, np.empty(capacity, np.int64))
     nodes, expand = kept["own"]
     own = frontier._replace(nodes=nodes, expand=expand)
-    table = Table(codes.columns, layout, (records, kept["spare"]))
+    table = Table(codes.columns, layout, (records, kept["spare"]), few_rows=0)
     return Growth(table, frontier, own, params, kept["work"]), kept["sums"]

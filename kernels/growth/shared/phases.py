@@ -130,7 +130,7 @@ def build(
         for p in range(frontier.state[fr.N_PAIRS]):
             x = frontier.pairs[p].build
             own.nodes[x].slot = frontier.nodes[x].slot
-        plan_histograms(own, params, work, n_threads)
+        plan_histograms(table, own, params, work, n_threads)
     wait(barrier, n_threads)
     histograms(table, own, work)
     wait(barrier, n_threads)

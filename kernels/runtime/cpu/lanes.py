@@ -1,4 +1,5 @@
-"""Vector instructions that Numba cannot express: running sums of integers, eight at a time.
+"""Instructions that Numba cannot express: bits of a word, and running sums of integers, eight at a
+time.
 
 Each running sum waits for the one before, which takes a step an entry. Eight lanes need three
 steps::
@@ -14,6 +15,29 @@ from ...scalars.deferred import Intrinsic
 from ..compilation import inner
 
 LANES = 8
+
+
+@Intrinsic
+def lowest_bit(typingctx, word):
+    """Return the number of the lowest bit that is set in a uint64 other than zero."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), codegen
+
+
+@Intrinsic
+def count_bits(typingctx, word):
+    """Return how many bits of a uint64 are set."""
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint64(types.uint64), codegen
 
 
 @Intrinsic

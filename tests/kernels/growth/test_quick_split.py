@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gpuens.kernels.growth.cpu.few_rows import FEW_ROWS, N_LINES, best_of_rows, load_rows
 from gpuens.kernels.growth.cpu.histogram import STRIDE
 from gpuens.kernels.growth.cpu.quick_split import (
     LARGEST_L2,
@@ -82,6 +83,67 @@ def test_of_scores_below_the_floor_there_are_bounds():
     assert (found[~kept, 1] == -1).all()
     assert (found[~kept, 0] >= expected[~kept, 0]).all()
     np.testing.assert_allclose(found[~kept, 0], expected[~kept, 0], rtol=1e-5)
+
+
+@kernel
+def _of_rows(words, records, total, least_h, least_rows, l2, floor, out):
+    lines = np.zeros((N_LINES, N_SLOTS), np.int64)
+    prefix, scores = np.empty(N_CANDIDATES, np.int64), np.empty(N_CANDIDATES, np.float32)
+    load_rows(words, 2, 1, records, 0, records.size, lines)
+    for f in range(8):
+        score, bin_, missing_left, left = best_of_rows(
+            lines, records.size, 8 * f, total, least_h, least_rows, l2, floor, prefix, scores
+        )
+        out[f, 0], out[f, 1], out[f, 2], out[f, 3] = score, bin_, missing_left, left
+
+
+@kernel
+def _all_counted(histograms, counts, total, least_h, least_rows, l2, out):
+    prefix, scores = np.empty(N_SLOTS, np.int64), np.empty(N_SLOTS, np.float64)
+    limits = (least_h, l2, -np.inf, np.inf, np.int64(0))
+    for f in range(8):
+        n_rows = counts[f].sum()
+        score, bin_, missing_left, left = best_of_feature(
+            histograms[f], 255, False, total, limits, counts[f], n_rows, least_rows, prefix, scores
+        )
+        out[f, 0], out[f, 1], out[f, 2], out[f, 3] = score, bin_, missing_left, left
+
+
+@pytest.mark.parametrize("l2", [0.0, 1.5, LARGEST_L2])
+@pytest.mark.parametrize("missing", [0.0, 0.05, 0.6, 1.0])
+@pytest.mark.parametrize(
+    ("largest_g", "largest_h"), [(0, 0), (1, 1), (9, 5), (2**15 - 1, 2**16 - 1)]
+)
+def test_the_same_split_from_few_rows(l2, missing, largest_g, largest_h):
+    """Small statistics make rows that weigh nothing, and equal scores."""
+    rng = np.random.default_rng(largest_h)
+    for n_rows in (2, 3, 20, FEW_ROWS - 1):
+        codes = rng.integers(0, rng.choice([1, 3, 60, 255], 16), (500, 16)).astype(np.uint8)
+        codes[rng.random(codes.shape) < missing] = MISSING
+        rows = rng.permutation(500)[:n_rows]
+        g = rng.integers(-largest_g, largest_g + 1, n_rows)
+        h = rng.integers(0, largest_h + 1, n_rows)
+        records = (g << 48) + (h << 32) + rows
+        sums, counts = np.zeros((8, N_SLOTS), np.int64), np.zeros((8, N_SLOTS), np.int64)
+        for f in range(8):
+            np.add.at(sums[f], codes[rows, 8 + f], (g << 32) + h)
+            np.add.at(counts[f], codes[rows, 8 + f], 1)
+        total = int(sums[0].sum())
+        words = codes.reshape(-1).view(np.uint64)
+        for least_h, least_rows in ((1, 1), (1, n_rows // 3 + 1), (int(h.sum()) // 4 + 1, 1)):
+            found, expected = np.empty((8, 4)), np.empty((8, 4))
+            how = least_h, least_rows, l2
+            _of_rows(words, records.astype(np.uint64), total, *how, -np.inf, found)
+            _all_counted(sums, counts, total, *how, expected)
+            valid = expected[:, 0] > -np.inf
+            np.testing.assert_array_equal(found[:, :2], expected[:, :2])
+            np.testing.assert_array_equal(found[valid], expected[valid])
+            if valid.any():
+                floor = float(np.median(expected[valid, 0]))
+                _of_rows(words, records.astype(np.uint64), total, *how, floor, found)
+                kept = expected[:, 0] >= floor
+                np.testing.assert_array_equal(found[kept], expected[kept])
+                assert (found[~kept, 1] == -1).all()
 
 
 @kernel

@@ -1,0 +1,135 @@
+"""Best split of a node of few rows, found on the rows themselves, for ``grow``.
+
+Of 255 bins, 40 rows fill 40 at most. Such a node needs no histogram: for each feature, its rows are
+added up in one line that stays in the first-level cache, which is read and cleared by the bits of
+the bins in use. Each sum counts its rows, too, so that splits that leave a child with too few are
+struck out at once, where others are found when they are carried out (``Frontier.recheck``)::
+
+    bits 40 ... 63   g, signed       256 rows * 2**15 = 2**23
+    bits 16 ... 39   h               255 rows * 2**16 < 2**24
+    bits  0 ... 15   number of rows
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...runtime.compilation import inner
+from ...runtime.cpu.lanes import count_bits, lowest_bit
+from ...runtime.dtypes import MISSING
+from ..frontier import NO_GAIN
+from .quick_split import BLOCK, NOWHERE, best_of_side
+
+u32, u64, i64 = np.uint32, np.uint64, np.int64
+
+FEW_ROWS = 64
+"""A node of so many rows is searched by its histogram, which is faster then. The bins in use are
+one more than the rows at most: the first one always counts."""
+
+SUMS, CODES, STATISTICS, REACHED, BINS, USED, N_LINES = range(7)
+"""Lines of scratch, N_SLOTS entries each: sums by bin; eight codes and the statistics of each row;
+sums up to each bin in use, and that bin; bits of the bins in use. The sums and the bits are zero
+between two features."""
+
+LOW = i64(0xFFFFFFFF)
+LAST_BIT = u64(1 << 63)
+S16, S32, S40, S48 = i64(16), i64(32), i64(40), i64(48)
+ROWS = i64(0xFFFF)
+HESSIAN = i64(0xFFFFFF)
+
+
+@inner
+def load_rows(words, n_words, word, records, begin, end, lines):
+    """Fill in the statistics of the rows and the codes of eight features."""
+    for i in range(u64(end - begin)):
+        record = records[u64(begin) + i]
+        signed = i64(record)
+        lines[CODES, i] = i64(words[u64(u32(record)) * u64(n_words) + u64(word)])
+        g, h = signed >> S48, (signed >> S32) & i64(0xFFFF)
+        lines[STATISTICS, i] = (g << S40) + (h << S16) + i64(1)
+
+
+@inner
+def _add_rows(codes, statistics, n_rows, shift, sums, used):
+    for i in range(u64(n_rows)):
+        code = (u64(codes[i]) >> shift) & u64(0xFF)
+        sums[code] += statistics[i]
+        used[code >> u64(6)] |= i64(u64(1) << (code & u64(63)))
+
+
+@inner
+def _take_sums(sums, used, reached, bins):
+    """Add up the bins in use, which are cleared.
+
+    Each step takes a bin or goes on to the next word. Branches would be guessed wrongly for every
+    word, so there are none: a step without a bin adds zero, and the next one overwrites it. The
+    words are in registers, since a step that had to load one would wait for the step before.
+    """
+    bits, second, third, last = u64(used[0]), u64(used[1]), u64(used[2]), u64(used[3])
+    n_bins = count_bits(bits) + count_bits(second) + count_bits(third) + count_bits(last)
+    n, first_of_word = u64(0), u64(0)
+    total = i64(0)
+    for _ in range(n_bins + u64(3)):
+        is_over = bits == u64(0)
+        b = first_of_word + lowest_bit(bits | LAST_BIT)
+        total += sums[b]
+        sums[b] = 0
+        reached[n] = total
+        bins[n] = i64(b)
+        n += u64(0) if is_over else u64(1)
+        first_of_word += u64(64) if is_over else u64(0)
+        bits = second if is_over else bits & (bits - u64(1))
+        second = third if is_over else second
+        third = last if is_over else third
+    used[0] = used[1] = used[2] = used[3] = 0
+
+
+@inner
+def _left_sums(reached, missing, side, n_rows, least_rows, total, prefix):
+    """Fill in the packed sums on the left of each cut: those of the whole node, which is no split,
+    where a child has too few rows. Where ``side`` is -1, missing rows follow the larger hessian."""
+    n_missing = missing & ROWS
+    for k in range(FEW_ROWS):
+        sums = reached[k]
+        left = ((sums >> S40) << S32) + ((sums >> S16) & HESSIAN)
+        missing_left = 2 * (left & LOW) > (total & LOW) if side < 0 else side == 1
+        rows = (sums & ROWS) + (n_missing if missing_left else i64(0))
+        prefix[k] = left if min(rows, n_rows - rows) >= least_rows else total
+
+
+@inner
+def best_of_rows(lines, n_rows, shift, total, least_h, least_rows, l2, floor, prefix, scores):
+    """Find the best split of one feature: (score, bin, missing_left, packed left sums).
+
+    The result is that of ``best_of_feature`` with counts of rows, except that the bin is -1 where
+    no score reaches ``floor``. The codes of the feature begin at bit ``shift``. See
+    ``best_of_plain`` for ``l2`` and the scratch, and for ``lines`` above.
+    """
+    sums, used = lines[SUMS], lines[USED]
+    _add_rows(lines[CODES], lines[STATISTICS], n_rows, u64(shift), sums, used)
+    missing = sums[MISSING]
+    sums[MISSING] = 0
+    used[MISSING >> 6] &= ~i64(u64(1) << u64(MISSING & 63))
+    used[0] |= i64(1)  # all values may go right, and the missing rows left
+    reached, bins = lines[REACHED], lines[BINS]
+    for k in range(FEW_ROWS):
+        reached[k] = n_rows  # leaves no row on the right
+    _take_sums(sums, used, reached, bins)
+    of_missing = ((missing >> S40) << S32) + ((missing >> S16) & HESSIAN)
+    best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
+    for side in range(2):
+        if side == 1 and of_missing == 0:
+            break
+        known = i64(-1) if of_missing == 0 else i64(side)
+        _left_sums(reached, missing, known, n_rows, least_rows, total, prefix)
+        extra = of_missing if side == 1 else i64(0)
+        _, score, k = best_of_side(
+            prefix, prefix, FEW_ROWS // BLOCK, extra, total, least_h, l2, floor, scores
+        )
+        if score > best or (score > NO_GAIN and score == best and bins[k] < at):
+            best, at, missing_left, left = score, bins[k], i64(side), prefix[k] + extra
+    if best == NO_GAIN or best < floor:
+        return NO_GAIN, i64(-1), i64(0), i64(0)
+    if of_missing == 0 and 2 * (left & LOW) > (total & LOW):
+        missing_left = i64(1)
+    return best, at, missing_left, left
