@@ -164,6 +164,9 @@ class Grower:
         self._whole_weight: Array | None = None
         self._all_rows: Sample | None = None
         self._chances: Array | None = None
+        # Keys of the draws for a purpose; drawn with integers of Python, which is fastest.
+        self._rounding_key = _draw(int(settings.seed), int(PURPOSE_ROUNDING))
+        self._tree_key = _draw(int(settings.seed), int(PURPOSE_TREE))
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
@@ -331,7 +334,7 @@ class Grower:
 
     def _start_batch(self, started: StartedRound, first: int) -> None:
         """Start to grow the trees of a batch of outputs, from ``first`` on."""
-        rows, device, seed = self.rows, self.device, self.settings.seed
+        rows, device = self.rows, self.device
         loss, sample = started.loss, started.sample
         outputs = range(first, min(first + self.batch, loss.n_outputs))
 
@@ -348,11 +351,10 @@ class Grower:
         started.unchecked += [own for own in totals if not own.is_here]
         number = started.index * loss.n_outputs + first
         scales = [scales_for(own, g.shape[1]) for own in totals]
-        records = quantise(g, h, sample.rows, _purpose(seed, PURPOSE_ROUNDING), number, scales)
-        numbers = np.arange(number, number + len(outputs), dtype=np.uint64)
-        keys = _draw(np.uint64(_purpose(seed, PURPOSE_TREE)), numbers)
+        records = quantise(g, h, sample.rows, self._rounding_key, number, scales)
+        keys = [_draw(self._tree_key, number + i) for i in range(len(outputs))]
         settings = self._growth_of(sample), self.settings.rules
-        trees = grow(rows.codes, self.n_bins, records, keys, *settings)
+        trees = grow(rows.codes, self.n_bins, records, np.array(keys, np.uint64), *settings)
         started.batch = StartedBatch(outputs, totals, trees)
 
     def _measure(
@@ -427,8 +429,7 @@ class Grower:
             self._weigh(done, first, others)
 
         def see(tree: OutputTree) -> None:
-            if sample.rows.size:  # growth has only seen the leaves of the sample
-                _find_leaves(tree, rows.codes, tree.leaf)
+            _find_leaves(tree, rows.codes, tree.leaf)
 
         def add_to_others(at: int) -> None:
             tree, factor = done.trees[at], done.factors[at]
@@ -437,14 +438,16 @@ class Grower:
                 _find_leaves(tree, other.codes, leaf)
                 add_leaf_values(other.raw[tree.output], leaf, tree.values, factor)
 
-        each(see, done.trees[first:], rows.raw[0])
+        if sample.rows.size:  # growth has only seen the leaves of the sample
+            each(see, done.trees[first:], rows.raw[0])
         if self.joins_updates and not is_watched:
             (tree,) = done.trees
             self._update = Update(tree.leaf, tree.values, done.factors[0])
         else:
             for begin in range(first, len(done.trees), self.batch):
                 self._add_batch(done, begin)
-        each(add_to_others, range(first, len(done.trees)), rows.raw[0])
+        if others:
+            each(add_to_others, range(first, len(done.trees)), rows.raw[0])
 
     def _weigh(self, done: GrownRound, first: int, others: list[TrainingRows]) -> None:
         """Give the trees of a round with dropout, from ``first`` on, the values that they add."""
@@ -465,11 +468,6 @@ class Grower:
 
 
 _draw = vectorise(draw)
-
-
-def _purpose(seed: int, purpose: np.uint64) -> int:
-    """Return the key of the trees' keys for a purpose."""
-    return int(_draw(np.uint64(seed), purpose))
 
 
 def _find_leaves(tree: OutputTree, codes: Codes | SparseCodes, leaf: Array) -> None:

@@ -119,6 +119,9 @@ def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: 
     return max(minimise(slope, LONGEST_STEP), 0.0) or 1.0
 
 
+_CODED = ("feature", "threshold")
+
+
 class ForestBuilder:
     """The forest of boosting while it is trained."""
 
@@ -132,29 +135,46 @@ class ForestBuilder:
         empty = Forest.empty(n_features, base, n_categories=n_categories)
         self._before = empty if before is None else before
         self._trees: list[dict[str, np.ndarray]] = []
+        self._coded: list[dict[str, np.ndarray]] = []  # those whose thresholds are bins still
+        self._binner: Binner | None = None
 
     def append(self, tree: OutputTree, factor: float, binner: Binner) -> None:
         """Add a tree whose values are multiplied by ``factor``."""
         grown, nodes = tree.trees, tree.nodes
-        feature, bin_ = grown.feature[nodes], grown.bin[nodes]
         begin, categories = _category_sets(grown, nodes, binner)
-        self._trees.append(
-            {
-                "output": np.array([tree.output], np.int32),
-                "feature": binner.numbers(feature),
-                "threshold": np.where(bin_ >= 0, binner.cuts_at(feature, bin_), 0.0),
-                "missing_left": grown.missing_left[nodes],
-                "left": grown.left[nodes],
-                "right": grown.right[nodes],
-                "category_begin": begin,
-                "categories": categories,
-                "value": (factor * tree.values.value)[:, None],
-                "gain": grown.gain[nodes],
-                "impurity": NOTHING,
-                "n_samples": grown.n_samples[nodes],
-                "cover": tree.values.hessian,
-            }
-        )
+        added = {
+            "output": np.array([tree.output], np.int32),
+            "feature": grown.feature[nodes],
+            "threshold": grown.bin[nodes],
+            "missing_left": grown.missing_left[nodes],
+            "left": grown.left[nodes],
+            "right": grown.right[nodes],
+            "category_begin": begin,
+            "categories": categories,
+            "value": (factor * tree.values.value)[:, None],
+            "gain": grown.gain[nodes],
+            "impurity": NOTHING,
+            "n_samples": grown.n_samples[nodes],
+            "cover": tree.values.hessian,
+        }
+        self._trees.append(added)
+        self._coded.append(added)
+        self._binner = binner
+
+    def _decode(self) -> None:
+        """Turn features and bins into columns and thresholds: many trees at once, since calls for
+        one of a small table cost as much as a part of its growth."""
+        if not self._coded:
+            return
+        assert self._binner is not None
+        trees, self._coded = self._coded, []
+        feature, bin_ = (np.concatenate([t[name] for t in trees]) for name in _CODED)
+        threshold = np.where(bin_ >= 0, self._binner.cuts_at(feature, bin_), 0.0)
+        column = self._binner.numbers(feature)
+        end = 0
+        for tree in trees:
+            begin, end = end, end + tree["feature"].size
+            tree["feature"], tree["threshold"] = column[begin:end], threshold[begin:end]
 
     def open_from(self, first: int) -> None:
         """Let the values of the trees from ``first`` on be revised."""
@@ -171,6 +191,7 @@ class ForestBuilder:
 
     def keep(self, n: int) -> None:
         """Drop all trees but the first n."""
+        self._decode()
         n_before = self._before.n_trees
         del self._trees[max(0, n - n_before) :]
         if n < n_before:
@@ -178,6 +199,7 @@ class ForestBuilder:
 
     def freeze(self) -> Forest:
         """Return the forest of all trees so far."""
+        self._decode()
         if not self._trees:
             return Forest.concatenate([self._before])
         arrays: dict[str, Any] = {
@@ -194,14 +216,17 @@ class ForestBuilder:
         return Forest.concatenate([self._before, added])
 
 
+_NO_SETS = np.empty(0, np.uint32)
+
+
 def _category_sets(
     trees: GrownTrees, nodes: slice, binner: Binner
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes."""
     begin = np.full(nodes.stop - nodes.start, -1, np.int32)
-    sets = [np.empty(0, np.uint32)]
     if trees.left_codes.size == 0:
-        return begin, sets[0]
+        return begin, _NO_SETS
+    sets = [_NO_SETS]
     feature = trees.feature[nodes]
     end = 0
     for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):

@@ -33,7 +33,8 @@ focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
 def log_odds(share: float) -> float:
     """Return ln(p / (1 - p)) of a class's share."""
     p = min(max(float(share), SMALLEST_SHARE), 1.0 - SMALLEST_SHARE)
-    return float(log(np.float64(p)) - log(np.float64(1.0 - p)))
+    of_class, of_others = log(np.array([p, 1.0 - p]))
+    return float(of_class - of_others)
 
 
 class ClassLoss(Loss):

@@ -27,4 +27,6 @@ def each(function: Callable[[Any], Any], items: Sequence[Any], array: Array) -> 
     list
         In the order of the items.
     """
+    if len(items) == 1:
+        return [function(items[0])]
     return implementation(__name__, array).each(function, items, array)

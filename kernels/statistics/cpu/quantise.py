@@ -11,10 +11,13 @@ from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.each import each
 from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
+from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...scalars.rounding import LOW_16, S16, stochastic_round
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
+
+_draw = vectorise(draw)
 
 
 @inner
@@ -59,7 +62,7 @@ def quantise_from(
     sums = np.zeros((len(g), 2), np.int64)
 
     def fill(i: int) -> None:
-        keys = u64(begin), np.uint64(draw.py_func(u64(key), u64(first + i)))
+        keys = u64(begin), u64(_draw(int(key), int(first) + i))
         own = g[i], h[i], rows, *keys, scales[i].g, scales[i].h, records[i], sums[i]
         run(_worker, threads_for(records.shape[1]), *own)
 
