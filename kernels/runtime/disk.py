@@ -17,15 +17,15 @@ import functools
 import hashlib
 import os
 import pickle
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
 from .compilation import stamp_of_sources
 from .first_use import watch
+from .locks import ForkSafeLock
 
-_warning = threading.Lock()
+_warning = ForkSafeLock()
 _warned: set[str] = set()
 """What a warning was given for; each is given once."""
 

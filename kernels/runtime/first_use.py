@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 
-_lock = threading.Lock()
+from .locks import ForkSafeLock
+
+_lock = ForkSafeLock()
 
 
 class Watch:

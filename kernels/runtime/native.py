@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import platform
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+from .locks import ForkSafeLock
 
 FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"
@@ -276,7 +277,7 @@ def _features() -> set[str]:
 
 # The library of this process.
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _opened: Source | str | None = None
 """The source of kernels, or why there is none; None before the first kernel runs."""
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -169,17 +170,21 @@ def _await(outcomes: list[Any], n: int) -> None:
         time.sleep(0 if polls < POLLS_BEFORE_SLEEP else 1e-4)
 
 
-_idle: list[_Helper] = []
-_lock = threading.Lock()
+_idle: deque[_Helper] = deque()
 _n_threads = threading.local()
 
 
-def _forget_helpers() -> None:
-    _idle.clear()
-
-
 if hasattr(os, "register_at_fork"):  # threads do not survive a fork
-    os.register_at_fork(after_in_child=_forget_helpers)
+    os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _helper() -> _Helper:
+    """Return a helper that nobody uses. There is no lock: one that another thread holds during a
+    fork would stay locked in the child."""
+    try:
+        return _idle.pop()
+    except IndexError:
+        return _Helper()
 
 
 @contextmanager
@@ -235,8 +240,7 @@ def run(worker: Callable[..., None], n_threads: int, *args: Any) -> None:
         worker(0, 1, barrier, *args)
         return
     with _interrupts_deferred():
-        with _lock:
-            team = [_idle.pop() if _idle else _Helper() for _ in range(n_threads - 1)]
+        team = [_helper() for _ in range(n_threads - 1)]
         outcomes: list[Any] = []
         for number, helper in enumerate(team, start=1):
             helper.calls.put((worker, (number, n_threads, barrier, *args), outcomes))
@@ -244,8 +248,7 @@ def run(worker: Callable[..., None], n_threads: int, *args: Any) -> None:
             worker(0, n_threads, barrier, *args)
         finally:
             _await(outcomes, len(team))
-            with _lock:
-                _idle.extend(team)
+            _idle.extend(team)
     for outcome in outcomes:
         if outcome is not None:
             raise outcome

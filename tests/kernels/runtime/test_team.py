@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from gpuens.kernels.runtime.compilation import kernel
+from gpuens.kernels.runtime.cpu import team
 from gpuens.kernels.runtime.cpu.team import atomic_add, get_threads, run, using_threads, wait
+from gpuens.kernels.runtime.locks import ForkSafeLock
 
 
 @kernel
@@ -92,10 +94,56 @@ def test_a_forked_process_starts_threads_of_its_own():
     with pytest.warns(DeprecationWarning) if os.sys.version_info >= (3, 12) else _nothing():
         child = os.fork()
     if child == 0:
-        totals[:] = 0
-        run(_count, 2, 5, totals, seen)
-        os._exit(0 if np.all(seen == 2) else 1)
+        _count_and_exit(totals, seen)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_forked_while_a_thread_gets_its_helpers(monkeypatch):
+    """What that thread holds is never released in the child."""
+    totals, seen = np.zeros(5, np.int64), np.zeros((2, 5), np.int64)
+    run(_count, 2, 5, totals.copy(), seen.copy())  # compiles
+    started, forked = threading.Event(), threading.Event()
+
+    class Slow(team._Helper):
+        def __init__(self):
+            started.set()
+            forked.wait(60)
+            super().__init__()
+
+    team._idle.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(team, "_Helper", Slow)
+        caller = threading.Thread(target=run, args=(_count, 2, 5, totals.copy(), seen.copy()))
+        caller.start()
+        started.wait(60)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        _count_and_exit(totals, seen)
+    forked.set()
+    caller.join()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_lock_is_open_in_a_forked_process():
+    lock = ForkSafeLock()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            with lock:
+                os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def _count_and_exit(totals, seen):
+    totals[:] = 0
+    run(_count, 2, 5, totals, seen)
+    os._exit(0 if np.all(seen == 2) else 1)
 
 
 def _nothing():
