@@ -28,7 +28,10 @@ from .groups import CHECKED, ESTIMATES, NOTES
 
 LAUNCHER = "launches, the driver stubbed"
 """The part that measures the host's time, as it is here, for launches."""
+CALLS = "predictions, the driver stubbed"
+"""The part that measures the host's time for predictions of rows that a GPU has."""
 MOST_MICROSECONDS = 5.0
+MOST_OF_A_CALL = 60.0
 FACTOR = 2.0
 """Within which the model and an estimate agree."""
 CHECK_CARD = "H100"
@@ -54,6 +57,16 @@ def measure_launcher(options: Options) -> Results:
     except ImportError as error:
         raise GapError(f"{error}. Install the extra: pip install -e '.[test]'") from error
     return launcher.measure()
+
+
+def measure_calls(options: Options) -> Results:
+    """Measure the host's time for predictions."""
+    try:
+        from . import calls
+    except ImportError as error:
+        raise GapError(f"{error}. Install the extra: pip install -e '.[test]'") from error
+    result = calls.measure()
+    return {**result, "slowest": calls.slowest(result)}
 
 
 def ratio_of(row: Mapping[str, Any], estimate: tuple[float, float]) -> float:
@@ -85,6 +98,12 @@ def show(content: Content) -> Iterator[str]:
             name: {what: str(value) if what == "arguments" else f"{value:.1f}"
                    for what, value in row.items()}
             for name, row in kernels.items()
+        })  # fmt: skip
+    predictions = content["results"].get(CALLS, {}).get("microseconds", {})
+    if predictions:
+        yield pivot("µs of the host for a prediction, CuPy's place taken by NumPy or strictly", {
+            what: {key: f"{value:.0f}" for key, value in row.items()}
+            for what, row in predictions.items()
         })  # fmt: skip
 
 
@@ -150,12 +169,16 @@ def goals(content: Content) -> Iterator[Goal]:
     mean = content["results"].get(LAUNCHER, {}).get("mean", {})
     what = "the host's time for a launch of growth, two arrays changed, the driver stubbed,"
     yield Goal(what, MOST_MICROSECONDS, mean.get("two others"), "µs")
+    found = content["results"].get(CALLS, {}).get("slowest")
+    what = "the host's time for a prediction of up to 100 rows of a GPU, CuPy and driver stubbed,"
+    yield Goal(what, MOST_OF_A_CALL, found, "µs")
     yield from figures.figures(content["results"])
 
 
 PROGRAM = Program(
     "gpu_model", __doc__,
-    {**{name: partial(measure, name=name) for name in NAMES}, LAUNCHER: measure_launcher},
+    {**{name: partial(measure, name=name) for name in NAMES}, LAUNCHER: measure_launcher,
+     CALLS: measure_calls},
     tables=show, goals=goals,
 )  # fmt: skip
 main = PROGRAM.main

@@ -53,23 +53,28 @@ def argument_of(kind: types.Type) -> Any:
     return {types.int64: 3, types.float64: 0.5}.get(kind) or as_dtype(kind).type(3)
 
 
+def stub_driver(patch: pytest.MonkeyPatch) -> None:
+    """Let a launch end where the driver would be called."""
+    done = (0,)
+    driver = SimpleNamespace(CUfunction=int, CUstream=int, cuLaunchKernel=lambda *launch: done)
+    patch.setattr(launching, "bindings", lambda: driver)
+    patch.setattr(launching, "stream_at", int)
+    patch.setattr(launching, "enter", lambda device: None)
+    patch.setattr(launching.ahead, "find", lambda *kernel: None)
+    patch.setattr(launching, "compiled", lambda *kernel: SimpleNamespace(handle=1))
+    patch.setattr(launching, "_kernels", {})
+    patch.setattr(launching, "_of_thread", launching._OfThread())
+
+
 @contextlib.contextmanager
 def stubbed() -> Iterator[None]:
-    """Let a launch end where the driver would be called."""
+    """Stub the driver, and as much of CuPy as a launch asks for."""
     stream = SimpleNamespace(ptr=7)
     runtime = SimpleNamespace(getDevice=lambda: 0)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, get_current_stream=lambda: stream))
-    done = (0,)
-    driver = SimpleNamespace(CUfunction=int, CUstream=int, cuLaunchKernel=lambda *launch: done)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(target, "_arrays", lambda: cupy)
-        patch.setattr(launching, "bindings", lambda: driver)
-        patch.setattr(launching, "stream_at", int)
-        patch.setattr(launching, "enter", lambda device: None)
-        patch.setattr(launching.ahead, "find", lambda *kernel: None)
-        patch.setattr(launching, "compiled", lambda *kernel: SimpleNamespace(handle=1))
-        patch.setattr(launching, "_kernels", {})
-        patch.setattr(launching, "_of_thread", launching._OfThread())
+        stub_driver(patch)
         yield
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -121,8 +122,7 @@ class Device:
             limit = pool.get_limit()
             return (min(free, limit - pool.used_bytes()) if limit else free), capacity
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> AbstractContextManager[None]:
         """Run the operations inside the block on this device.
 
         Raises
@@ -131,18 +131,35 @@ class Device:
             The GPU has not enough memory; the message has the free bytes.
         """
         if self.kind == "simulator":
-            with dispatch.using(Implementation.CUDA):
-                yield
-        elif self.kind == "cuda":
-            with self.xp.cuda.Device(self.index), _explained_memory_error(self):
-                yield
-        else:
-            yield
+            return dispatch.using(Implementation.CUDA)
+        return _OnGpu(self) if self.kind == "cuda" else _ON_HOST
 
 
+class _OnGpu:
+    """A block whose operations run on a GPU. A prediction enters two, so it is no generator."""
+
+    __slots__ = ("_before", "_device")
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __enter__(self) -> None:
+        self._before = self._device.xp.cuda.Device(self._device.index)
+        self._before.__enter__()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        try:
+            if isinstance(error, Exception):
+                _explain_memory_error(self._device, error)
+        finally:
+            self._before.__exit__(kind, error, trace)
+
+
+_ON_HOST = nullcontext()
 CPU = Device("cpu")
 CPU_BY_WORD = Device("cpu", reason="device='cpu'")
 SIMULATOR = Device("simulator")
+ANY_GPU = Device("cuda", -1)
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -242,12 +259,12 @@ def gpu_of(array: Any) -> int | None:
 
     cuDF works on the current GPU.
     """
+    if is_cupy_array(array):
+        return int(array.device.id)
     if is_gpu_frame(array):
         return _current_gpu()
     if is_gpu_sparse(array):
         return int(array.data.device.id)
-    if is_cupy_array(array):
-        return int(array.device.id)
     if is_torch_array(array) and array.is_cuda:
         return int(array.device.index)
     return None
@@ -306,8 +323,9 @@ def resolve_device(
     index = next(iter(homes.values())) if homes else _current_gpu()
     if (problem := card_problem(index)) is not None:
         raise RuntimeError(f"{_asking(device, homes)}, but {problem}.")
-    reason = _origin(device, homes) if homes or wanted is not None else work
-    return Device("cuda", index, reason)
+    if not homes and wanted is None:
+        return Device("cuda", index, work)
+    return _gpu_for(device, index, *(next(iter(homes.items())) if homes else ("", index)))
 
 
 def places_beside() -> Callable[[], AbstractContextManager[Any]]:
@@ -340,12 +358,18 @@ def places_beside() -> Callable[[], AbstractContextManager[Any]]:
 
 def simulated() -> bool:
     """Return whether Numba runs CUDA kernels in its simulator."""
-    names_it = "NUMBA_ENABLE_CUDASIM" in os.environ or os.path.exists(".numba_config.yaml")
-    if not names_it and "numba" not in sys.modules:
+    if "numba" not in sys.modules and not (
+        "NUMBA_ENABLE_CUDASIM" in os.environ or os.path.exists(".numba_config.yaml")
+    ):
         return False
+    return bool(getattr(_settings_of_numba(), "ENABLE_CUDASIM", False))
+
+
+@functools.cache
+def _settings_of_numba() -> ModuleType:
     from numba.core import config
 
-    return bool(getattr(config, "ENABLE_CUDASIM", False))
+    return config
 
 
 def _parse(device: str) -> Device | None:
@@ -355,7 +379,7 @@ def _parse(device: str) -> Device | None:
     if device == "cpu":
         return CPU
     if device == "cuda":
-        return Device("cuda", -1)
+        return ANY_GPU
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
         return Device("cuda", int(device[5:]))
     raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}.")
@@ -392,6 +416,12 @@ def _asking(device: str, homes: dict[str, int]) -> str:
     return _origin(device, homes)
 
 
+@functools.lru_cache(maxsize=64)  # small predictions choose the same device again and again
+def _gpu_for(device: str, index: int, name: str, gpu: int) -> Device:
+    """Return a GPU that a word, or the first of the arrays on a GPU, asks for."""
+    return Device("cuda", index, _origin(device, {name: gpu}))
+
+
 def _origin(device: str, homes: dict[str, int]) -> str:
     """What names the device: the word, or the first of the arrays on a GPU."""
     if device != "auto":
@@ -412,18 +442,12 @@ def _count_gpus() -> int:
     return int(cupy.cuda.runtime.getDeviceCount())
 
 
-@contextmanager
-def _explained_memory_error(device: Device) -> Iterator[None]:
+def _explain_memory_error(device: Device, error: Exception) -> None:
+    """Raise a MemoryError with the free bytes if an error means that a GPU has too few."""
     import cupy
 
-    try:
-        yield
-    except Exception as error:
-        if not (
-            isinstance(error, cupy.cuda.memory.OutOfMemoryError)
-            or any(name in str(error) for name in OUT_OF_MEMORY)
-        ):
-            raise
+    is_ours = isinstance(error, cupy.cuda.memory.OutOfMemoryError)
+    if is_ours or any(name in str(error) for name in OUT_OF_MEMORY):
         free, total = cupy.cuda.runtime.memGetInfo()
         raise MemoryError(
             f"{device} has not enough memory for this data: {free / 2**30:.1f} of "

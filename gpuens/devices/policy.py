@@ -201,7 +201,8 @@ def _is_plain(y: Any) -> bool:
 def size_of(X: Any) -> tuple[int, int]:
     """Return the rows and features of any table, (0, 0) if it does not say: readers check it."""
     shape: Any = getattr(X, "shape", None)
-    if type(X) is np.ndarray and len(shape) == 2:  # a row is predicted in some 30 µs
+    is_plain = type(shape) is tuple and len(shape) == 2
+    if is_plain and type(shape[0]) is type(shape[1]) is int:  # a row is predicted in some 30 µs
         return shape
     if shape is None:
         is_list = isinstance(X, (list, tuple)) and len(X) > 0

@@ -211,9 +211,9 @@ def seed_of(random_state: Any) -> int:
 
 def threads_of(n_jobs: Any) -> int:
     """Return the number of threads that ``n_jobs`` means: None and -1 are all, -2 all but one."""
-    JOBS.check("n_jobs", n_jobs)
     if n_jobs is None:
         return available_threads()
+    JOBS.check("n_jobs", n_jobs)
     if n_jobs < 0:
         return max(1, available_threads() + 1 + int(n_jobs))
     return int(n_jobs)

@@ -99,7 +99,7 @@ def read_table(
         X is not a table of real numbers with at least one row and one column, column
         names are repeated, or the features are not those of ``fit``.
     """
-    if not reset and _is_plain(X, device, estimator):
+    if not reset and is_plain(X, device, estimator):
         return Table(X)
     if is_gpu_frame(X) and device.kind != "cuda":
         X = on_host(X)
@@ -201,8 +201,8 @@ def to_input_library(result: Array, like: Any) -> Any:
     return to_numpy(result)
 
 
-def _is_plain(X: Any, device: Device, estimator: Any) -> bool:
-    """Return whether X needs no conversion; keeps the prediction of few rows fast."""
+def is_plain(X: Any, device: Device, estimator: Any) -> bool:
+    """Return whether the numbers of X need no conversion; keeps the prediction of few rows fast."""
     if device.kind == "cuda":
         is_there = is_cupy_array(X) and X.device.id == device.index
     else:

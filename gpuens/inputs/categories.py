@@ -18,6 +18,7 @@ from .arrays import (
     Table,
     check_frame,
     dense_table,
+    is_plain,
     read_on_host,
     read_table,
     require_readable,
@@ -105,6 +106,8 @@ def read_features(
         feature has more than ``MAX_CATEGORIES`` values, some that are neither numbers nor
         strings, or numbers where training had strings (or the reverse).
     """
+    if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
+        return Table(X)
     if is_sparse(X) and getattr(estimator, "_keeps_sparse", False):
         return _read_sparse(X, estimator, reset, categorical_features, name)
     if is_sparse(X) and getattr(estimator, "_takes_sparse", False):
@@ -131,7 +134,7 @@ def _read_sparse(
     X: Any, estimator: Any, reset: bool, categorical_features: Any, name: str
 ) -> Table:
     """Read a sparse matrix, whose columns hold numbers; the table is a ``SparseTable``."""
-    if not reset and getattr(estimator, "_categories", None) is not None:
+    if not reset and _has_categories(estimator):
         raise ValueError(
             f"{name} is sparse, but the estimator was fitted with categorical features: pass "
             f"{name}.toarray()."
@@ -145,6 +148,10 @@ def _read_sparse(
         estimator._categories = estimator.is_categorical_ = None
     table: Any = read_sparse(X, estimator=estimator, reset=reset, name=name)
     return Table(table)
+
+
+def _has_categories(estimator: Any) -> bool:
+    return getattr(estimator, "_categories", None) is not None
 
 
 def _has_none(categorical_features: Any, frame: Any) -> bool:

@@ -14,6 +14,7 @@ pytest.importorskip("numba_cuda")
 
 from benchmarks.common.records import FORMAT
 from benchmarks.model import (
+    calls,
     expected,
     figures,
     gpu_model,
@@ -347,3 +348,22 @@ def tiny(rng):
     X = rng.normal(size=(300, 3)).astype("f4")
     X[:, 2] = 1.0
     return X, (X[:, 0] + 0.1 * X[:, 1] > 0).astype(int)
+
+
+def test_the_host_of_predictions(monkeypatch):
+    monkeypatch.setattr(calls, "TREES", (3,))
+    monkeypatch.setattr(calls, "CALLS", 2)
+    monkeypatch.setattr(calls, "REPEATS", 1)
+    found = calls.measure()
+    assert len(found["microseconds"]) == 4
+    for row in found["microseconds"].values():
+        assert all(value > 0 for value in row.values())
+        assert row["1 rows, plain"] <= calls.slowest(found)
+    values, labels, *_ = found["microseconds"].values()
+    assert 0 < values["arrays"] < labels["arrays"]
+    assert calls.slowest({}) is None
+    found["slowest"] = calls.slowest(found)
+    content = content_of({}) | {"results": {gpu_model.CALLS: found}}
+    assert "labels of two classes, 3 trees" in "".join(gpu_model.show(content))
+    (goal,) = (goal for goal in gpu_model.goals(content) if "a prediction of up to" in goal.what)
+    assert goal.measured == found["slowest"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib import import_module
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ def cells_of(X: Array) -> Cells:
     where rows or columns run backwards or other data lie between the cells."""
     n_rows, n_features = X.shape
     if X.flags.c_contiguous:
-        return Cells(X.reshape(-1), np.int64(n_features), np.int64(1))
+        return Cells(X.reshape(-1), _distance(n_features), ONE)
     row, column = X.strides
     if min(row, column) < 0 or row % X.itemsize or column % X.itemsize:
         return cells_of(X.copy())
@@ -40,6 +41,11 @@ def cells_of(X: Array) -> Cells:
     library = import_module(type(X).__module__.partition(".")[0])
     values = library.lib.stride_tricks.as_strided(X, (size,), (X.itemsize,))
     return Cells(values, np.int64(row), np.int64(column))
+
+
+_distance = functools.cache(np.int64)
+"""Launches do not look at an argument that is the one of the launch before."""
+ONE = _distance(1)
 
 
 def cells_of_tile(itemsize: int) -> int:
