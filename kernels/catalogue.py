@@ -1,7 +1,8 @@
 """Every kernel with the types of its arguments, to compile them ahead and to check them.
 
 ``registers`` is a budget, not a measurement: with 64 registers a thread, 1024 threads fit on
-a multiprocessor. A kernel that outgrows its budget should be looked at.
+a multiprocessor. A kernel that outgrows its budget should be looked at. A block of ``threads`` with
+as many registers as its kernel takes must fit on a multiprocessor, or no launch succeeds.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from .cart.grown import NODE as CART_NODE
 from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
+from .growth.cuda.block import BLOCK as GROWTH_BLOCK
 from .growth.cuda.choosing import choose_nodes
 from .growth.cuda.control import draw_allowed, number_leaves, open_nodes
-from .growth.cuda.histogram import add_tiles
+from .growth.cuda.histogram import BLOCK_ALONE, add_tiles
 from .growth.cuda.partition import move_apart, scatter, scatter_closed
 from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
 from .growth.cuda.tables import LIMITS, PARAMS, PLAN
@@ -58,12 +60,24 @@ f32, f64 = types.float32, types.float64
 
 
 class Entry(NamedTuple):
-    """One specialisation of a kernel."""
+    """One specialisation of a kernel.
+
+    Parameters
+    ----------
+    name : str
+    kernel : object
+    arguments : tuple of types of Numba
+    registers : int
+        Of a thread at most, on every architecture.
+    threads : int
+        Of a block at most, in every launch.
+    """
 
     name: str
     kernel: Any
     arguments: tuple[types.Type, ...]
     registers: int
+    threads: int = 256
 
 
 def compile_ahead(entry: Entry) -> None:
@@ -127,7 +141,7 @@ def entries() -> Iterator[Entry]:
         arguments = (ROWS, ROWS, f64, ROWS, ROWS)
         yield Entry(f"row_values_{loss.__name__}", row_values_kernel(loss), arguments, 64)
     arguments = (array(u8), i64, *BUFFERS, *TILES, i64, array(i32, 4))
-    yield Entry("histogram", add_tiles, arguments, 64)
+    yield Entry("histogram", add_tiles, arguments, 64, BLOCK_ALONE)
     yield from of_leaves()
     yield Entry("leaf_quantiles_share", find_shares, (array(i64), f64, array(i64, 2)), 48)
     arguments = (array(i64, 3), array(i64), array(i64, 2), u64, array(u64, 2))
@@ -211,12 +225,14 @@ def growth() -> Iterator[Entry]:
     plan = (records(PARAMS), records(TILE), *(integers,) * 3, records(LIMITS), *(integers,) * 3)
     control = (*frontier, *plan, records(PLAN), integers)
     arguments = (*control, integers, reals, array(i64, 2), *(i64,) * 4)
-    yield Entry("grow_open_nodes", open_nodes, arguments, 128)
+    yield Entry("grow_open_nodes", open_nodes, arguments, 128, GROWTH_BLOCK)
     results = (reals, array(i32), integers, array(u32, 2))
-    yield Entry("grow_choose_nodes", choose_nodes, (*control, *results, i64, i64), 128)
-    yield Entry("grow_number_leaves", number_leaves, (*control, i64, i64), 128)
+    yield Entry(
+        "grow_choose_nodes", choose_nodes, (*control, *results, i64, i64), 128, GROWTH_BLOCK
+    )
+    yield Entry("grow_number_leaves", number_leaves, (*control, i64, i64), 128, GROWTH_BLOCK)
     arguments = (*frontier, records(PARAMS), integers, integers, array(i64, 2), array(u64, 2))
-    yield Entry("grow_draw_allowed", draw_allowed, (*arguments, array(u8, 2)), 128)
+    yield Entry("grow_draw_allowed", draw_allowed, (*arguments, array(u8, 2)), 128, GROWTH_BLOCK)
     rows = (array(u8, 2), *BUFFERS, array(i32), array(i32, 4))
     tables = (nodes, pairs, rules, state, integers, records(LIMITS), array(u8, 2), i64)
     for with_rules in (False, True):

@@ -28,8 +28,9 @@ CAPABILITY = (8, 0)
 SHARED_MEMORY = 228 * 1024
 """Bytes of a multiprocessor: those of the cards in data centers."""
 SAMPLED = 2
-"""Blocks whose warps are replayed, of each row of a launch's grid: these work on other columns of
-the table."""
+"""Blocks whose warps are replayed, along an axis of a launch's grid."""
+FEW = 8
+"""Up to so many along the second axis all are replayed: these work on other trees."""
 WARPS_SAMPLED = 4
 """Warps that are replayed of each of these blocks; all warps of a block share its work evenly, and
 the first does what is not shared."""
@@ -107,11 +108,10 @@ def _counting(kernel: driver.Kernel) -> machine.Kernel:
 
 
 def sampled(grid: Sequence[int]) -> list[int]:
-    """Return the blocks whose warps are replayed: the first of each row, and one from its
-    middle."""
+    """Return the blocks whose warps are replayed: the first of a row, and one from its middle."""
     n_columns, n_rows = grid[0], int(np.prod(grid[1:]))
-    columns = evenly(n_columns, SAMPLED)
-    return [row * n_columns + column for row in range(n_rows) for column in columns]
+    columns, rows = evenly(n_columns, SAMPLED), evenly(n_rows, n_rows if n_rows <= FEW else SAMPLED)
+    return [row * n_columns + column for row in rows for column in columns]
 
 
 def evenly(n: int, most: int) -> list[int]:

@@ -15,14 +15,17 @@ if config.ENABLE_CUDASIM:
 pytest.importorskip("numba_cuda")
 
 from gpuens.kernels import catalogue
+from gpuens.kernels.binning.cuda.bin_values import bin_values
 from gpuens.kernels.growth import frontier as fr
 from gpuens.kernels.growth.cuda.grow import grow
+from gpuens.kernels.growth.cuda.histogram import add_histograms
 from gpuens.kernels.growth.cuda.tables import IS_DONE, N_COUNTS, READ, WRITTEN, Arena
 from gpuens.kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from gpuens.kernels.leaves.cuda.newton_steps import newton_steps
 from gpuens.kernels.prediction.cuda import traverse
 from gpuens.kernels.prediction.traverse import Trees
 from gpuens.kernels.runtime.cuda import target
+from gpuens.kernels.runtime.cuda.blocks import TILE
 from gpuens.kernels.runtime.dtypes import (
     ROW_ALIGNMENT,
     Codes,
@@ -170,6 +173,23 @@ def test_a_round_of_boosting_can_be_launched(launches):
     assert started[:2] == ["gradients_of_chunks", "make_records"]
     assert started[-2:] == ["sum_in_shared", "add_values"]
     assert target.cupy_stream().work
+
+
+MANY = 2_097_121
+"""Features of more groups than a grid has along its second and third axes."""
+
+
+def test_tables_of_many_features_can_be_launched(launches):
+    """Codes and histograms of them; the lists of a forest lie along the first axis as well."""
+    thresholds = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (MANY, 255), (0, 0))
+    codes = bin_values(target._arrays().zeros((2, MANY), np.float32), host_cupy.ndarray(thresholds))
+    assert codes.columns.shape == (MANY, 2)
+    tiles = target.upload_records(np.zeros(1, TILE))
+    out = target.empty((1, 2, 1, 256), np.int32)
+    words = target.zeros(2, np.uint64)
+    add_histograms(codes, words, words, tiles, target.zeros(1, np.int64), out)
+    assert [launch.grid[0] for launch in launches] == [-(-MANY // 8), 65_536]
+    assert all(n < 65_536 for launch in launches for n in launch.grid[1:])
 
 
 @pytest.fixture

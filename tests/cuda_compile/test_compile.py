@@ -26,7 +26,7 @@ from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 from benchmarks.gpu import gpu_unknowns  # noqa: E402
 from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
-from gpuens.kernels.growth.cuda.histogram import BLOCK_ALONE, OWN, SHARED  # noqa: E402
+from gpuens.kernels.growth.cuda.histogram import BLOCK, BLOCK_ALONE, OWN, SHARED  # noqa: E402
 from gpuens.kernels.runtime.cuda import target  # noqa: E402
 from tests.ptx import driver  # noqa: E402
 from tests.support.cuda_modules import cuda_modules  # noqa: E402
@@ -179,6 +179,7 @@ def test_resources(name, gpu):
     assert set(usage) == {("0", "0", "0")}
     (registers,) = re.findall(r"Used (\d+) registers", log)
     assert int(registers) <= ENTRIES[name].registers
+    assert registers_of_block(int(registers), ENTRIES[name].threads) <= REGISTERS
     shared = re.findall(r"(\d+) bytes smem", log)
     assert all(int(size) <= 48 * 1024 for size in shared)
 
@@ -193,10 +194,26 @@ def without_comments(ptx: str) -> str:
     return re.sub("//.*", "", ptx)
 
 
+REGISTERS = 65_536
+"""Of a multiprocessor."""
+
+
+def registers_of_block(registers: int, threads: int) -> int:
+    """What a block takes of them: warps get theirs in pieces of 256."""
+    return -(-threads // 32) * -(-32 * registers // 256) * 256
+
+
+SHARED_KB = {(7, 5): 64, (8, 0): 164, (9, 0): 228, (12, 0): 100}
+"""Of a multiprocessor, for all of its blocks (CUDA C++ Programming Guide)."""
+
+
 @everywhere
-def test_a_block_of_the_histogram_fits_everywhere(gpu):
+def test_registers_leave_room_for_the_blocks_of_the_histogram(gpu):
+    """For all those that shared memory is enough for."""
     (registers,) = re.findall(r"Used (\d+) registers", linked("histogram", gpu)[0])
-    assert int(registers) * BLOCK_ALONE <= 65_536
+    blocks = max(1, SHARED_KB[gpu.capability] * 1024 // (SHARED + target.RESERVED_SHARED))
+    threads = BLOCK if blocks > 1 else BLOCK_ALONE
+    assert blocks * registers_of_block(int(registers), threads) <= REGISTERS
     assert SHARED <= gpu.most_shared
 
 

@@ -351,8 +351,10 @@ def test_what_the_driver_refuses(driver, shared):
         name = "CUDA_ERROR_INVALID_VALUE"
 
     driver.status = Refused(1)
-    with pytest.raises(RuntimeError, match="does not start the kernel Function: CUDA_ERROR_INV"):
-        launching.start(Function(), 1, 32, 0, 1, (1,), shared)
+    how = "" if shared else " with 3 x 70,000 blocks of 32 threads"
+    message = f"does not start the kernel Function{how}: CUDA_ERROR_INV"
+    with pytest.raises(RuntimeError, match=message):
+        launching.start(Function(), (3, 70_000), 32, 0, 1, (1,), shared)
 
 
 @pytest.mark.parametrize("pointer", [0, 2, 4711])

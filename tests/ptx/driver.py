@@ -24,6 +24,7 @@ from numba.cuda import codegen, dispatcher
 from numba.cuda.cudadrv import devices
 from numba.np.numpy_support import as_dtype
 
+from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import launching, target
 from tests.support.ptx_option import Gpu
 
@@ -185,6 +186,31 @@ class Configuration(NamedTuple):
     stream: int
 
 
+MOST_BLOCKS = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+"""Along each axis of a grid (CUDA C++ Programming Guide, technical specifications)."""
+
+
+MOST_THREADS = 1024
+"""Of a block."""
+
+
+@functools.cache
+def _most_threads() -> dict[Any, int]:
+    """Threads of a block at most, by kernel: its registers leave room for so many."""
+    found: dict[Any, int] = {}
+    for entry in catalogue.entries():
+        own = entry.kernel.made
+        found[own] = max(entry.threads, found.get(own, 0))
+    return found
+
+
+def require_size(kernel: Kernel, grid: tuple[int, ...], block: tuple[int, ...]) -> None:
+    """Fail as a launch of this size would, or might on other GPUs."""
+    assert all(0 < n <= most for n, most in zip(grid, MOST_BLOCKS, strict=True)), (kernel, grid)
+    most = _most_threads().get(kernel.function, MOST_THREADS)  # which benchmarks start, say
+    assert block[1:] == (1, 1) and 0 < block[0] <= most, f"{kernel.name}: {block}, not {most}"
+
+
 Start = Callable[[Configuration, Kernel, int], None]
 """Takes how a kernel is started, the kernel, and the address of the table of its parameters."""
 
@@ -219,6 +245,7 @@ class Bindings:
         *sizes, shared, stream, pointers, extra = launch
         assert extra == 0 and self._start is not None
         grid, block = tuple(sizes[:3]), tuple(sizes[3:])
+        require_size(_loaded[handle], grid, block)
         self._start(Configuration(grid, block, shared, stream), _loaded[handle], pointers)
         return (0,)
 

@@ -26,14 +26,14 @@ N_CUTS = WORD * CUTS
 
 @kernel
 def number_bins(X, thresholds, words, columns):
-    """One row and one word of eight features a thread; ``blockIdx.y`` is the word.
+    """One row and one word of eight features a thread; ``blockIdx.x`` is the word.
 
     The thresholds of the eight features wait in shared memory. A thread reads eight
     neighbouring values, writes one word of ``words`` (uint64, shape (n_rows, stride / 8)) and,
     next to its neighbours in the warp, one byte of each of eight columns.
     """
     cuts = cuda.shared.array(N_CUTS, X.dtype)
-    word = u32(cuda.blockIdx.y)
+    word = u32(cuda.blockIdx.x)
     first = u32(word * u32(WORD))
     n_features = min(WORD, X.shape[1] - i64(first))
     for k in range(cuda.threadIdx.x, n_features * CUTS, BLOCK):
@@ -41,7 +41,7 @@ def number_bins(X, thresholds, words, columns):
         cuts[u32(k)] = thresholds[u32(first + u32(f)), u32(k - f * CUTS)]
     cuda.syncthreads()
     n = u32(X.shape[0])
-    i = u32(cuda.grid(1))
+    i = u32(cuda.blockIdx.y * u32(BLOCK) + cuda.threadIdx.x)
     while i < n:
         codes = u64(0)
         for f in range(n_features):
@@ -57,7 +57,7 @@ def number_bins(X, thresholds, words, columns):
             columns[u32(first + u32(f)), i] = below
             codes |= u64(below) << u64(8 * f)
         words[i, word] = codes
-        i = u32(i + cuda.gridDim.x * u32(BLOCK))
+        i = u32(i + cuda.gridDim.y * u32(BLOCK))
 
 
 def bin_values(X: Array, thresholds: Array) -> Codes:
@@ -65,7 +65,7 @@ def bin_values(X: Array, thresholds: Array) -> Codes:
     n_words = -(-n_features // WORD)
     rows = empty((n_rows, n_words * WORD), CODE)
     columns = empty((n_features, n_rows), CODE)
-    blocks = (blocks_for_rows(n_rows, BLOCK), n_words)
+    blocks = (n_words, blocks_for_rows(n_rows, BLOCK))
     words = rows.view(np.uint64)
     launch(number_bins, blocks, BLOCK, X, on_device(thresholds), words, columns)
     return Codes(rows, columns)

@@ -203,12 +203,12 @@ def partition_kernel(block: int, own: int) -> Any:
         scan = cuda.shared.array(block, np.int32)
         held = cuda.local.array(own, np.uint64)
         t = cuda.threadIdx.x
-        records = lists[cuda.blockIdx.y]
-        aside = laid[cuda.blockIdx.y]
-        k = i64(cuda.blockIdx.x)
+        records = lists[cuda.blockIdx.x]
+        aside = laid[cuda.blockIdx.x]
+        k = i64(cuda.blockIdx.y)
         while k < state[line, N_OPENED]:
             x = opened[k]
-            k += cuda.gridDim.x
+            k += cuda.gridDim.y
             begin = nodes[x].begin
             end = nodes[x].end
             if end - begin < least or end - begin > most:
@@ -256,9 +256,9 @@ def split_tiles(
     scan = cuda.shared.array(TILE_BLOCK, np.int32)
     held = cuda.local.array(TILE_OWN, np.uint64)
     t = cuda.threadIdx.x
-    records = lists[cuda.blockIdx.y]
-    aside = laid[cuda.blockIdx.y]
-    p = i64(cuda.blockIdx.x)
+    records = lists[cuda.blockIdx.x]
+    aside = laid[cuda.blockIdx.x]
+    p = i64(cuda.blockIdx.y)
     while p < state[line, N_PARTS]:
         x = parts[p] >> TILE_SHIFT
         begin, end = part_of(nodes[x].begin, nodes[x].end, parts[p] & TILE_MASK, tile_rows)
@@ -289,8 +289,8 @@ def split_tiles(
             first += TILE_BLOCK * TILE_OWN
             cuda.syncthreads()
         if t == 0:
-            lefts[cuda.blockIdx.y, p] = to_left - begin
-        p += cuda.gridDim.x
+            lefts[cuda.blockIdx.x, p] = to_left - begin
+        p += cuda.gridDim.y
 
 
 @kernel
@@ -298,19 +298,19 @@ def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
     """One list of a tile a block at a time: its rows follow those of the tiles before it."""
     scan = cuda.shared.array(TILE_BLOCK, np.int64)
     t = cuda.threadIdx.x
-    records = lists[cuda.blockIdx.y]
-    aside = laid[cuda.blockIdx.y]
-    p = i64(cuda.blockIdx.x)
+    records = lists[cuda.blockIdx.x]
+    aside = laid[cuda.blockIdx.x]
+    p = i64(cuda.blockIdx.y)
     while p < state[line, N_PARTS]:
         x, i = parts[p] >> TILE_SHIFT, parts[p] & TILE_MASK
         begin, end = part_of(nodes[x].begin, nodes[x].end, i, tile_rows)
         own = i64(0)
         for k in range(p - i + t, p, TILE_BLOCK):
-            own += lefts[cuda.blockIdx.y, k]
+            own += lefts[cuda.blockIdx.x, k]
         scan[t] = own
         inclusive_scan(scan, t)
         before = scan[TILE_BLOCK - 1]
-        n_left = lefts[cuda.blockIdx.y, p]
+        n_left = lefts[cuda.blockIdx.x, p]
         to_left = nodes[x].begin + before
         to_right = nodes[nodes[x].child].end + (begin - nodes[x].begin - before)
         k = i64(t)
@@ -321,7 +321,7 @@ def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
                 records[to_right + k - n_left] = aside[end - 1 - (k - n_left)]
             k += TILE_BLOCK
         cuda.syncthreads()
-        p += cuda.gridDim.x
+        p += cuda.gridDim.y
 
 
 def partition(
@@ -342,16 +342,16 @@ def partition(
     n_lists, n_records = lists.shape
     for_small = (*args, 0, MOST_SMALL)
     blocks = -(-blocks_for(n_lists * most_nodes, 32) // n_lists)
-    launch(partition_kernel(*SMALL), (blocks, n_lists), SMALL[0], *for_small)
+    launch(partition_kernel(*SMALL), (n_lists, blocks), SMALL[0], *for_small)
     most_large = min(most_nodes, n_records // (MOST_SMALL + 1) + 1)
     blocks = -(-blocks_for(n_lists * most_large) // n_lists)
     n_parts = growing.parts.shape[0]
     for_large = (*args, MOST_SMALL + 1, sizes.most_large if n_parts else n_records)
-    launch(partition_kernel(*LARGE), (blocks, n_lists), LARGE[0], *for_large)
+    launch(partition_kernel(*LARGE), (n_lists, blocks), LARGE[0], *for_large)
     if n_parts:
         blocks = -(-blocks_for(n_lists * n_parts) // n_lists)
         tiles = (growing.parts, growing.state, line, sizes.tile_rows, growing.lefts)
         of_nodes = (bins.features, nodes.table, nodes.categories)
-        grid = (blocks, n_lists)
+        grid = (n_lists, blocks)
         launch(split_tiles, grid, TILE_BLOCK, codes, lists, aside, *of_nodes, *tiles)
         launch(join_tiles, grid, TILE_BLOCK, lists, aside, nodes.table, *tiles)

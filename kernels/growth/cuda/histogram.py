@@ -120,7 +120,7 @@ def empty_sums(sums, out, of, first, width, t):
 
 @kernel
 def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
-    """One tile a block at a time; ``blockIdx.y`` is the group of ``LANES`` features.
+    """One tile a block at a time; ``blockIdx.x`` is the group of ``LANES`` features.
 
     ``codes`` is ``Codes.rows`` as one run of bytes, ``records`` and ``spare`` are the two buffers.
     The sums of a tile are added to its entry of ``out``, the result, at its end. A thread takes
@@ -133,7 +133,7 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
     entries = cuda.local.array(OWN, np.uint32)
     t = u32(cuda.threadIdx.x)
     lane = t & u32(LANES - 1)
-    first = cuda.blockIdx.y * LANES
+    first = cuda.blockIdx.x * LANES
     width = u32(min(LANES, n_features - first))
     n_rows = u32(u32(LANES) // width)
     of_warp = u32(lane // width)
@@ -142,7 +142,7 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
     unit = u32(u32(t >> u32(5)) * n_rows + of_warp)
     n_units = u32(u32(cuda.blockDim.x) // u32(LANES) * n_rows)
     step = u32(n_units * u32(OWN))
-    tile = cuda.blockIdx.x
+    tile = cuda.blockIdx.y
     while tile < n_tiles[0]:
         clear(sums, t)
         source = records if tiles[tile].buffer == 0 else spare
@@ -177,7 +177,7 @@ def add_tiles(codes, stride, records, spare, tiles, n_tiles, n_features, out):
             rest = u32(rest + n_units)
         cuda.syncthreads()
         empty_sums(sums, out, tiles[tile].of, first, width, t)
-        tile += cuda.gridDim.x
+        tile += cuda.gridDim.y
 
 
 def histogram(codes: Codes, records: Array, begin: Array, end: Array) -> Array:
@@ -207,6 +207,6 @@ def add_histograms(
     n_features = codes.columns.shape[0]
     stride = codes.rows.shape[1]
     args = (codes.rows.reshape(-1), stride, records, spare, tiles, n_tiles, n_features, out)
-    blocks = most_blocks(), -(-n_features // LANES)
+    blocks = -(-n_features // LANES), most_blocks()
     threads = BLOCK if blocks_at_once(SHARED) > 1 else BLOCK_ALONE
     launch(add_tiles, blocks, threads, *args, shared=SHARED)

@@ -213,10 +213,10 @@ def start(
         parameters.pointers, 0,
     )  # fmt: skip
     if status:
-        check(function, status)
+        check(function, status, f" with {width:,} x {height:,} blocks of {threads:,} threads")
 
 
-def check(function: Any, status: Any) -> None:
+def check(function: Any, status: Any, how: str = "") -> None:
     """Raise an error unless the driver reports success.
 
     Raises
@@ -225,7 +225,7 @@ def check(function: Any, status: Any) -> None:
     """
     if status:
         name = function.py_func.__qualname__
-        raise RuntimeError(f"The CUDA driver does not start the kernel {name}: {status.name}.")
+        raise RuntimeError(f"The CUDA driver does not start the kernel {name}{how}: {status.name}.")
 
 
 def allow(parameters: Parameters, shared: int) -> None:
