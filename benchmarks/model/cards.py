@@ -122,6 +122,10 @@ LATENCIES = {
 }  # fmt: skip
 """By the kind of card."""
 
+T4 = Card("T4", "sm_75", 40, 1.59, 320, 4, 1300, 2, 2, 64, 1024, 16, "RTX")
+"""NVIDIA Turing GPU Architecture; its data sheet. It is modelled where the layout of histograms is
+(``layouts``), because its shared memory is the least."""
+
 CARDS = {
     card.name: card
     for card in (

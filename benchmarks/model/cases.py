@@ -15,6 +15,7 @@ from gpuens import GradientBoostingClassifier, RandomForestClassifier
 from gpuens.datasets import make_covtype_like, make_higgs_like
 from gpuens.kernels.cart.cuda.grow_cart import Batch, likely_rounds
 
+from .cards import Card
 from .groups import OVER_NODES
 from .large_nodes import launches_of_huge, levels_of, with_large_nodes
 from .launches import Work, extrapolated, scaled
@@ -88,13 +89,19 @@ def as_it_is(n_rows: int, **settings: Any) -> Work:
     return one_round(MULTIPROCESSORS, *higgs_like(n_rows), settings)
 
 
-def one_round(multiprocessors: int, X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> Work:
+def one_round(
+    multiprocessors: int,
+    X: np.ndarray,
+    y: np.ndarray,
+    settings: dict[str, Any],
+    card: Card | None = None,
+) -> Work:
     """Run three rounds of boosting and count the second, which is as all further ones."""
     model = GradientBoostingClassifier(
         n_estimators=3, max_bins=255, min_samples_leaf=1, early_stopping=False, device="cuda",
         **settings,
     )  # fmt: skip
-    with recorded(multiprocessors, rounds(1, 2, FIRST_OF_A_ROUND)) as recorder:
+    with recorded(multiprocessors, rounds(1, 2, FIRST_OF_A_ROUND), card) as recorder:
         model.fit(X, y)
     return recorder.work
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..common.goals import Goal
-from ..common.markdown import table
+from ..common.markdown import number, table
 from .groups import CHECKED, FLUSH, LEVELS, ROOT
 
 CARD = "H100"
@@ -16,6 +16,8 @@ CONTROL = "control"
 MS_OF_PREDICTION = 40.0
 """Milliseconds of a prediction of 10 million rows: 250 million rows a second."""
 MS_OF_FOREST = 1200.0
+WORTH = 15.0
+"""Per cent of a tree from which another layout of histograms would be built."""
 
 
 def figures(results: Mapping[str, Any]) -> Iterator[Goal]:
@@ -93,3 +95,29 @@ def show(results: Mapping[str, Any]) -> Iterator[str]:
     if found:
         rows = [[goal.what.removesuffix(","), goal.limit, goal.value] for goal in found]
         yield table([f"{CARD}", "asked, at most", "found"], rows)
+
+
+def most_gained(result: Mapping[str, Any]) -> float | None:
+    """Return the per cent of a tree that another layout gains at most, over all tables."""
+    tables = result.get("tables", {}).values()
+    return max((gain for row in tables for gain in row["gains"].values()), default=None)
+
+
+def show_layouts(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the tables as one."""
+    rows = [
+        [
+            name, number(100 * row["idle"], "%"), f"{row['blocks']} × {row['threads']}",
+            str(row["blocks by shared memory"]), str(row["registers"]), number(row["passes"]),
+            number(row["gb"]), f"{number(row['ms'])} ({row['binds']})", number(row["tree_ms"]),
+            *(number(gain, "%") for gain in row["gains"].values()),
+        ]
+        for name, row in result.get("tables", {}).items()
+    ]  # fmt: skip
+    head = [
+        "histograms of a tree of depth 8, modelled", "idle lanes", "blocks × threads at once",
+        "room in shared memory for", "registers", "passes of an addition", "GB",
+        "ms (the root's bound)", "ms of the tree", "gained at most: all lanes", "no waits either",
+    ]  # fmt: skip
+    if rows:
+        yield table(head, rows)

@@ -30,6 +30,8 @@ LAUNCHER = "launches, the driver stubbed"
 """The part that measures the host's time, as it is here, for launches."""
 CALLS = "predictions, the driver stubbed"
 """The part that measures the host's time for predictions of rows that a GPU has."""
+LAYOUTS = "layouts of histograms"
+"""The part that models what other layouts could gain."""
 MOST_MICROSECONDS = 5.0
 MOST_OF_A_CALL = 60.0
 FACTOR = 2.0
@@ -69,6 +71,15 @@ def measure_calls(options: Options) -> Results:
     return {**result, "slowest": calls.slowest(result)}
 
 
+def measure_layouts(options: Options) -> Results:
+    """Model histograms of narrow and wide tables."""
+    try:
+        from . import layouts
+    except ImportError as error:
+        raise GapError(f"{error}. Install the extra: pip install -e '.[test]'") from error
+    return layouts.measure()
+
+
 def ratio_of(row: Mapping[str, Any], estimate: tuple[float, float]) -> float:
     """Return the model's time relative to the middle of an estimate."""
     return float(row["cards"][CHECK_CARD]["ms"] / math.sqrt(estimate[0] * estimate[1]))
@@ -99,6 +110,7 @@ def show(content: Content) -> Iterator[str]:
                    for what, value in row.items()}
             for name, row in kernels.items()
         })  # fmt: skip
+    yield from figures.show_layouts(content["results"].get(LAYOUTS, {}))
     predictions = content["results"].get(CALLS, {}).get("microseconds", {})
     if predictions:
         yield pivot("µs of the host for a prediction, CuPy's place taken by NumPy or strictly", {
@@ -172,13 +184,16 @@ def goals(content: Content) -> Iterator[Goal]:
     found = content["results"].get(CALLS, {}).get("slowest")
     what = "the host's time for a prediction of up to 100 rows of a GPU, CuPy and driver stubbed,"
     yield Goal(what, MOST_OF_A_CALL, found, "µs")
+    what = "the modelled share of a tree that another layout of histograms could gain at most,"
+    most = figures.most_gained(content["results"].get(LAYOUTS, {}))
+    yield Goal(what, figures.WORTH, most, "%")
     yield from figures.figures(content["results"])
 
 
 PROGRAM = Program(
     "gpu_model", __doc__,
     {**{name: partial(measure, name=name) for name in NAMES}, LAUNCHER: measure_launcher,
-     CALLS: measure_calls},
+     CALLS: measure_calls, LAYOUTS: measure_layouts},
     tables=show, goals=goals,
 )  # fmt: skip
 main = PROGRAM.main

@@ -20,7 +20,7 @@ from tests.ptx.warps import WARP, traces_of
 from tests.support import strict_cupy
 from tests.support.cuda_modules import cuda_modules
 
-from .cards import LATENCIES
+from .cards import LATENCIES, Card
 from .launches import Launch, Work
 
 CAPABILITY = (8, 0)
@@ -120,9 +120,14 @@ def evenly(n: int, most: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def recorded(multiprocessors: int, wanted: Callable[[str], bool]) -> Iterator[Recorder]:
-    """Let ``device="cuda"`` be the machine, a card with so many multiprocessors."""
-    gpu = driver.Gpu(CAPABILITY, multiprocessors, SHARED_MEMORY)
+def recorded(
+    multiprocessors: int, wanted: Callable[[str], bool], card: Card | None = None
+) -> Iterator[Recorder]:
+    """Let ``device="cuda"`` be the machine, with so many multiprocessors of a card, by default of
+    one in a data center."""
+    is_old = card is not None and card.architecture == "sm_75"
+    shared = SHARED_MEMORY if card is None else card.shared_kb * 1024
+    gpu = driver.Gpu((7, 5) if is_old else CAPABILITY, multiprocessors, shared)
     with pytest.MonkeyPatch.context() as patch, host.installed([gpu], watched=[]) as gpus:
         recorder = Recorder(wanted, gpus.run)
         patch.setattr(gpus, "run", recorder)

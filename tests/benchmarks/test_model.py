@@ -20,6 +20,7 @@ from benchmarks.model import (
     gpu_model,
     groups,
     launcher,
+    layouts,
     pays,
     profile,
     summary,
@@ -367,3 +368,36 @@ def test_the_host_of_predictions(monkeypatch):
     assert "labels of two classes, 3 trees" in "".join(gpu_model.show(content))
     (goal,) = (goal for goal in gpu_model.goals(content) if "a prediction of up to" in goal.what)
     assert goal.measured == found["slowest"]
+
+
+def histogram_launch(n_threads=512, **counts):
+    counts = {"atomic_passes": 2.0, "atomic_accesses": 2.0} | counts
+    return replace(launch("add_tiles", threads=n_threads, **counts), shared_bytes=64 * 1024)
+
+
+def test_what_another_layout_of_histograms_gains_at_most(monkeypatch):
+    """Issue slots of idle lanes, down to the bytes; and waits."""
+    monkeypatch.setattr(layouts, "linked", lambda ptx, architecture: CODE)
+    busy = {n: layouts.busy(n) for n in (1, 5, 16, 20, 28, 32, 54)}
+    assert busy == {1: 1, 5: 30 / 32, 16: 1, 20: 20 / 32, 28: 28 / 32, 32: 1, 54: 27 / 32}
+    assert busy[54] == pytest.approx(np.mean([1, 22 / 32]))
+    table = layouts.Table(H100, layouts.M, 20)
+    slots = 4e-4 * CLOCKS * 4
+    bytes_of = {"records": (300e6, 3e-4 * COPY_SHARE * 3350e9 / 32)}
+    root = replace(histogram_launch(issued=slots), arrays=bytes_of)
+    found = layouts.result_of(table, [root, launch("move_apart", issued=slots)])
+    tree = 8e-4 + 2 * LAUNCH_GAP
+    assert found["tree_ms"] == pytest.approx(1e3 * tree)
+    assert (found["ms"], found["binds"]) == (pytest.approx(0.4), "issue slots")
+    assert found["gains"]["all lanes"] == pytest.approx(100 * 1e-4 / tree)
+    assert (found["blocks"], found["blocks by shared memory"], found["passes"]) == (3, 3, 1)
+    waiting = replace(root, longest=dict.fromkeys(root.longest, 1e-3 * H100.clock))
+    found = layouts.result_of(table, [waiting])
+    assert found["gains"]["all lanes"] == pytest.approx(100 * 3.75e-4 / (1e-3 + LAUNCH_GAP))
+    assert found["gains"]["no waits"] == pytest.approx(100 * 7e-4 / (1e-3 + LAUNCH_GAP))
+    results = {"tables": {table.name: found}}
+    assert figures.most_gained(results) == found["gains"]["no waits"]
+    assert figures.most_gained({}) is None
+    content = content_of({}) | {"results": {gpu_model.LAYOUTS: results}}
+    assert "H100, 1M × 20" in "".join(gpu_model.show(content))
+    assert any("another layout" in goal.what for goal in gpu_model.goals(content))
