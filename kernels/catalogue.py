@@ -16,7 +16,7 @@ from numba import from_dtype, types
 from .binning.cuda.bin_values import number_bins
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
-from .cart.cuda.cut_tiles import search_cuts, sum_cuts
+from .cart.cuda.cut_tiles import find_ranges, search_cuts, sum_cuts, sum_sides
 from .cart.cuda.search import SIZES, items_kernel, nodes_kernel, settle_items
 from .cart.cuda.tiles import clear_lines, sum_tiles
 from .cart.cuda.writing import cut_writing_kernel, writing_kernel
@@ -301,6 +301,10 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
         before = (array(code, 2), array(u64, 2), *targets, array(i64, 2))
         arguments = (*before, nodes, *state, i64, i64, *huge, array(i64, 3), array(i64, 2))
         yield Entry(f"cart_sum_cuts_{code}", sum_cuts, arguments, 96)
+        arguments = (*before, nodes, *state, i64, i64, *huge, array(i64, 3))
+        yield Entry(f"cart_find_ranges_{code}", find_ranges, arguments, 64)
+        arguments = (*before, array(f64), array(f64), nodes, *state, i64, i64, *huge)
+        yield Entry(f"cart_sum_sides_{code}", sum_sides, (*arguments, *(array(i64, 3),) * 3), 96)
         arguments = (*before, array(i64), nodes, array(i64, 2), array(f64, 2), *state)
         arguments += (*(i64,) * 5, *huge, array(i64, 3), array(i64, 3), array(i64, 2), array(f64))
         arguments += (array(i64), array(i64), array(i64, 2))

@@ -29,7 +29,8 @@ GROUPS = {
     ),
     "partition, in place": ("move_rows",),
     "huge nodes, shared": (
-        "sum_tiles", "sum_cuts", "search_cuts", "split_tiles", "join_tiles", "clear_lines",
+        "sum_tiles", "sum_cuts", "search_cuts", "find_ranges", "sum_sides", "split_tiles",
+        "join_tiles", "clear_lines",
     ),
     "samples": ("count_hits", "count_rows", "list_rows"),
     "prediction": ("add", "add_trees_of_rows"),

@@ -10,6 +10,9 @@ tile, and the lowest tile.
     searched from      0          a        a + b
 
 Behind its tile's best cut are the sums on its left, from which the split is written.
+
+A cut that is drawn at random needs the range of the codes, and then the sums of its two sides. Both
+are found tile by tile in the node's records, and joined in a line of its own (see ``tiles``).
 """
 
 from __future__ import annotations
@@ -32,9 +35,26 @@ from ...runtime.cuda.target import (
 from ...scalars.rng import PURPOSE_FEATURES, subkey
 from ..problem import SUMMED_BYTES, bytes_of_cuts
 from .candidates import NO_SPLIT, feature_after, score_of_cut, sum_over_threads
-from .cuts import LEFT, MISSING, NONE, children_at, code_at, first_missing
-from .rows import add_row_alone, n_tiles_of, part_of
+from .cuts import (
+    DOWN_TO,
+    DOWN_TO_RIGHT,
+    HIGHEST,
+    LEFT,
+    LOWEST,
+    MISSING,
+    MISSING_SEEN,
+    NONE,
+    UP_TO,
+    UP_TO_LEFT,
+    children_at,
+    code_at,
+    cut_at_random,
+    first_missing,
+    summed_range,
+)
+from .rows import ROW_MASK, add_row_alone, n_tiles_of, part_of
 from .tables import (
+    BEGIN,
     IS_FULL,
     LEAST_WEIGHT,
     LIST,
@@ -307,6 +327,128 @@ def search_cuts(
                 marks_of_tiles[first + i] = best[2]
                 following_of_tiles[first + i] = best[3]
         cuda.syncthreads()
+
+
+@device_function
+def note_ends(low, high, n_bins, summed, slots, found, t):
+    """Note the lowest and the highest code that the threads have seen (none: ``n_bins``, -1)."""
+    if t == 0:
+        found[LOWEST] = n_bins
+        found[HIGHEST] = -1
+    cuda.syncthreads()
+    cuda.atomic.min(found, LOWEST, low)
+    cuda.atomic.max(found, HIGHEST, high)
+    cuda.syncthreads()
+    lines, at = summed
+    if t == 0:
+        cuda.atomic.max(lines, (at, slots[0], 0), i64(n_bins - found[LOWEST]))
+        cuda.atomic.max(lines, (at, slots[1], 0), i64(found[HIGHEST] + i32(1)))
+
+
+@kernel
+def find_ranges(
+    codes, lists, classes, values, weight, features, nodes, state, line, n_first, shuffle, huge,
+    tiles, tile_rows, summed,
+):  # fmt: skip
+    """Find the range of the codes of one tile of a huge node and feature a block at a time."""
+    found = cuda.shared.array(2, np.int32)
+    t = cuda.threadIdx.x
+    n_items = state[line, N_TILES] * n_first if state[line, IS_FULL] == 0 else i64(0)
+    item = i64(cuda.blockIdx.x)
+    while item < n_items:
+        x, j, part, _, _, _ = tile_of_item(item, n_first, nodes, huge, tiles, tile_rows)
+        at = (tiles[item // n_first] >> TILE_SHIFT) * n_first + j
+        item += cuda.gridDim.x
+        stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
+        f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        if features[f, LIST] == 0:
+            continue
+        n_bins = i32(features[f, N_BINS])
+        low, high, missing = n_bins, i32(-1), i64(0)
+        k = part[0] + t
+        while k < part[1]:
+            code = i32(codes[f, i64(lists[0, k]) & ROW_MASK])
+            k += BLOCK
+            if code == n_bins:
+                missing = i64(1)
+            else:
+                low, high = min(low, code), max(high, code)
+        note_ends(low, high, n_bins, (summed, at), (DOWN_TO, UP_TO), found, t)
+        if missing != 0:
+            cuda.atomic.max(summed, (at, MISSING_SEEN, 0), missing)
+        cuda.syncthreads()
+
+
+@kernel
+def sum_sides(
+    codes, lists, classes, values, weight, features, lower, upper, nodes, state, line, n_first,
+    shuffle, huge, tiles, tile_rows, of_missing, of_left, summed,
+):  # fmt: skip
+    """Add up the sides of the random cut of one tile of a huge node and feature a block at a time.
+    Every thread has lines of its own."""
+    found = cuda.shared.array(2, np.int32)
+    scan = cuda.shared.array(BLOCK, np.int64)
+    t = cuda.threadIdx.x
+    b = i64(cuda.blockIdx.x)
+    n_items = state[line, N_TILES] * n_first if state[line, IS_FULL] == 0 else i64(0)
+    item = b
+    while item < n_items:
+        x, j, part, _, _, _ = tile_of_item(item, n_first, nodes, huge, tiles, tile_rows)
+        at = (tiles[item // n_first] >> TILE_SHIFT) * n_first + j
+        item += cuda.gridDim.x
+        stream = subkey(nodes[x].key, PURPOSE_FEATURES, u64(0))
+        f = feature_after(stream, j, i64(features.shape[0]), shuffle)
+        n_bins = i32(features[f, N_BINS])
+        lowest, highest, _ = summed_range((summed, at), n_bins)
+        if features[f, LIST] == 0 or highest < 0:
+            continue
+        _, last, _ = cut_at_random(
+            nodes[x].key, f, lowest, highest, features[f, BEGIN], lower, upper
+        )
+        for s in range(summed.shape[2]):
+            of_left[b, t, s] = 0
+            of_missing[b, t, s] = 0
+        low, high = n_bins, i32(-1)
+        k = part[0] + t
+        while k < part[1]:
+            record = i64(lists[0, k])
+            code = i32(codes[f, record & ROW_MASK])
+            k += BLOCK
+            if code == n_bins:
+                add_row_alone(classes, values, weight, record, b, t, of_missing)
+            elif code <= last:
+                high = max(high, code)
+                add_row_alone(classes, values, weight, record, b, t, of_left)
+            else:
+                low = min(low, code)
+        note_ends(low, high, n_bins, (summed, at), (DOWN_TO_RIGHT, UP_TO_LEFT), found, t)
+        for s in range(summed.shape[2]):
+            left = sum_over_threads(of_left[b, t, s], scan, t)
+            missing = sum_over_threads(of_missing[b, t, s], scan, t)
+            if t == 0:
+                cuda.atomic.add(summed, (at, LEFT, s), left)
+                cuda.atomic.add(summed, (at, MISSING, s), missing)
+        cuda.syncthreads()
+
+
+def add_up_random_cuts(
+    rows: tuple[Array, ...],
+    bins: Bins,
+    nodes: Nodes,
+    growing: Growing,
+    line: int,
+    steps: tuple[int, int],
+    tile_rows: int,
+    scratch: tuple[Array, Array],
+    summed: Array,
+) -> None:
+    """Draw the cuts of the huge nodes of a round by features with many bins, and add up their
+    sides."""
+    blocks = blocks_for(min(scratch[0].shape[0], growing.tiles.shape[0] * steps[0]), 16)
+    tiles = (growing.state, line, *steps, growing.huge, growing.tiles, tile_rows)
+    launch(find_ranges, blocks, BLOCK, *rows, bins.features, nodes.table, *tiles, summed)
+    of_features = (bins.features, bins.lower, bins.upper)
+    launch(sum_sides, blocks, BLOCK, *rows, *of_features, nodes.table, *tiles, *scratch, summed)
 
 
 @device_function

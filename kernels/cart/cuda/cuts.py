@@ -36,6 +36,11 @@ LEFT, MISSING, NONE = 0, 1, 2
 with missing values, and zeros."""
 LOWEST, HIGHEST, HAS_MISSING = 0, 1, 2
 """Entries of the shared array with the range of the codes."""
+MISSING_SEEN, DOWN_TO, UP_TO, DOWN_TO_RIGHT, UP_TO_LEFT, N_LINE_SLOTS = range(2, 8)
+"""Slots of the line of a huge node and feature (see ``tiles``) with numbers of codes, found as the
+maxima of several blocks: 1 if values are missing, how far from the end the lowest code is, how far
+from the beginning the highest, and the same of those on the right and on the left of a random
+cut."""
 
 
 def sorted_lists(
@@ -152,6 +157,31 @@ def find_range(codes, records, begin, end, f, n_bins, found, n_threads, t):
 
 
 @device_function
+def summed_range(summed, n_bins):
+    """Return the lowest and the highest code of a huge node, and whether values are missing."""
+    lines, at = summed
+    low, high = n_bins - i32(lines[at, DOWN_TO, 0]), i32(lines[at, UP_TO, 0]) - i32(1)
+    return low, high, lines[at, MISSING_SEEN, 0] != 0
+
+
+@device_function
+def summed_sides(summed, n_bins, lines, n_threads, t):
+    """Copy the sums of both sides of a random cut of a huge node to a line, and return what
+    ``add_up_sides`` does."""
+    sums, _, line = lines
+    of_huge, at = summed
+    for s in range(t, sums.shape[2], n_threads):
+        sums[line, LEFT, s] = of_huge[at, LEFT, s]
+        sums[line, MISSING, s] = of_huge[at, MISSING, s]
+        sums[line, NONE, s] = 0
+    cuda.syncthreads()
+    from_end = i32(of_huge[at, DOWN_TO_RIGHT, 0])
+    first_right = n_bins - from_end if from_end > 0 else i32(-1)
+    last_left = i32(of_huge[at, UP_TO_LEFT, 0]) - i32(1)
+    return last_left, first_right, of_huge[at, MISSING_SEEN, 0] != 0
+
+
+@device_function
 def cut_at_random(key, f, low, high, begin, lower, upper):
     """Return the value of a random cut, the last code below it (at least ``low``, below ``high``),
     and the side of missing rows."""
@@ -201,7 +231,7 @@ def add_up_sides(table, of_rows, node, f, n_bins, last, lines, found, n_threads,
 
 
 @device_function
-def begin_random_cut(table, of_rows, bins, node, f, lines, shared):
+def begin_random_cut(table, of_rows, bins, node, f, lines, summed, shared):
     """Add up the sides of a random cut. Return how many steps there are, the slot of missing rows
     (-1: none), the last code on the left, and the number of the candidate."""
     features, lower, upper = bins[0], bins[1], bins[2]
@@ -210,12 +240,19 @@ def begin_random_cut(table, of_rows, bins, node, f, lines, shared):
     begin, end, key = node
     t = cuda.threadIdx.x
     n_bins = i32(features[f, N_BINS])
-    low, high, missing = find_range(table[0], table[1], begin, end, f, n_bins, found, n_threads, t)
+    if summed[1] >= 0:
+        low, high, missing = summed_range(summed, n_bins)
+    else:
+        codes, records = table[0], table[1]
+        low, high, missing = find_range(codes, records, begin, end, f, n_bins, found, n_threads, t)
     if high < 0 or low == high and not missing:
         return i64(0), i32(-1), i64(0), i64(0)
     _, last, side = cut_at_random(key, f, low, high, features[f, BEGIN], lower, upper)
-    own = (begin, end)
-    add_up_sides(table, of_rows, own, f, n_bins, last, lines, found, n_threads, t)
+    if summed[1] >= 0:
+        summed_sides(summed, n_bins, lines, n_threads, t)
+    else:
+        own = (begin, end)
+        add_up_sides(table, of_rows, own, f, n_bins, last, lines, found, n_threads, t)
     for s in range(t, sums.shape[2], n_threads):
         up_to[line, 0, s] = sums[line, LEFT, s]
     if not missing:
@@ -224,11 +261,11 @@ def begin_random_cut(table, of_rows, bins, node, f, lines, shared):
 
 
 @device_function
-def begin_cuts(table, of_rows, bins, node, f, random_splits, lines, shared):
+def begin_cuts(table, of_rows, bins, node, f, random_splits, lines, summed, shared):
     """Add up what all cuts need. Return how many steps there are, the slot of missing rows (-1:
     none), and for a list where it begins and where the missing rows do."""
     if random_splits != 0:
-        return begin_random_cut(table, of_rows, bins, node, f, lines, shared)
+        return begin_random_cut(table, of_rows, bins, node, f, lines, summed, shared)
     codes, _, lists = table
     features = bins[0]
     sums, _, line = lines
@@ -263,7 +300,7 @@ def next_cuts(table, of_rows, bins, f, random_splits, at, last, step, lines, sha
     t = cuda.threadIdx.x
     if random_splits != 0:
         if t == 0:
-            here[0] = i32(at)
+            here[0], here[1] = i32(at), i32(-1)
         cuda.syncthreads()
         return i32(1), i32(last)
     place = (f, bins[0][f, LIST])

@@ -7,6 +7,7 @@ and a round after the last one finds nothing to do::
 
     sum_tiles                     huge young nodes: statistics of the bins (*)
     sum_cuts, search_cuts         by features with many bins: best splits of tiles (*)
+    find_ranges, sum_sides        instead of these where splits are random (*)
     search_items, settle_items    large young nodes: best splits
     search_nodes, twice           what is left of large ones, and small ones
     write_splits, twice           of large and of small nodes

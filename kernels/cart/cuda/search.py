@@ -52,6 +52,7 @@ from .candidates import (
 from .cut_tiles import (
     OWN_SLOTS,
     CutTiles,
+    add_up_random_cuts,
     allocate_cut_tiles,
     search_cut_tiles,
     within_memory,
@@ -171,7 +172,7 @@ def searchers(with_cuts: bool) -> Searchers:
         if many:
             of_node = (begin, end, node.key)
             n_steps, missing, at, last = begin_cuts(
-                table, of_rows, bins, of_node, f, random_splits, lines, shared
+                table, of_rows, bins, of_node, f, random_splits, lines, summed, shared
             )
             n = i32(0)
         else:
@@ -470,11 +471,14 @@ def find_splits(
     """Find the best splits of the young nodes."""
     steps, summed = search.settings[4:], search.summed.lines
     if search.summed.n_huge:
-        add_up_huge(search.rows, bins, nodes, growing, line, steps, tile_rows, summed)
-    tiles = search.cut_tiles
+        to_add = (search.rows, bins, nodes, growing, line, steps, tile_rows)
+        add_up_huge(*to_add, summed)
+        if search.with_cuts and search.settings[3]:
+            add_up_random_cuts(*to_add, search.large, summed)
+    tiles, rows = search.cut_tiles, search.rows
     if tiles.scores.shape[0]:
-        to_search = (search.rows, bins, nodes, growing, line, search.settings, tile_rows)
-        search_cut_tiles(*to_search, search.large, tiles)
+        of_search = (search.settings, tile_rows, search.large, tiles)
+        search_cut_tiles(rows, bins, nodes, growing, line, *of_search)
     of_round = (growing.limits, growing.state, line)
     args = (*search.rows, *bins, nodes.table, nodes.statistics, *of_round, *search.settings)
     items = (summed, growing.large, growing.found, growing.marks)
@@ -482,8 +486,7 @@ def find_splits(
     blocks = blocks_for(search.large[0].shape[0], 16)
     kernel = items_kernel(search.with_cuts)
     launch(kernel, blocks, LARGE_BLOCK, *args, *search.large, *items, *of_tiles)
-    _, lists, _, values, _ = search.rows
-    args_to_settle = (lists, values, bins.features, bins.entry_begin, nodes.table, growing.state)
+    args_to_settle = (rows[1], rows[3], bins.features, bins.entry_begin, nodes.table, growing.state)
     launch(settle_items, blocks, LARGE_BLOCK, *args_to_settle, line, *steps, *items)
     for (lines, per_multiprocessor), size in zip(by_size(search), SIZES, strict=True):
         blocks = blocks_for(lines[0].shape[0], per_multiprocessor)

@@ -5,7 +5,8 @@ the node and the feature have in ``summed``, bin by bin. The additions are of in
 their order does not matter. The search, and the kernels that write its splits, read the line where
 they read the rows of other nodes. Lines are cleared once the node has been opened.
 
-Behind the bins a line has one more entry: whether some row differs from the node's first one.
+Behind the bins a line has one more entry: whether some row differs from the node's first one. Of a
+feature with many bins it has the sums of the sides of a random cut (see ``cut_tiles``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ...runtime.cuda.target import (
 from ...scalars.rng import PURPOSE_FEATURES, subkey
 from ..problem import SUMMED_BYTES, CartParams, CartTable, CartTarget, has_many_bins
 from .candidates import feature_after, is_classification
+from .cuts import N_LINE_SLOTS
 from .rows import MULTIPLICITY_SHIFT, ONE_ROW, ROW_MASK, add_row, differ, part_of
 from .tables import (
     IS_FULL,
@@ -139,7 +141,7 @@ def clear_lines(state, line, n_first, huge, summed):
 class Summed(NamedTuple):
     """Where huge nodes are added up.
 
-    lines : int64, shape (n_lines, n_bins + 2, n_statistics)
+    lines : int64, shape (n_lines, n_slots, n_statistics)
         One for each huge node and feature, zeros between the rounds.
     n_huge : int
         Nodes that there are lines for.
@@ -155,6 +157,8 @@ def allocate_summed(
     """Allocate the lines of at most so many nodes, as far as there is memory for them."""
     n_first = min(params.max_features, table.n_bins.size)
     n_slots = int(np.max(table.n_bins * ~has_many_bins(table), initial=0)) + 2
+    if params.random_splits:
+        n_slots = max(n_slots, N_LINE_SLOTS + 1)
     width = target.n_statistics
     n_huge = min(most_huge, SUMMED_BYTES // (8 * n_slots * width * n_first))
     return Summed(zeros((n_huge * n_first, n_slots, width), np.int64), n_huge)

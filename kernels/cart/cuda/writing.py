@@ -32,6 +32,8 @@ from .cuts import (
     code_at,
     cut_at_random,
     find_range,
+    summed_range,
+    summed_sides,
 )
 from .search import SIZES, Search, arrange_order, by_size
 from .tables import (
@@ -216,12 +218,19 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
             n_bins = i32(features[f, N_BINS])
             first = features[f, BEGIN]
             cut = np.nan
-            if random_splits != 0:
-                low, high, _ = find_range(codes, records, begin, end, f, n_bins, found, block, t)
-                cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
             lines = (sums, up_to, b)
-            is_shared = not is_small and random_splits == 0 and large[k - n_workers, SUMMED] >= 0
-            if is_shared:
+            at = i64(-1) if is_small else large[k - n_workers, SUMMED]
+            summed = (lines_of_huge, at)
+            if random_splits != 0:
+                if at >= 0:
+                    low, high, _ = summed_range(summed, n_bins)
+                else:
+                    own = (begin, end, f, n_bins)
+                    low, high, _ = find_range(codes, records, *own, found, block, t)
+                cut, _, _ = cut_at_random(node.key, f, low, high, first, lower, upper)
+            if at >= 0 and random_splits != 0:
+                last_left, first_right, has_missing = summed_sides(summed, n_bins, lines, block, t)
+            elif at >= 0:
                 last_left, first_right = number >> 1, i32(following_of_tiles[tile])
                 place = (f, features[f, LIST])
                 has_missing = code_at(codes, lists, place, end - 1) == n_bins
@@ -231,7 +240,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
                     (codes, records), (classes, values, weight), (begin, end), f, n_bins,
                     number >> 1, lines, found, block, t,
                 )  # fmt: skip
-            missing_apart = has_missing and not is_shared
+            missing_apart = has_missing and (at < 0 or random_splits != 0)
             left, right = children_at(b, x, LEFT, number & 1, missing_apart)
             family = (left, right, (b, x, NONE, i32(-1), True))
             ends = (last_left, first_right, i32(MISSING) if has_missing else i32(-1))

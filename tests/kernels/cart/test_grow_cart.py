@@ -167,6 +167,13 @@ HUGE: dict[str, dict[str, Any]] = {
     "random": {"random_splits": 1},
     "many bins": {},
     "many bins, numbers": {"criterion": SQUARED_ERROR, "min_samples_leaf": 3},
+    "many bins, random": {"random_splits": 1},
+    "many bins, random, numbers": {
+        "criterion": SQUARED_ERROR,
+        "random_splits": 1,
+        "max_features": 2,
+        "shuffle": 1,
+    },
     "many bins, no room for tiles": {"max_features": 2, "shuffle": 1},
     "room for one node": {"max_features": 1, "shuffle": 1},
     "no room for children": {},
