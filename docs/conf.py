@@ -61,6 +61,7 @@ SUBMODULES = (
     "bias_variance",
     "callbacks",
     "custom_metrics",
+    "dask",
     "datasets",
     "diversity",
     "inspection",

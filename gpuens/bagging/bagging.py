@@ -22,6 +22,7 @@ from ..inputs.targets import read_labels
 from ..members.classes import labels_of
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
 from ..members.samples import out_of_bag_score
+from ..trees.sharing import labels_of_workers, rows_of_workers
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import Bagging
 from .parameters import BAGGING
@@ -110,7 +111,7 @@ class BaggingRegressor(ScoresValues, RegressorMixin, Bagging):
         return self.estimator
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        target = read_outputs(y, n_rows, device, estimator=self)
+        target = rows_of_workers(read_outputs(y, n_rows, device, estimator=self))
         if warm and target.shape[1:] != self._shape:
             raise ValueError(
                 f"y has shape {tuple(target.shape)}, but warm_start=True continues from members "
@@ -245,7 +246,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
         return self.estimator
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
-        labels = read_labels(y, n_rows, device, estimator=self)
+        labels = labels_of_workers(read_labels(y, n_rows, device, estimator=self))
         if warm and not np.array_equal(labels.classes, self.classes_):
             raise ValueError(
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True continues from "

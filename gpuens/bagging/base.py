@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,7 +25,9 @@ from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
+from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.collective import current_share, rows_of_all
 from ..kernels.runtime.cpu.team import using_threads
 from ..members.fitting import (
     device_for,
@@ -39,8 +41,16 @@ from ..members.fitting import (
     training_work,
 )
 from ..members.out_of_bag import OutOfBagTrees
-from ..members.samples import OutOfBag, SampledMembers, SamplingPlan, left_out, sampling_plan
+from ..members.samples import (
+    OutOfBag,
+    SampledMembers,
+    SamplingPlan,
+    left_out,
+    rows_of_share,
+    sampling_plan,
+)
 from ..trees.on_host import growth_on_host
+from ..trees.sharing import device_of_workers, refuse, rows_of_workers
 from .parameters import check_bagging_parameters, check_columns
 
 _joined: WeakKeyDictionary[Any, tuple[list[Any], Forest]] = WeakKeyDictionary()
@@ -102,6 +112,21 @@ def _is_whole(member: Any, features: np.ndarray, bag: Any) -> bool:
     return sees_all and len(getattr(member, "classes_", ())) == getattr(bag, "n_classes_", 0)
 
 
+def _require_trees(bag: Any, base: Any, plan: SamplingPlan, values: Any) -> None:
+    """Raise NotImplementedError for members that workers which share the rows do not train."""
+    if not grows_batches(base, plan, values):
+        if not grows_batches(base, replace(plan, weight=None, n_draws=1), values):
+            refuse("estimator", bag.estimator, "use a tree of gpuens")
+        what = "max_samples" if plan.weight is None else "sample_weight"
+        value = bag.max_samples if plan.weight is None else "array"
+        refuse(what, value, "rows may be drawn more often than workers count: use other samples")
+    if not plan.sees_all_features:
+        refuse(
+            "max_features", bag.max_features,
+            "set max_features=1.0 and bootstrap_features=False, or max_features of the trees",
+        )  # fmt: skip
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstimator):
     """Estimators on samples of the rows and features, averaged or voting."""
@@ -137,7 +162,8 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         check_bagging_parameters(self)
         base = self._base_estimator()
         work = self._training_work(X, y)
-        device = device_for(base, self.device, X, work=work, y=y, sample_weight=sample_weight)
+        wanted = device_of_workers(self.device)
+        device = device_for(base, wanted, X, work=work, y=y, sample_weight=sample_weight)
         if self.verbose:
             report_choice(device)
         with growth_on_host(device, base), kept_on_failure(self), device.active():
@@ -148,13 +174,18 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         sparse = input_tags(base).sparse
         home = home_of(X, device)
         values = read_features(X, home, estimator=self, reset=not members, sparse=sparse)
-        n_rows = values.shape[0]
-        target = self._read_y(y, n_rows, device, bool(members))
-        weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=self)
+        if (share := current_share()) is not None:
+            values = agreed_table(values, self, share)
+        n_own = values.shape[0]
+        n_rows = rows_of_all(n_own)
+        target = self._read_y(y, n_own, device, bool(members))
+        weight = rows_of_workers(read_sample_weight(sample_weight, n_own, CPU, estimator=self))
         seed = plans[0].seed if plans else seed_of(self.random_state)
         plan = sampling_plan(self, n_rows, weight, seed)
         if not plan.sees_all_features:
             check_columns(base)
+        if share is not None:
+            _require_trees(self, base, plan, values)
         first = len(members)
         if first == self.n_estimators:
             warnings.warn(
@@ -167,8 +198,9 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             values = values if issparse(values) else device.asarray(values)
         self._max_samples = plan.n_draws
         self.estimator_ = base
+        own = rows_of_share(target, share)
         self.estimators_ = members + fit_members(
-            base, plan, new, values, target, device, self.n_jobs, self.verbose
+            base, plan, new, values, own, device, self.n_jobs, self.verbose
         )
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]
@@ -208,10 +240,17 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             member = self.estimators_[0]
             with using_threads(threads_of(member.n_jobs)):
                 table = read_table_of_trees(values, device, estimator=member, reset=False).values
-                trees = OutOfBagTrees(table, self._counts_of, np.empty((0, 0)), (), width, device)
+                nothing = np.empty((0, 0))
+                trees = OutOfBagTrees(
+                    table, self._counts_of, nothing, (), width, device, current_share()
+                )
                 trees.add(0, forest)
-            return trees.total
-        rows = (left_out(plan.counts(m, device)) for m, plan in enumerate(self._plans))
+            return trees.of_all_rows()
+        share = current_share()
+        rows = (
+            left_out(rows_of_share(plan.counts(m, device), share))
+            for m, plan in enumerate(self._plans)
+        )
         tasks = (
             (member, features, values, asked)
             for member, features, asked in zip(
@@ -219,11 +258,11 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             )
             if asked.size
         )
-        out_of_bag = OutOfBag(target.shape[0], width, device)
+        out_of_bag = OutOfBag(values.shape[0], width, device)
         n_jobs = jobs_for(values, device, self.n_jobs)
         for (*_, asked), answer in in_order(self._ask(device), tasks, n_jobs):
             out_of_bag.add(asked, answer)
-        return out_of_bag
+        return out_of_bag if share is None else OutOfBag.of_workers(out_of_bag, share)
 
     def _counts_of(self, member: int, device: Device) -> Any:
         return self._plans[member].counts(member, device)

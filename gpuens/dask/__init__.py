@@ -13,19 +13,24 @@ except ImportError as error:
         'gpuens.dask needs Dask and its scheduler: pip install "gpuens[dask]".'
     ) from error
 
+from .bagging import BaggingClassifier, BaggingRegressor
 from .boosting import GradientBoostingClassifier, GradientBoostingRegressor
 from .forests import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
 
 __all__ = [
+    "BaggingClassifier",
+    "BaggingRegressor",
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "GradientBoostingClassifier",
     "GradientBoostingRegressor",
+    "IsolationForest",
     "RandomForestClassifier",
     "RandomForestRegressor",
 ]

@@ -9,10 +9,10 @@ from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
 from ..boosting.parameters import check_parameters
 from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
 from .collections import parts_of
-from .on_cluster import OnCluster
+from .on_cluster import WithLeaves
 
 
-class BoostingOnCluster(OnCluster):
+class BoostingOnCluster(WithLeaves):
     """Gradient boosting by workers that add up the histograms of their rows."""
 
     def fit(

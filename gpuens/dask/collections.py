@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import dask
 import numpy as np
 from dask.delayed import Delayed
+from scipy.sparse import issparse, vstack
 
 
 class Part(NamedTuple):
-    """The rows of a part; ``weight`` is None where none is given."""
+    """The rows of a part; ``y`` and ``weight`` are None where none are given."""
 
     X: Any
     y: Any
@@ -31,9 +32,11 @@ def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
     TypeError, ValueError
         An argument is not in parts, or they are cut differently.
     """
-    given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
+    given = {"X": X, "y": y, "sample_weight": weight}
     chunks = getattr(X, "chunks", None)
-    lists = {name: _delayed(array, name, chunks) for name, array in given.items()}
+    lists = {
+        name: _delayed(array, name, chunks) for name, array in given.items() if array is not None
+    }
     counts = {name: len(parts) for name, parts in lists.items()}
     if len(set(counts.values())) > 1:
         raise ValueError(
@@ -41,9 +44,10 @@ def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
             + ", ".join(f"{name} in {n} parts" for name, n in counts.items())
             + ": repartition them, or call compute_chunk_sizes() on dask arrays."
         )
-    weights = lists.get("sample_weight", [None] * counts["X"])
+    nothing: list[Any] = [None] * counts["X"]
     part = dask.delayed(Part, pure=False)
-    return [part(*each) for each in zip(lists["X"], lists["y"], weights, strict=True)]
+    columns = (lists.get(name, nothing) for name in given)
+    return [part(*each) for each in zip(*columns, strict=True)]
 
 
 def length_of(part: Part, number: int) -> int:
@@ -88,6 +92,8 @@ def _join(arrays: Sequence[Any]) -> Any:
         import pandas as pd
 
         return pd.concat(arrays, ignore_index=True)
+    if issparse(arrays[0]):
+        return vstack(arrays)
     return np.concatenate(arrays)
 
 

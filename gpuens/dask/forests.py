@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..forests import forests as local
+from ..forests.isolation import IsolationForest as LocalIsolationForest
+from ..forests.isolation import check_isolation_parameters
 from ..trees.parameters import check_tree_parameters
 from .collections import parts_of
-from .on_cluster import OnCluster
+from .on_cluster import OnCluster, WithLeaves
 
 
-class ForestOnCluster(OnCluster):
+class ForestOnCluster(WithLeaves):
     """Forests whose trees are dealt to workers, all of which get the bins of all rows."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -147,3 +149,64 @@ class ExtraTreesRegressor(ForestOnCluster, local.ExtraTreesRegressor):  # type: 
     client: Any = None
     max_restarts: int = 3
     heartbeat: float = 10.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
+    """An isolation forest, grown by the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+    **parameters
+        Those of ``gpuens.IsolationForest``.
+    """
+
+    _local = LocalIsolationForest
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Grow the trees on the workers of a cluster, which send each other the rows that are drawn
+        for some tree.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame or list of delayed parts, shape (n_rows, n_features)
+            Rows stay in their order: the model is that of all partitions one after the other.
+        y : None
+            Has no effect.
+        sample_weight : likewise, shape (n_rows,), default=None
+            Cut at the same rows as X.
+
+        Returns
+        -------
+        estimator
+            Itself; ``forest_`` is that of the estimator of ``gpuens``.
+
+        Raises
+        ------
+        NotImplementedError
+            ``device="cuda"``.
+        RuntimeError
+            Workers were lost more often than ``max_restarts``.
+        """
+        model: Any = self._unfitted()
+        check_isolation_parameters(model)
+        return self._train(model, parts_of(X, None, sample_weight), {})
+
+    def score_samples(self, X: Any) -> Any:
+        """Return how normal rows are, lazily if X is in parts."""
+        return self._of_parts("score_samples", X)
+
+    def decision_function(self, X: Any) -> Any:
+        """Return ``score_samples(X) - offset_``, lazily if X is in parts."""
+        return self._of_parts("decision_function", X)

@@ -28,7 +28,8 @@ class OnCluster:
         """Train ``model``, an estimator of ``gpuens`` with checked parameters, on the workers."""
         restarts, heartbeat = self._cluster_settings()
         model.set_params(random_state=seed_of(model.random_state))
-        before = self.to_local() if model.warm_start and hasattr(self, "forest_") else None
+        is_fitted = not {"forest_", "estimators_"}.isdisjoint(vars(self))
+        before = self.to_local() if model.warm_start and is_fitted else None
         client = distributed.default_client() if self.client is None else self.client  # type: ignore[attr-defined]
         fitted = Training(client, model, others, restarts, heartbeat, before).run(parts)
         params = fitted.get_params(deep=False)
@@ -47,10 +48,6 @@ class OnCluster:
     def predict(self, X: Any) -> Any:
         """Predict as the estimator of ``gpuens`` does: lazily if X is in parts."""
         return self._of_parts("predict", X)
-
-    def apply(self, X: Any) -> Any:
-        """Return the leaf that each row ends in, lazily if X is in parts."""
-        return self._of_parts("apply", X)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the estimator of ``gpuens`` (see ``to_local``)."""
@@ -73,7 +70,13 @@ class OnCluster:
         model = self.to_local()
         if not is_collection(X):
             return getattr(model, method)(X)
-        example = getattr(_without_names(model), method)(_row_for(model))[:0]
+        example = getattr(_without_names(model), method)(_row_for(model))
+        if isinstance(example, list):
+            raise NotImplementedError(
+                f"{method} of several outputs returns a list, which cannot be in parts: call it "
+                "of model.to_local() on arrays."
+            )
+        example = example[:0]
         of_part = dask.delayed(_of_part, pure=True)
         shared = dask.delayed(model)
         if isinstance(X, (list, tuple)):
@@ -90,6 +93,14 @@ class OnCluster:
         )  # fmt: skip
 
 
+class WithLeaves(OnCluster):
+    """Estimators that return the leaves of rows."""
+
+    def apply(self, X: Any) -> Any:
+        """Return the leaf that each row ends in, lazily if X is in parts."""
+        return self._of_parts("apply", X)
+
+
 def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
     """Return predictions of parts as one dask array of unknown length."""
     import dask.array as da
@@ -100,13 +111,13 @@ def _concatenated(parts: list[Any], example: np.ndarray) -> Any:
 
 def _of_part(part: Any, model: Any, method: str, example: np.ndarray) -> Any:
     """Return the predictions for a part, which may be empty, as ``example`` is."""
-    return getattr(model, method)(part) if len(part) else example
+    return getattr(model, method)(part) if part.shape[0] else example
 
 
 def _row_for(model: Any) -> np.ndarray:
     """Return a row that the model reads: zeros, and missing values for categories, which may be
     strings."""
-    if model.is_categorical_ is None:
+    if getattr(model, "is_categorical_", None) is None:
         return np.zeros((1, model.n_features_in_))
     row = np.zeros((1, model.n_features_in_), object)
     row[:, model.is_categorical_] = None

@@ -17,7 +17,7 @@ from ..cluster.rendezvous import Place
 from ..cluster.ring import WorkerLostError
 from ..cluster.rows import pieces_of, ranges_of
 from .collections import length_of, rows_of
-from .worker import Job, forget, open_door, snapshot_of, train
+from .worker import Job, fingerprint_of, forget, open_door, snapshot_of, train
 
 PATIENCE = 60.0
 """Seconds within which workers must answer, beyond the heartbeat: one may have to finish another
@@ -180,7 +180,7 @@ class _Attempt:
             )  # fmt: skip
         self._wait(self._futures)
         model, *others = self._client.gather(self._futures)
-        if any(fingerprint != model.forest_.fingerprint() for fingerprint in others):
+        if any(fingerprint != fingerprint_of(model) for fingerprint in others):
             raise RuntimeError(
                 "The workers have trained different models: please report this, with the versions "
                 "of gpuens, NumPy and Numba on all of them."
@@ -317,7 +317,7 @@ class _Attempt:
 
 def _rounds_of(model: Any) -> int:
     """Return the number of rounds of a boosted model, or of the trees of a forest."""
-    return int(getattr(model, "n_iter_", model.forest_.n_trees))
+    return int(model.n_iter_ if hasattr(model, "n_iter_") else model.forest_.n_trees)
 
 
 def _wait_a_moment(futures: Sequence[Future]) -> None:

@@ -14,6 +14,7 @@ from distributed import get_worker
 from ..cluster.rendezvous import Address, Place, join_ring, open_listener
 from ..estimators.training import TrainingState
 from ..forest.forest import Forest
+from ..forests.estimator import ForestOfTrees
 from ..forests.growing import pruned
 from ..kernels.runtime.collective import Alone, Share, sharing
 from ..trees.sharing import watching
@@ -94,7 +95,13 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
     with _seat(job, X.shape[0]), _kept(model, keeper):
         model.fit(X, y, weight, **others)
     model.set_params(**own)
-    return model if job.place.rank == 0 else model.forest_.fingerprint()
+    return model if job.place.rank == 0 else fingerprint_of(model)
+
+
+def fingerprint_of(model: Any) -> tuple[str, ...]:
+    """Return the fingerprint of a model, or those of its members."""
+    parts = [model] if hasattr(model, "forest_") else model.estimators_
+    return tuple(part.forest_.fingerprint() for part in parts)
 
 
 def _callbacks_of(model: Any) -> dict[str, Any]:
@@ -120,6 +127,8 @@ def _kept(model: Any, keeper: Keeper) -> AbstractContextManager[None]:
     if hasattr(model, "callbacks"):
         model.set_params(callbacks=[*(model.callbacks or []), keeper])
         return nullcontext()
+    if not isinstance(model, ForestOfTrees):  # begins again after a loss
+        return watching(lambda trees: keeper.require_client())
     before = getattr(model, "forest_", None)
     return watching(lambda trees: keeper.after_trees(model, before, trees))
 
@@ -136,7 +145,7 @@ class Keeper:
         self._last = time.monotonic()
 
     def after_iteration(self, state: TrainingState) -> None:
-        self._require_client()
+        self.require_client()
         if time.monotonic() - self._last >= SECONDS_BETWEEN_SNAPSHOTS:
             model = state.model()
             _snapshots[self._token] = lambda: model
@@ -144,11 +153,12 @@ class Keeper:
 
     def after_trees(self, model: Any, before: Forest | None, trees: list[Forest]) -> None:
         """Keep a forest after an exchange of trees (see ``trees.sharing.watching``)."""
-        self._require_client()
+        self.require_client()
         grown, learned = list(trees), vars(model).copy()
         _snapshots[self._token] = lambda: _unfinished(type(model), learned, before, grown)
 
-    def _require_client(self) -> None:
+    def require_client(self) -> None:
+        """Raise InterruptedError if the client does not want the model any more."""
         task = self._worker.state.tasks.get(self._key)
         if task is None or task.state == "cancelled":
             raise InterruptedError("the client has gone away, or has cancelled the training")

@@ -33,9 +33,12 @@ from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..inputs.arrays import resolve_device, to_input_library
 from ..inputs.categories import read_features
+from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
+from ..kernels.runtime.collective import current_share, rows_of_all
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
+from ..trees.sharing import device_of, rows_of_workers
 from ..trees.trees import ExtraTreeRegressor
 from .growing import Progress, warn_of_interruption
 from .isolation_trees import IsolationScores, depth_limit, grow_isolation_trees, local_features
@@ -53,6 +56,18 @@ _RULES = {
     "warm_start": SWITCH,
     "verbose": VERBOSE,
 }
+
+
+def check_isolation_parameters(forest: Any) -> None:
+    """Check the parameters that do not depend on data; ``device`` is checked when it is resolved.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Names the parameter, what it got and what it wants.
+    """
+    check_rules(forest, _RULES)
+    threads_of(forest.n_jobs)
 
 
 def isolation_plan(
@@ -205,6 +220,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     device: str = "auto"
 
     _takes_sparse = True
+    _grows_among_workers = True
 
     @documented(FITTED, ends="")
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> IsolationForest:
@@ -222,10 +238,9 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
 
         <shared>
         """
-        check_rules(self, _RULES)
-        threads_of(self.n_jobs)
+        check_isolation_parameters(self)
         work = self._training_work(X, y)
-        device = resolve_device(self.device, X, work=work, sample_weight=sample_weight)
+        device = resolve_device(device_of(self), X, work=work, sample_weight=sample_weight)
         self._report_choice(device)
         with kept_on_failure(self), self._working_on(device):
             values = self._read(X, device, reset=True)
@@ -242,7 +257,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     def _offset(self, values: Any, device: Device) -> float:
         if isinstance(self.contamination, str):
             return -0.5
-        scores = to_numpy(self._scores.of(values, device))
+        scores = rows_of_workers(to_numpy(self._scores.of(values, device)))
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
     def _scale_of_trees(self) -> float:
@@ -251,25 +266,29 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     def _read(self, X: Any, device: Device, reset: bool) -> Any:
         """Return features on the device, or as a CSR matrix."""
         if not issparse(X):
-            return read_features(X, device, estimator=self, reset=reset).values
-        if reset:
-            self._categories = self.is_categorical_ = None
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset,
-            ensure_all_finite=False,
-        )  # fmt: skip
+            values = read_features(X, device, estimator=self, reset=reset).values
+        else:
+            if reset:
+                self._categories = self.is_categorical_ = None
+            values = validate_data(
+                self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset,
+                ensure_all_finite=False,
+            )  # fmt: skip
+        share = current_share()
+        return values if share is None or not reset else agreed_table(values, self, share)
 
     def _fit(self, values: Any, sample_weight: Any, device: Device) -> None:
         before: Forest | None = getattr(self, "forest_", None) if self.warm_start else None
         plans: list[SamplingPlan] = [] if before is None else self._plans
-        weight = read_sample_weight(sample_weight, values.shape[0], CPU, estimator=self)
+        n_own, n_features = values.shape
+        weight = rows_of_workers(read_sample_weight(sample_weight, n_own, CPU, estimator=self))
         seed = plans[0].seed if plans else seed_of(self.random_state)
-        plan = isolation_plan(self, values.shape, weight, seed)
+        plan = isolation_plan(self, (rows_of_all(n_own), n_features), weight, seed)
         self.max_samples_: int = plan.n_draws
         self._max_samples = plan.n_draws
         first = len(plans)
         if before is not None:
-            self._check_warm_start(before, values.shape[1])
+            self._check_warm_start(before, n_features)
         n_new = self.n_estimators - first
         if n_new == 0:
             warnings.warn(

@@ -15,6 +15,7 @@ from ..forest.forest import Forest
 from ..forest.structure import node_depths
 from ..kernels.cart.problem import SQUARED_ERROR, CartParams, CartTable
 from ..kernels.growth.params import UNLIMITED
+from ..kernels.runtime.collective import Share, current_share
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..kernels.scalars import isolation
@@ -23,7 +24,10 @@ from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
 from ..trees.growth import grow_forest, tree_key
+from ..trees.sharing import apart, grow_among_workers
 from ..trees.table import cart_table
+
+AfterBatch = Callable[[int, Forest, Any], bool]
 
 average_path_length = vectorise(isolation.average_path_length)
 
@@ -39,16 +43,17 @@ def grow_isolation_trees(
     first: int,
     n_trees: int,
     device: Device,
-    after_batch: Callable[[int, Forest, Any], bool],
+    after_batch: AfterBatch,
 ) -> Forest:
     """Grow trees ``first, first + 1, ...`` of an ensemble.
 
-    Only rows that are in some sample are read.
+    Only rows that are in some sample are read. Workers that share the rows send each other these,
+    and grow some of the trees each.
 
     Parameters
     ----------
     values : float32 or float64, shape (n_rows, n_features), on the device; or a CSR matrix
-        NaN is missing.
+        NaN is missing. Where workers share the rows, those of this one.
     plan : SamplingPlan
     first, n_trees : int
     device : Device
@@ -61,18 +66,57 @@ def grow_isolation_trees(
         ``value`` is the path length: the depth of the node, and how much deeper its rows would
         lie on average if it were grown to the end. Gains are zero, impurities empty.
     """
-    samples = [_rows_of(plan, t) for t in range(first, first + n_trees)]
-    seeds = [tree_key(plan.seed, t) for t in range(first, first + n_trees)]
-    if plan.sees_all_features:
-        grown = _grow_together(values, samples, seeds, plan, device, after_batch)
+    trees, share = range(first, first + n_trees), current_share()
+    with apart(share):
+        samples = {t: _rows_of(plan, t) for t in trees}
+    if share is not None:
+        values = DrawnRows.of_workers(values, list(samples.values()), share)
+
+    def grow(numbers: range, after_batch: AfterBatch) -> Forest:
+        rows, seeds = [samples[t] for t in numbers], [tree_key(plan.seed, t) for t in numbers]
+        if plan.sees_all_features:
+            return _grow_together(values, rows, seeds, plan, device, after_batch)
+        features = [plan.features(t) for t in numbers]
+        return _grow_apart(values, rows, features, seeds, plan, device, after_batch)
+
+    if share is None:
+        grown = grow(trees, after_batch)
     else:
-        features = [plan.features(t) for t in range(first, first + n_trees)]
-        grown = _grow_apart(values, samples, features, seeds, plan, device, after_batch)
+        grown = grow_among_workers(lambda t: grow(t, _go_on), trees, share, after_batch)
     n = np.arange(1, int(grown.n_samples.max()) + 1, dtype=np.float64)
     length = node_depths(grown) + average_path_length(n)[grown.n_samples - 1]
     return replace(
         grown, value=length[:, None], gain=np.zeros_like(grown.gain), impurity=np.empty(0)
     )
+
+
+def _go_on(first: int, forest: Forest, records: Any) -> bool:
+    return False
+
+
+class DrawnRows:
+    """The rows of a table that are in some sample.
+
+    Parameters
+    ----------
+    numbers : int64, shape (n_drawn,)
+        Ascending.
+    values : float32 or float64, shape (n_drawn, n_features)
+    """
+
+    def __init__(self, numbers: np.ndarray, values: np.ndarray) -> None:
+        self.numbers, self.values = numbers, values
+
+    @classmethod
+    def of_workers(cls, values: Any, samples: list[np.ndarray], share: Share) -> DrawnRows:
+        """Gather the rows that the workers have."""
+        numbers = np.unique(np.concatenate(samples))
+        is_own = (numbers >= share.first) & (numbers < share.first + share.n_own)
+        own = _dense_rows(values, numbers[is_own] - share.first, CPU)
+        return cls(numbers, np.concatenate(share.collective.gather(np.ascontiguousarray(own))))
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        return self.values[np.searchsorted(self.numbers, rows)]
 
 
 def _rows_of(plan: SamplingPlan, tree: int) -> np.ndarray:
@@ -86,7 +130,7 @@ def _grow_together(
     seeds: list[int],
     plan: SamplingPlan,
     device: Device,
-    after_batch: Callable[[int, Forest, Any], bool],
+    after_batch: AfterBatch,
 ) -> Forest:
     """Grow all trees on one table of the rows in any sample."""
     drawn = np.zeros(plan.n_rows, np.bool_)
@@ -111,7 +155,7 @@ def _grow_apart(
     seeds: list[int],
     plan: SamplingPlan,
     device: Device,
-    after_batch: Callable[[int, Forest, Any], bool],
+    after_batch: AfterBatch,
 ) -> Forest:
     """Grow every tree on a table of its own, which has its features only."""
     trees = []

@@ -63,7 +63,7 @@ def grow_among_workers(
     grow: Callable[[range], Forest],
     trees: range,
     share: Share,
-    after_batch: Callable[[int, Forest, Any], bool],
+    after_batch: Callable[[int, Forest, Any], bool] | None = None,
 ) -> Forest:
     """Grow some trees on every worker, and return all of them, in order, on each.
 
@@ -77,9 +77,9 @@ def grow_among_workers(
     trees : range
         The numbers of the trees.
     share : Share
-    after_batch : callable
-        ``after_batch(done, forest, None)`` is called after each exchange, with the trees that were
-        there before it and those that it brought. A true result ends the growth.
+    after_batch : callable, default=None
+        ``after_batch(done, forest, None)`` is called after each exchange, with the number of trees
+        that were there before it and the trees that it brought. A true result ends the growth.
     """
     found: list[Forest] = []
     rank, size, done = share.collective.rank, share.collective.size, 0
@@ -91,7 +91,7 @@ def grow_among_workers(
             forest = grow(own) if own else None
         grown = objects_of_all((forest, time.perf_counter() - begun), share)
         found.append(_dealt_in_turn([forest for forest, _ in grown if forest is not None]))
-        stop = after_batch(done, found[-1], None)
+        stop = after_batch is not None and after_batch(done, found[-1], None)
         if (watch := _watch.get()) is not None:
             watch(found)
         if stop:
@@ -129,14 +129,18 @@ def device_of(estimator: Any) -> str:
     NotImplementedError
         They should work on a GPU, or the estimator is not one of those that do.
     """
-    device: str = estimator.device
-    if current_share() is None:
-        return device
-    if not estimator._grows_among_workers:
+    if current_share() is not None and not estimator._grows_among_workers:
         raise NotImplementedError(
             f"{type(estimator).__name__} cannot be trained where several workers share the rows: "
             "use a random forest or extremely randomised trees, or train on one machine."
         )
+    return device_of_workers(estimator.device)
+
+
+def device_of_workers(device: str) -> str:
+    """Return a parameter ``device``, or "cpu" where workers share the rows."""
+    if current_share() is None:
+        return device
     if device not in ("auto", "cpu"):
         refuse("device", device, "set device='cpu'")
     return "cpu"

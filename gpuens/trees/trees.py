@@ -43,6 +43,7 @@ from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
 from .parameters import cart_params, check_tree_parameters, work_of_trees
+from .sharing import device_of_workers, grow_among_workers
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -106,15 +107,22 @@ class SingleTree(CartEstimator):
     def _grow(
         self, data: TrainingData, sample: Any, seeds: Sequence[int], device: Device
     ) -> Forest:
-        n_features = data.table.n_bins.size
         params = cart_params(
             self,
             data.problem,
             data.shape[0],
-            n_features,
+            data.table.n_bins.size,
             random=self.splitter == "random",
         )
-        return grow_forest(data.table, data.problem, sample, seeds, params, device)
+
+        def some(trees: range) -> Forest:
+            return grow_forest(
+                data.table, data.problem, lambda i: sample(trees[i]), [seeds[t] for t in trees],
+                params, device,
+            )  # fmt: skip
+
+        trees = range(len(seeds))
+        return some(trees) if data.share is None else grow_among_workers(some, trees, data.share)
 
     def _keep(self, forest: Forest) -> None:
         """Become the tree of a forest of one."""
@@ -233,7 +241,8 @@ class SingleTree(CartEstimator):
         """Fit the members of a bag, as one batch where they see the same features (contract:
         ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
-        device = resolve_device(self.device, X, work=NO_WORK, y=y)  # the bag has placed X
+        # The bag has placed X.
+        device = resolve_device(device_of_workers(self.device), X, work=NO_WORK, y=y)
         members: list[Any] = [None] * len(seeds)
         groups: dict[bytes, list[int]] = {}
         for m, columns in enumerate(features):

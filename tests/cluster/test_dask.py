@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
+from sklearn.linear_model import LinearRegression
 
 pytest.importorskip("distributed", reason='Dask is not installed: pip install "gpuens[dask]"')
 da = pytest.importorskip("dask.array")
@@ -173,6 +175,55 @@ def test_bad_input(client):
     wrong[-1] = np.nan  # on the last worker alone
     with pytest.raises(ValueError, match="Input y contains NaN"):
         model.fit(X_parts, arrays(wrong)[0])
+
+
+def test_several_outputs(client):
+    y = np.column_stack([Y > 0, Y > 1]).astype(int)
+    given = arrays(X, y)
+    settings: dict[str, Any] = {**PARAMS, "max_depth": 4}
+    model = gpuens.dask.RandomForestClassifier(**settings).fit(*given)
+    plain = gpuens.RandomForestClassifier(**settings).fit(X, y)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert np.array_equal(model.predict(given[0]).compute(), plain.predict(X))
+    with pytest.raises(
+        NotImplementedError, match="predict_proba of several outputs returns a list"
+    ):
+        model.predict_proba(given[0])
+
+
+def test_bags_and_isolation_forests(client):
+    given = arrays(X, Y, WEIGHT)
+    bag = gpuens.dask.BaggingRegressor(n_estimators=4, random_state=3, oob_score=True)
+    with pytest.warns(UserWarning, match="do not have OOB scores"):
+        plain = gpuens.BaggingRegressor(**bag.to_local().get_params()).fit(X, Y)
+    bag.fit(*given[:2])
+    assert bag.oob_score_ == plain.oob_score_
+    assert np.array_equal(bag.predict(given[0]).compute(), plain.predict(X))
+    model = gpuens.dask.IsolationForest(n_estimators=20, random_state=3, contamination=0.1)
+    scores = gpuens.IsolationForest(**model.to_local().get_params()).fit(X)
+    model.fit(given[0])
+    assert model.forest_.fingerprint() == scores.forest_.fingerprint()
+    assert model.offset_ == scores.offset_
+    for method in ("predict", "score_samples", "decision_function"):
+        lazy = getattr(model, method)(given[0])
+        assert np.array_equal(lazy.compute(), getattr(scores, method)(X)), method
+    with pytest.raises(NotImplementedError, match=r"estimator=.* not supported.*a tree of gpuens"):
+        gpuens.dask.BaggingRegressor(LinearRegression()).fit(*given[:2])
+
+
+def test_sparse_chunks(client):
+    """Forests make them dense, boosting refuses them."""
+    sparse = scipy.sparse.csr_matrix(np.where(X > 1, X, 0.0))
+    cuts = [slice(0, 2500), slice(2500, N)]
+    parts = [[dask.delayed(t[rows]) for rows in cuts] for t in (sparse, Y)]
+    settings: dict[str, Any] = {**PARAMS, "max_depth": 4}
+    model = gpuens.dask.RandomForestRegressor(**settings).fit(*parts)
+    plain = gpuens.RandomForestRegressor(**settings).fit(sparse.toarray(), Y)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    predicted = np.concatenate(dask.compute(*model.predict(parts[0])))
+    assert np.array_equal(predicted, plain.predict(sparse.toarray()))
+    with pytest.raises(TypeError, match="X is sparse, but must be an array or a data frame where"):
+        GradientBoostingRegressor(**PARAMS).fit(*parts)
 
 
 def stop_pulse_once() -> None:

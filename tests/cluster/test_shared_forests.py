@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import gpuens
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
@@ -15,6 +17,8 @@ from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, N, X, fit_shar
 pytestmark = pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 
 RC, RR = gpuens.RandomForestClassifier, gpuens.RandomForestRegressor
+BC, BR = gpuens.BaggingClassifier, gpuens.BaggingRegressor
+EXACT = gpuens.DecisionTreeClassifier(max_depth=3, class_weight="balanced")
 EC, ER = gpuens.ExtraTreesClassifier, gpuens.ExtraTreesRegressor
 
 CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
@@ -52,6 +56,68 @@ def test_the_forest_is_that_of_fit(cls, target, weighted, params):
             assert np.array_equal(shared.oob_scores_path_, plain.oob_scores_path_)
             assert np.array_equal(shared.feature_importances_, plain.feature_importances_)
             assert np.array_equal(shared.predict(X[:50]), plain.predict(X[:50]))
+
+
+@pytest.mark.parametrize(
+    ("weighted", "params"),
+    [
+        (False, {}),
+        (True, {"bootstrap": True, "contamination": 0.1, "max_samples": 700}),
+        (False, {"max_features": 0.4, "contamination": 0.2}),
+    ],
+)
+def test_isolation_forests(weighted, params):
+    model = gpuens.IsolationForest(n_estimators=9, random_state=3, device="cpu", **params)
+    weight = WEIGHT if weighted else None
+    plain = gpuens.IsolationForest(**model.get_params()).fit(X, None, weight)
+    for n_workers in (1, 2, 5):
+        for shared in of_all_workers(model, None, weight, CUTS[n_workers]):
+            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+            assert shared.offset_ == plain.offset_
+            assert np.array_equal(shared.score_samples(X), plain.score_samples(X))
+
+
+@pytest.mark.parametrize(
+    ("cls", "target", "weighted", "params"),
+    [
+        (BC, "classes", False, {}),
+        (BC, "binary", False, {"voting": "hard", "max_samples": 0.3}),
+        (BC, "classes", False, {"estimator": EXACT, "max_samples": 40}),
+        (BR, "reg", True, {"bootstrap": False, "max_samples": 2000, "oob_score": False}),
+        (BR, "two", False, {"estimator": gpuens.ExtraTreeRegressor(max_bins=64, ccp_alpha=0.01)}),
+    ],
+)
+def test_bags_of_trees(cls, target, weighted, params):
+    settings = {"n_estimators": 5, "random_state": 3, "device": "cpu", "oob_score": True}
+    model = cls(**settings | params)
+    y, weight = TARGETS[target], WEIGHT if weighted else None
+    with warnings.catch_warnings(action="ignore"):
+        plain = cls(**model.get_params(deep=False)).fit(X[:, :5], y, weight)
+        shared = fit_shared(model, (X[:, :5], y, weight), CUTS[3])
+    for each in shared:
+        for own, theirs in zip(each.estimators_, plain.estimators_, strict=True):
+            assert own.forest_.fingerprint() == theirs.forest_.fingerprint()
+        assert np.array_equal(each.predict(X[:50, :5]), plain.predict(X[:50, :5]))
+        if model.oob_score:
+            assert each.oob_score_ == plain.oob_score_
+            name = "oob_decision_function_" if cls is BC else "oob_prediction_"
+            assert np.array_equal(getattr(each, name), getattr(plain, name), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"estimator": LinearRegression()}, r"estimator=LinearRegression\(\) is not .* use a tree"),
+        ({"max_features": 0.5}, "max_features=0.5 is not supported .* set max_features=1.0"),
+        ({"max_samples": 200}, "max_samples=200 is not supported .* use other samples"),
+    ],
+)
+def test_bags_that_workers_do_not_fit(params, message):
+    with (
+        sharing(Share(Alone(), 0, 80, 80)),
+        pytest.raises(NotImplementedError, match=message),
+    ):
+        BR(device="cpu", **params).fit(X[:80], TARGETS["reg"][:80])
 
 
 @pytest.mark.parametrize("n_workers", CUTS)

@@ -22,8 +22,8 @@ PAGES = sorted(
     [ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
 )
 SUBMODULES = (
-    "bias_variance", "callbacks", "custom_metrics", "datasets", "distributions", "diversity",
-    "inspection", "losses", "plotting", "ranking_metrics", "survival_metrics",
+    "bias_variance", "callbacks", "custom_metrics", "dask", "datasets", "distributions",
+    "diversity", "inspection", "losses", "plotting", "ranking_metrics", "survival_metrics",
 )  # fmt: skip
 BLOCK = re.compile(
     r"(?:^<!-- not run: (?P<why>[^>]+) -->\n\n?)?"
