@@ -31,10 +31,12 @@ from .growth.cuda.histogram import BLOCK_ALONE, add_tiles
 from .growth.cuda.partition import move_apart, scatter, scatter_closed
 from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
 from .growth.cuda.tables import LIMITS, PARAMS, PLAN
+from .leaves.cuda.linear_sums import add_products
 from .leaves.cuda.newton_steps import sum_in_global, sum_in_shared, take_steps
 from .leaves.cuda.quantiles import count_digits, find_ranks, find_shares, pick_digits, sum_weights
 from .prediction.cuda.deep import kernels as deep_kernels
 from .prediction.cuda.deep import packing_kernel
+from .prediction.cuda.linear_leaves import add_functions, find_largest, write_sizes
 from .prediction.cuda.perfect import kernels as perfect_kernels
 from .prediction.cuda.probabilities import logistic, softmax, sum_of_exps
 from .prediction.cuda.traverse import add_trees_of_rows, find_leaves_of_rows, walk_codes
@@ -187,6 +189,15 @@ def of_leaves() -> Iterator[Entry]:
         yield Entry(f"leaf_sums_global_{kind}", sum_in_global, arguments, 48)
         arguments = (*BUFFERS, records(fr.NODE), array(i64), *TILES, array(leaf.dtype, 2))
         yield Entry(f"scatter_closed_{kind}", scatter_closed, arguments, 48)
+        yield Entry(f"linear_largest_{kind}", find_largest, (leaf, array(i64), array(i64)), 32)
+        for dtype in (f32, f64):
+            cells = array(dtype), i64, i64
+            features = (array(i64), array(i32), array(f64), array(f64))
+            arguments = (leaf, array(f32), array(f32), *cells, *features, array(i64), f64, f64)
+            entry = Entry(f"linear_sums_{dtype}_{kind}", add_products, (*arguments, array(i64)), 64)
+            yield entry
+            arguments = (*features, *cells, leaf, array(f64))
+            yield Entry(f"linear_sizes_{dtype}_{kind}", write_sizes, arguments, 48)
         arguments = (array(u8, 2), *(array(i32), array(i32), array(u8), array(i32), array(i32)))
         yield Entry(f"traverse_codes_{kind}", walk_codes, (*arguments, array(u32, 2), leaf), 32)
 
@@ -325,6 +336,9 @@ def prediction(dtype: types.Type) -> Iterator[Entry]:
     value, raw, leaves = array(f64, 2), array(f64, 2), array(i32, 2)
     adding = (value, array(i32), *cells, raw)
     yield Entry(f"predict_few_{dtype}", add_trees_of_rows, (*TREES, *adding), 64)
+    functions = (array(i64), array(i32), array(f64), array(f64), array(f64))
+    arguments = (array(i64), array(i32), *functions, *cells, leaves, raw)
+    yield Entry(f"linear_values_{dtype}", add_functions, arguments, 64)
     yield Entry(f"leaves_few_{dtype}", find_leaves_of_rows, (*TREES, *cells, leaves), 64)
     nodes = (array(i32), array(f64), array(u8), array(i32), array(i32))
     yield Entry(f"pack_nodes_{dtype}", packing_kernel(wide), (*nodes, u32, array(u64)), 32)

@@ -192,6 +192,9 @@ def goals(content: Content) -> Iterator[Goal]:
     if dart := summary.get("DART, the settings", {}).get("LightGBM"):
         what = "the geometric mean of the loss with DART relative to LightGBM's at its settings"
         yield Goal(what, 1.005, dart["geometric_mean"])
+    if linear := summary.get("linear leaves, the settings", {}).get("LightGBM"):
+        what = "the geometric mean of the loss with linear leaves relative to LightGBM's"
+        yield Goal(f"{what} at its settings", 1.005, linear["geometric_mean"])
     own = summary.get("defaults", {})
     if own:
         best = max(own, key=lambda peer: own[peer]["geometric_mean"])

@@ -10,6 +10,8 @@ same settings as XGBoost
 DART, the settings
     Those of LightGBM, with a tenth of the rounds left out in every second round, all with the same
     chance and weighed as XGBoost weighs them.
+linear leaves, the settings
+    Those of LightGBM, with linear functions in the leaves and no penalty on their coefficients.
 defaults
     100 trees, everything else as each library has it; no early stopping anywhere.
 """
@@ -44,6 +46,7 @@ DART = {
         "uniform_drop": True, "xgboost_dart_mode": True,
     },
 }  # fmt: skip
+LINEAR = {OURS: {"linear_leaves": True}, "LightGBM": {"linear_tree": True}}
 
 
 class Fit(NamedTuple):
@@ -69,6 +72,9 @@ def comparisons(table: Table, n_trees: int, threads: int, seed: int) -> dict[str
         "same as LightGBM": {OURS: Fit(OURS, lgb), "LightGBM": Fit("LightGBM", lgb)},
         "same as XGBoost": {OURS: Fit(OURS, ours), "XGBoost": Fit("XGBoost", xgb)},
         "DART, the settings": {library: Fit(library, lgb, DART[library]) for library in DART},
+        "linear leaves, the settings": {
+            library: Fit(library, lgb, LINEAR[library]) for library in LINEAR
+        },
         "defaults": {library: Fit(library, own) for library in EVERYONE},
     }
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..forest.forest import Forest
+from ..forest.linear import require_constant_leaves
 from ..inputs.binning import Binner
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.prediction.traverse import traverse_codes
@@ -386,6 +387,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         depth = int(self.n_iter_no_change) if watches else 1
         state = before.dropout if before else None
         trees = forest.freeze()
+        require_constant_leaves(trees, "dropout", "")
         dropout = Dropout(settings, self._seed, binner, trees, state, depth)
         forest.open_from(dropout.first * trees.n_outputs)
         return dropout

@@ -37,6 +37,7 @@ from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from .dropout import Dropout, DropsTrees
+from .linear_leaves import require_linear
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
 from .memory import boosting_plan, data_size
 from .metrics import RecordsScores, metrics_for
@@ -164,7 +165,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        sets, share = self._hold_out(self._read_sets(given, loss, device, before is None), device)
+        read = self._read_sets(given, loss, device, before is None)
+        if self.linear_leaves:
+            require_linear(self, self._fitted_loss, [rows.table for rows in read])
+        sets, share = self._hold_out(read, device)
+        del read
         params = growth_params(self, sets[0].table.shape)
         columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
         size = data_size(
@@ -234,7 +239,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             base = self._fit_start(rows, base)
         n_features = rows.table.shape[1]
         forest = before.forest if before else None
-        return loss, ForestBuilder(n_features, base, forest, self._n_categories())
+        categories = self._n_categories()
+        return loss, ForestBuilder(n_features, base, forest, categories, self.linear_leaves)
 
     def _bin(
         self,
@@ -253,7 +259,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             raw = self._raw_before(start, rows.table, device)
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
-        return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw)
+        values = device.asarray(rows.table) if self.linear_leaves else None
+        target = _outputs_first(rows.target)
+        return rows.data, TrainingRows(codes, target, rows.weight, raw, values)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
         if (share := current_share()) is not None:
@@ -284,6 +292,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             bool(self.line_search),
             feature_rules(self, self._n_categories() > 0, self._n_classes()),
             float(self.min_impurity_decrease),
+            float(self.linear_lambda) if self.linear_leaves else None,
         )
 
     def _sampling(self, loss: Loss) -> Sampling:

@@ -34,6 +34,8 @@ ORDER_ROW_BYTES = 3 * 8
 the permutation, and its class."""
 HISTOGRAM_BYTES = 8 * N_SLOTS
 """Bytes of the histogram of a feature: two planes of int32."""
+PATH_FEATURES = 16
+"""Different features on the way to a leaf, in estimates: paths rarely have more."""
 SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
 
@@ -190,6 +192,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "queries or risk sets": estimator._bytes_of_row() * n,
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
+        **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
         "candidates of splits": _candidates(n_features, n_nodes, batch, estimator),
         "tables of nodes": n_nodes * (fr.NODE.itemsize + SCRATCH_NODE_BYTES + _sets(estimator)),
@@ -210,6 +213,19 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
             f"min_samples_leaf={params.min_samples_leaf} entries, if all are looked at)"
         )
     return plan_of(task, device, parts, free, capacity)
+
+
+def _linear_bytes(estimator: Any, data: DataSize, device: Device, n_leaves: int) -> dict[str, int]:
+    """Return what linear functions in leaves take: the values of all rows, which a GPU would read
+    in pieces otherwise, and the sums of a tree's leaves."""
+    if not estimator.linear_leaves:
+        return {}
+    n_features = data.shape[1]
+    n_rows = data.shape[0] + sum(data.evaluated)
+    table = n_rows * n_features * data.itemsize if device.is_gpu and not data.is_there else 0
+    n_path = min(n_features, PATH_FEATURES)
+    sums = 8 * n_leaves * ((n_path + 1) * (n_path + 4) // 2 + 1)
+    return {"values for linear leaves": table, "sums of linear leaves": 2 * sums}
 
 
 def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:

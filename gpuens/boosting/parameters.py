@@ -56,6 +56,8 @@ class BoostingParameters:
     max_drop: int | None = None
     uniform_drop: bool = True
     normalize_drop: str = "tree"
+    linear_leaves: bool = False
+    linear_lambda: float = 0.0
     max_depth: int | None = None
     max_leaf_nodes: int | None = 31
     min_samples_split: int | float = 2
@@ -173,6 +175,8 @@ RULES = {
     "max_drop": NONE | COUNT,
     "uniform_drop": SWITCH,
     "normalize_drop": one_of(*NORMALISATIONS),
+    "linear_leaves": SWITCH,
+    "linear_lambda": NOT_NEGATIVE,
     "keep_best": SWITCH,
     "early_stopping": SWITCH | one_of("auto"),
     "validation_fraction": NONE | HELD_OUT,

@@ -14,7 +14,6 @@ from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
     NO_ROWS,
@@ -34,6 +33,7 @@ from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import ordered_sum, whole_weights
 from .dropout import Drop, Dropout
+from .linear_leaves import LinearFitter, add_values
 from .parameters import Schedule
 from .sampling import (
     Sample,
@@ -74,12 +74,15 @@ class TrainingRows:
         Empty where every weight is 1.
     raw : float64, shape (n_outputs, n_rows)
         Raw predictions of the trees so far; updated.
+    table : float32 or float64, shape (n_rows, n_features), or None
+        The features, for linear functions in leaves.
     """
 
     codes: Codes | SparseCodes
     y: Array
     weight: Array
     raw: Array
+    table: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class RoundSettings:
 
     With ``line_search`` the values of a round's trees are multiplied by the factor that minimises
     the loss, and by the learning rate. ``min_decrease`` is the least gain of a split for each unit
-    of weight of the tree's rows.
+    of weight of the tree's rows. ``ridge`` is that of linear functions in the leaves; None: they
+    have constants.
     """
 
     params: GrowthParams
@@ -98,6 +102,7 @@ class RoundSettings:
     line_search: bool = False
     rules: FeatureRules = NO_RULES
     min_decrease: float = 0.0
+    ridge: float | None = None
 
 
 class StartedBatch(NamedTuple):
@@ -167,6 +172,9 @@ class Grower:
         # Keys of the draws for a purpose; drawn with integers of Python, which is fastest.
         self._rounding_key = _draw(int(settings.seed), int(PURPOSE_ROUNDING))
         self._tree_key = _draw(int(settings.seed), int(PURPOSE_TREE))
+        self.linear: LinearFitter | None = None
+        if settings.ridge is not None and rows.table is not None:
+            self.linear = LinearFitter(rows.table, binner, settings.ridge, device)
         self.g = xp.empty((self.batch, n), dtype=xp.float32)
         self.h = xp.empty((self.batch, n), dtype=xp.float32)
 
@@ -184,7 +192,7 @@ class Grower:
         """Whether a round needs the raw predictions for its gradients only."""
         loss, settings = self.loss, self.settings
         of_gradients = settings.sampling.scheme in ("goss", "mvs")
-        once = loss.n_outputs == 1 and self.dropout is None
+        once = loss.n_outputs == 1 and self.dropout is None and settings.ridge is None
         return once and not (of_gradients or settings.line_search or loss.reads_raw)
 
     def start_round(self, index: int) -> StartedRound:
@@ -231,9 +239,13 @@ class Grower:
         for first in range(0, loss.n_outputs, self.batch):
             if first > 0:
                 self._start_batch(started, first)
-            done.trees.extend(self._finish_batch(started, rate))
+            grown = self._finish_batch(started, rate)
+            if self.linear is not None and started.index > 0:
+                batch = self._leaf_batch(started.batch, rate)
+                grown = self.linear.fitted(grown, batch, loss.largest_step(rate))
+            done.trees.extend(grown)
             if not started.searching:
-                done.factors += [rate] * (len(done.trees) - first)
+                done.factors += [1.0 if tree.linear else rate for tree in grown]
                 self._add(done, first, others, started.sample, is_watched)
         if started.searching:
             steps = find_steps(loss, self.rows, done.trees, self.device)
@@ -429,20 +441,23 @@ class Grower:
             self._weigh(done, first, others)
 
         def see(tree: OutputTree) -> None:
-            _find_leaves(tree, rows.codes, tree.leaf)
+            tree.find_leaves(rows.codes, tree.leaf)
 
         def add_to_others(at: int) -> None:
             tree, factor = done.trees[at], done.factors[at]
             for other in others:
                 leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
-                _find_leaves(tree, other.codes, leaf)
-                add_leaf_values(other.raw[tree.output], leaf, tree.values, factor)
+                tree.find_leaves(other.codes, leaf)
+                self._add_tree(tree, factor, leaf, other)
 
         if sample.rows.size:  # growth has only seen the leaves of the sample
             each(see, done.trees[first:], rows.raw[0])
         if self.joins_updates and not is_watched:
             (tree,) = done.trees
             self._update = Update(tree.leaf, tree.values, done.factors[0])
+        elif done.trees[first].linear is not None:
+            for tree in done.trees[first:]:
+                self._add_tree(tree, 1.0, tree.leaf, rows)
         else:
             for begin in range(first, len(done.trees), self.batch):
                 self._add_batch(done, begin)
@@ -458,6 +473,15 @@ class Grower:
             tree = self.dropout.settled(done.drop, done.trees[at], factor, everywhere, self.device)
             done.trees[at], done.factors[at] = tree, 1.0
 
+    def _add_tree(self, tree: OutputTree, factor: float, leaf: Array, rows: TrainingRows) -> None:
+        """Add a tree to the raw predictions of rows whose leaves are known."""
+        raw = rows.raw[tree.output]
+        if tree.linear is None:
+            add_leaf_values(raw, leaf, tree.values, factor)
+        else:
+            assert rows.table is not None
+            add_values(tree, rows.table, leaf, raw, self.device)
+
     def _add_batch(self, done: GrownRound, first: int) -> None:
         """Add the batch of trees from ``first`` on to the raw predictions of the training rows."""
         trees = done.trees[first].trees
@@ -468,21 +492,3 @@ class Grower:
 
 
 _draw = vectorise(draw)
-
-
-def _find_leaves(tree: OutputTree, codes: Codes | SparseCodes, leaf: Array) -> None:
-    """Fill in the leaves of rows that are in none."""
-    trees, nodes = tree.trees, tree.nodes
-    feature = trees.feature[nodes]
-    if isinstance(codes, SparseCodes):
-        codes, feature = codes.with_features(feature)
-    traverse_codes(
-        codes,
-        feature,
-        trees.bin[nodes],
-        trees.missing_left[nodes],
-        trees.left[nodes],
-        trees.right[nodes],
-        leaf,
-        trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
-    )

@@ -10,12 +10,16 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
+from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
+from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.leaves import inner_nodes
+from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.leaves.newton_steps import leaf_sums
+from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import NodeValues
+from ..kernels.runtime.dtypes import Codes, NodeValues
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import of_leaves
@@ -32,18 +36,37 @@ LONGEST_STEP = 16.0
 @dataclass(frozen=True)
 class OutputTree:
     """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage, and
-    ``leaf`` is the leaf of every row."""
+    ``leaf`` is the leaf of every row. ``linear`` are the functions in its leaves, where they have
+    some."""
 
     trees: GrownTrees
     i: int
     output: int
     values: NodeValues
     leaf: Array
+    linear: LinearFits | None = None
 
     @property
     def nodes(self) -> slice:
         """The tree's entries in the arrays of the batch."""
         return slice(self.trees.offset[self.i], self.trees.offset[self.i + 1])
+
+    def find_leaves(self, codes: Codes | SparseCodes, leaf: Array) -> None:
+        """Fill in the leaves of rows that are in none, in place."""
+        trees, nodes = self.trees, self.nodes
+        feature = trees.feature[nodes]
+        if isinstance(codes, SparseCodes):
+            codes, feature = codes.with_features(feature)
+        traverse_codes(
+            codes,
+            feature,
+            trees.bin[nodes],
+            trees.missing_left[nodes],
+            trees.left[nodes],
+            trees.right[nodes],
+            leaf,
+            trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
+        )
 
 
 def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -131,9 +154,12 @@ class ForestBuilder:
         base: np.ndarray,
         before: Forest | None = None,
         n_categories: Any = None,
+        linear: bool = False,
     ) -> None:
         empty = Forest.empty(n_features, base, n_categories=n_categories)
         self._before = empty if before is None else before
+        if linear:
+            self._before = LinearForest.of(self._before)
         self._trees: list[dict[str, np.ndarray]] = []
         self._coded: list[dict[str, np.ndarray]] = []  # those whose thresholds are bins still
         self._binner: Binner | None = None
@@ -142,6 +168,7 @@ class ForestBuilder:
         """Add a tree whose values are multiplied by ``factor``."""
         grown, nodes = tree.trees, tree.nodes
         begin, categories = _category_sets(grown, nodes, binner)
+        value = factor * tree.values.value
         added = {
             "output": np.array([tree.output], np.int32),
             "feature": grown.feature[nodes],
@@ -151,12 +178,14 @@ class ForestBuilder:
             "right": grown.right[nodes],
             "category_begin": begin,
             "categories": categories,
-            "value": (factor * tree.values.value)[:, None],
+            "value": value[:, None],
             "gain": grown.gain[nodes],
             "impurity": NOTHING,
             "n_samples": grown.n_samples[nodes],
             "cover": tree.values.hessian,
         }
+        if self._is_linear:
+            added |= _linear_arrays(tree.linear, value, factor)
         self._trees.append(added)
         self._coded.append(added)
         self._binner = binner
@@ -201,7 +230,7 @@ class ForestBuilder:
         """Return the forest of all trees so far."""
         self._decode()
         if not self._trees:
-            return Forest.concatenate([self._before])
+            return type(self._before).concatenate([self._before])
         arrays: dict[str, Any] = {
             name: np.concatenate([tree[name] for tree in self._trees]) for name in self._trees[0]
         }
@@ -211,9 +240,33 @@ class ForestBuilder:
             # Each tree counts the words of its category sets from 0.
             begin = arrays["category_begin"]
             begin += np.repeat(words[:-1], sizes).astype(np.int32) * (begin >= 0)
+        if self._is_linear:
+            n_coefficients = np.concatenate([[0], arrays.pop("n_coefficients")])
+            arrays["linear_begin"] = np.cumsum(n_coefficients)
         offset = np.cumsum([0, *sizes], dtype=np.int64)
         added = replace(self._before.slice(0, 0), offset=offset, **arrays)
-        return Forest.concatenate([self._before, added])
+        return type(self._before).concatenate([self._before, added])
+
+    @property
+    def _is_linear(self) -> bool:
+        return isinstance(self._before, LinearForest)
+
+
+def _linear_arrays(
+    linear: LinearFits | None, value: np.ndarray, factor: float
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a tree of a ``LinearForest``, with the number of coefficients of each
+    node; ``value`` are its constants."""
+    if linear is None:
+        none = np.empty(0)
+        linear = LinearFits(np.zeros(value.size + 1, np.int64), none.astype(np.int32), none, value)
+        return _linear_arrays(linear, value, 1.0)
+    return {
+        "n_coefficients": np.diff(linear.begin),
+        "linear_feature": linear.feature,
+        "coefficient": factor * linear.coefficient,
+        "intercept": factor * linear.intercept,
+    }
 
 
 _NO_SETS = np.empty(0, np.uint32)

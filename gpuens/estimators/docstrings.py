@@ -76,6 +76,12 @@ BOOSTING = """Parameters
     normalize_drop : {"tree", "forest"}, default="tree"
         With learning rate r, values of new trees are multiplied by r / (k + r), those of the trees
         left out by k / (k + r) ("tree"), or by r / (1 + r) and 1 / (1 + r) ("forest").
+    linear_leaves : bool, default=False
+        Whether leaves have linear functions of the numeric features that lead to them, in place of
+        constants, but for those of the first round (Shi et al. 2019). A row with a missing value
+        in a feature of its leaf gets the constant.
+    linear_lambda : float, default=0.0
+        Times the squares of their coefficients / 2, added to the loss that they minimise.
     max_depth : int or None, default=None
         Longest path from the root to a leaf, in splits.
     max_leaf_nodes : int or None, default=31

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -188,13 +188,12 @@ class Forest:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         with device.active():
-            trees, base = self._on(device)
             raw = device.xp.empty((self.n_outputs, X.shape[0]), dtype=np.float64)
-            raw[...] = base
+            raw[...] = self._on(device)[1]
             if not self.n_trees:
                 return raw
             if not is_streamed(X, device):
-                traverse(trees, X, raw)
+                self._add_rows(raw, X, device)
                 return raw
             self._add_pieces(raw, X, device)
         return raw
@@ -208,32 +207,40 @@ class Forest:
             if is_streamed(X, device):
                 self._add_pieces(raw, X, device)
             else:
-                traverse(self._trees_on(device), X, raw)
+                self._add_rows(raw, X, device)
+
+    def _add_rows(self, raw: Array, X: Array, device: Device) -> None:
+        """Add the sum of the trees' values of rows that are on the device."""
+        traverse(self._trees_on(device), X, raw)
 
     def _add_pieces(self, raw: Array, X: Array, device: Device) -> None:
-        for rows, trees, piece in self._pieces(X, device):
+        for rows, forest, piece in self._pieces(X, device):
             part = raw[:, rows].copy()
-            traverse(trees, piece, part)
+            forest._add_rows(part, piece, device)
             raw[:, rows] = part
 
-    def _pieces(self, X: Any, device: Device) -> Iterator[tuple[slice, Trees, Array]]:
+    def _pieces(self, X: Any, device: Device) -> Iterator[tuple[slice, Forest, Array]]:
         """Yield the rows of a table that is not on the device, in pieces, with the trees that read
         them: of a sparse table only the columns that they use become dense."""
         if not isinstance(X, SparseTable):
             for rows, piece in in_pieces(X, device.xp):
-                yield rows, self._trees_on(device), piece
+                yield rows, self, piece
             return
         features, forest = self._narrow
         for rows, block in X.blocks(features):
-            yield rows, forest._trees_on(device), device.asarray(block)
+            yield rows, forest, device.asarray(block)
 
     @lazy_property
     def _narrow(self) -> tuple[np.ndarray, Forest]:
         """The features that the trees use, at least one, and the same trees on these alone."""
         used = np.unique(self.feature[self.feature >= 0])
         features = used if used.size else np.zeros(1, self.feature.dtype)
+        return features, self._with_features(features)
+
+    def _with_features(self, features: np.ndarray) -> Self:
+        """Return the same trees on a table of some features, ascending, that include all theirs."""
         place = np.searchsorted(features, self.feature).astype(self.feature.dtype)
-        return features, replace(
+        return replace(
             self,
             n_features=features.size,
             feature=np.where(self.feature >= 0, place, self.feature),
@@ -265,11 +272,11 @@ class Forest:
             if not is_streamed(X, device):
                 return leaf_indices(self._trees_on(device), X)
             leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
-            for rows, trees, piece in self._pieces(X, device):
-                leaf[rows] = leaf_indices(trees, piece)
+            for rows, forest, piece in self._pieces(X, device):
+                leaf[rows] = leaf_indices(forest._trees_on(device), piece)
         return leaf
 
-    def slice(self, first: int, last: int) -> Forest:
+    def slice(self, first: int, last: int) -> Self:
         """Return the forest of trees ``first … last - 1``, as views where possible."""
         start, stop = int(self.offset[first]), int(self.offset[last])
         nodes = {name: getattr(self, name)[start:stop] for name in NODE_ARRAYS}

@@ -31,6 +31,7 @@ from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.estimator import BoostingEstimator
 from ..boosting.regressor import GradientBoostingRegressor
 from ..forest.forest import Forest
+from ..forest.linear import LinearForest, require_constant_leaves
 from ..forest.structure import children
 from ..forests.quantile import QuantileForestRegressor
 from ..inputs.frames import DictionaryColumn
@@ -312,6 +313,8 @@ def means_at_points(estimator: Any, grid: Any, features: Any) -> np.ndarray:
             f"The predictions start from those of init={type(estimator.init_).__name__}, which the "
             "recursion does not see. Pass method='brute'."
         )
+    instead = "set method='brute', or "
+    require_constant_leaves(getattr(estimator, "forest_", None), "method='recursion'", instead)
     trees = additive_trees(estimator)
     if trees is None:
         warnings.warn(
@@ -355,7 +358,7 @@ def additive_trees(estimator: Any) -> AdditiveTrees | None:
         if not hasattr(estimator.estimators_[0], "forest_") or not estimator._averages_values():
             return None
         forest, reader = joined_forest(estimator), estimator.estimators_[0]
-    if forest is None:
+    if forest is None or isinstance(forest, LinearForest):
         return None
     if hasattr(estimator, "init_"):
         return None

@@ -55,7 +55,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
                      "scikit-learn": sklearn.__version__},
         "entries": encoder.entries,
     }  # fmt: skip
-    write_file(path, document, encoder.arrays)
+    write_file(path, document, encoder.arrays, encoder.format)
 
 
 def load(path: str | os.PathLike[str], *, trusted: Sequence[str] = ()) -> Any:

@@ -28,6 +28,7 @@ from sklearn.utils import Bunch
 from ..devices.placement import to_numpy
 from .attributes import check_learned
 from .records import (
+    FORMAT_OF_RECORD,
     LOSSES,
     NAME_OF_RECORD,
     RECORDS,
@@ -48,11 +49,14 @@ class Encoder:
     ----------
     entries : list
     arrays : dict of ndarray
+    format : int
+        The oldest format that has what they need.
     """
 
     def __init__(self) -> None:
         self.entries: list[list[Any]] = []
         self.arrays: dict[str, np.ndarray] = {}
+        self.format = 1
         self._number_of: dict[int, int] = {}
         self._open: set[int] = set()
         self._alive: list[Any] = []  # a number of an object is its own only while it lives
@@ -96,6 +100,7 @@ class Encoder:
             return ["bunch" if kind is Bunch else "dict", pairs]
         if kind in NAME_OF_RECORD:
             name = NAME_OF_RECORD[kind]
+            self.format = max(self.format, FORMAT_OF_RECORD.get(name, 1))
             fields = {f: getattr(value, f) for f in RECORDS[name].fields}
             return ["record", name, self._fields(fields, where)]
         if LOSSES.get(kind.__name__) is kind:

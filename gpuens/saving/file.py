@@ -12,8 +12,9 @@ import numpy as np
 
 from ..estimators.all_or_nothing import replacing
 
-FORMAT = 1
-"""Number of the format that is written; all up to it can be read."""
+FORMAT = 2
+"""Number of the newest format; all up to it can be read. Models that need none of what is new are
+written in the format that older versions read."""
 DOCUMENT = "gpuens"
 """Entry of the file's metadata that holds the document."""
 MOST_DOCUMENT_BYTES = 2**26
@@ -26,7 +27,10 @@ class ModelFileError(ValueError):
 
 
 def write_file(
-    path: str | os.PathLike[str], document: dict[str, Any], arrays: dict[str, Any]
+    path: str | os.PathLike[str],
+    document: dict[str, Any],
+    arrays: dict[str, Any],
+    number: int = FORMAT,
 ) -> None:
     """Write a model file, whole or not at all.
 
@@ -38,6 +42,8 @@ def write_file(
         What JSON can hold. Gets the entries "format" and "checksum".
     arrays : dict of ndarray
         Numbers or booleans.
+    number : int
+        Of the format.
 
     Raises
     ------
@@ -49,7 +55,7 @@ def write_file(
 
     path = Path(path)
     arrays = {name: _plain(array) for name, array in arrays.items()}
-    document = document | {"format": FORMAT}
+    document = document | {"format": number}
     document["checksum"] = checksum(document, arrays)
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     try:

@@ -16,6 +16,7 @@ from ..boosting.dropout import DropoutState
 from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
+from ..forest.linear import LinearForest
 from ..forests.hazards import LeafHazards
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
@@ -96,6 +97,25 @@ def _check_forest(fields: dict[str, Any]) -> None:
     require(inside.all(), "output has columns that do not exist")
     if n_nodes:
         _check_nodes(fields, offset, n_features)
+
+
+def _check_linear_forest(fields: dict[str, Any]) -> None:
+    _check_forest(fields)
+    require(fields["value"].shape[1] == 1, "value has several columns")
+    begin = require_array(fields["linear_begin"], np.int64, 1, "linear_begin")
+    feature = require_array(fields["linear_feature"], np.int32, 1, "linear_feature")
+    coefficient = require_array(fields["coefficient"], np.float64, 1, "coefficient")
+    intercept = require_array(fields["intercept"], np.float64, 1, "intercept")
+    n_nodes = fields["feature"].size
+    require(begin.size == n_nodes + 1, f"linear_begin has {begin.size} entries")
+    require(begin[0] == 0 and (np.diff(begin) >= 0).all(), "linear_begin does not ascend")
+    require(begin[-1] == feature.size, "linear_begin does not cover the coefficients")
+    require(feature.size == coefficient.size, "coefficient and linear_feature differ in length")
+    inside = (feature >= 0) & (feature < fields["n_features"])
+    require(inside.all(), "linear_feature has columns beyond X")
+    require(intercept.size == n_nodes, f"intercept has {intercept.size} entries")
+    for name, values in (("coefficient", coefficient), ("intercept", intercept)):
+        require(np.isfinite(values).all(), f"{name} is not finite")
 
 
 def _check_nodes(fields: dict[str, Any], offset: np.ndarray, n_features: int) -> None:
@@ -268,6 +288,9 @@ def _check_known_categories(fields: dict[str, Any]) -> None:
     require(isinstance(fields["of_numbers"], bool), "of_numbers is not a bool")
 
 
+FOREST_FIELDS = (
+    "n_features", "base", "offset", "output", *NODE_ARRAYS, "categories", "n_categories",
+)  # fmt: skip
 RECORDS = {
     "Binner": Record(Binner, ("thresholds",), _check_binner),
     "CategoryBinner": Record(CategoryBinner, ("thresholds", "bins"), _check_category_binner),
@@ -284,7 +307,7 @@ RECORDS = {
     ),
     "Forest": Record(
         Forest,
-        ("n_features", "base", "offset", "output", *NODE_ARRAYS, "categories", "n_categories"),
+        FOREST_FIELDS,
         _check_forest,
     ),
     "IsolationScores": Record(IsolationScores, ("forest", "n_draws"), _check_isolation_scores),
@@ -292,6 +315,11 @@ RECORDS = {
         KnownCategories,
         ("values", "codes", "features", "unknown", "of_numbers"),
         _check_known_categories,
+    ),
+    "LinearForest": Record(
+        LinearForest,
+        (*FOREST_FIELDS, "linear_begin", "linear_feature", "coefficient", "intercept"),
+        _check_linear_forest,
     ),
     "LeafHazards": Record(LeafHazards, ("offset", "begin", "time", "increase"), _check_hazards),
     "Reading": Record(Reading, ("single", "missing", "zero_missing", "below_zero"), _check_reading),
@@ -313,6 +341,8 @@ RECORDS = {
         TargetsInLeaves, ("values", "offset", "begin", "segment", "entries"), _check_targets
     ),
 }
+FORMAT_OF_RECORD = {"LinearForest": 2}
+"""The first format that has a record; all others are in the first."""
 NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
 
 INNER_ESTIMATORS = {

@@ -39,6 +39,7 @@ def test_comparisons_of_boosting(measured, capsys):
     assert "skipped: adult.npz" in capsys.readouterr().out
     losses = results["losses"]
     assert list(losses) == ["spambase", "covtype_first20k", "bike"]
+    assert list(losses["bike"]["linear leaves, the settings"]) == ["gpuens", *PEERS[:1]]
     assert list(losses["bike"]["defaults"]) == ["gpuens", *filter(peers.present, PEERS)]
     for by_peer in results["summary"].values():
         for entry in by_peer.values():

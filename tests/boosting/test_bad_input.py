@@ -299,6 +299,8 @@ PARAMETERS: dict[str, list[Any]] = {
     "skip_dropout": [-0.1, 1.5, NAN, None, "0.2", True],
     "max_drop": COUNT,
     "uniform_drop": FLAG,
+    "linear_leaves": FLAG,
+    "linear_lambda": [-0.1, NAN, INF, None, "0.2", True],
     "normalize_drop": ["trees", "", 1, None],
     "n_estimators": [*COUNT, None],
     "learning_rate": [0, 0.0, -0.1, NAN, INF, "0.1", None, True],

@@ -125,6 +125,8 @@ CASES: dict[str, tuple[int, dict[str, Any], str]] = {
     "stops by a scorer": (3, STOPPING | {"scoring": ["accuracy", "loss"]}, "rows"),
     "stops at once": (0, STOPPING | {"n_estimators": 1}, "rows"),
     "dropout": (0, {"dropout": 0.6}, "goes on, rows"),
+    "linear leaves": (0, {"linear_leaves": True}, "goes on, rows"),
+    "linear leaves, stops": (3, STOPPING | {"linear_leaves": True}, "rows"),
     "goes on": (3, {}, "goes on, training rows"),
     "goes on, stops": (0, STOPPING, "goes on, rows"),
     "init": (0, {}, "init, rows"),

@@ -358,6 +358,7 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (R, {"loss": mae}, "loss=<function"),
     (R, {"loss": ArrayLoss(mae)}, "loss=ArrayLoss"),
     (R, {"dropout": 0.1}, "dropout=0.1"),
+    (R, {"linear_leaves": True}, "linear_leaves=True"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
     (R, {"init": LinearRegression()}, "init=LinearRegression()"),
     (R, {"device": "cuda"}, "device='cuda'"),

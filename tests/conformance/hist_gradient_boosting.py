@@ -26,6 +26,7 @@ class _Tree:
 class _Renamed:
     line_search = False
     dropout = skip_dropout = 0.0
+    linear_leaves, linear_lambda = False, 0.0
     max_drop, uniform_drop, normalize_drop = None, True, "tree"
     min_sum_hessian = 1e-3
     min_gain_to_split = 0.0

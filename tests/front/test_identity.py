@@ -42,6 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "few bins": {"max_bins": 3},
     "dropout": {"dropout": 0.6, "n_estimators": 6},
+    "linear leaves": {"linear_leaves": True, "n_estimators": 6},
     "regularised": {"l2_regularization": 7.5, "min_sum_hessian": 3.0, "min_gain_to_split": 0.05},
     "large leaves": {"min_samples_leaf": 60},
 }  # fmt: skip

@@ -34,8 +34,8 @@ KERNELS = (
     "runtime",
     "binning statistics",
     "growth",
-    "cart leaves prediction ranking survival",
-    "explanation",
+    "cart prediction ranking survival",
+    "explanation leaves",
     "catalogue",
 )
 """The rooms of ``kernels``."""

@@ -64,6 +64,17 @@ class TestNumbers:
         assert dropping.parts["trees left out"] == 1_000_000 * (5 * 8 + 4)
         assert plan.total == sum(plan.parts.values())
 
+    def test_values_for_linear_leaves(self, cupy):
+        model = GradientBoostingRegressor(device="cuda", linear_leaves=True, max_leaf_nodes=31)
+        parts = memory_plan(model, (1_000_000, 28)).parts
+        assert parts["values for linear leaves"] == 1_000_000 * 28 * 4
+        assert parts["sums of linear leaves"] == 2 * 8 * 31 * (17 * 20 // 2 + 1)
+        assert memory_plan(model.set_params(device="cpu"), (1000, 28)).parts[
+            "values for linear leaves"
+        ] == 0  # fmt: skip
+        without = memory_plan(model.set_params(linear_leaves=False), (1000, 28))
+        assert "values for linear leaves" not in without.parts
+
     def test_leaves_of_rows_while_the_next_round_grows(self, cupy):
         model = GradientBoostingClassifier(device="cuda", max_leaf_nodes=3)
         for n_rows, batch in ((1_000_000, 5), (8_000_000, 2)):

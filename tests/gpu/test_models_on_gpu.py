@@ -63,6 +63,12 @@ BOOSTED: dict[str, Case] = {
         "GradientBoostingClassifier", 3,
         {"dropout": 0.8, "uniform_drop": False, "normalize_drop": "forest", "max_drop": 2},
     ),
+    "linear leaves": (
+        "GradientBoostingRegressor", 0, {"linear_leaves": True, "subsample": 0.8, **CATEGORIES},
+    ),
+    "linear leaves of classes": (
+        "GradientBoostingClassifier", 3, {"linear_leaves": True, "linear_lambda": 0.1},
+    ),
     "features drawn": (
         "GradientBoostingClassifier", 3,
         {"colsample_bytree": 0.8, "colsample_bylevel": 0.8, "colsample_bynode": 0.6},

@@ -59,14 +59,23 @@ SAVED = Path(__file__).parents[1] / "saved"
 """Models of every format so far, which must load for ever."""
 
 
+WRITTEN: dict[int, dict[str, dict[str, Any]]] = {
+    1: dict.fromkeys(SETTINGS, {}),
+    2: dict.fromkeys(
+        ("GradientBoostingClassifier", "GradientBoostingRegressor"), {"linear_leaves": True}
+    ),
+}
+"""The models that are written in each format, with further settings."""
+
+
 def write_saved() -> None:
     """Write the models of the present format, for a format that was not there before."""
     X, _ = table()
     folder = SAVED / f"format-{FORMAT}"
     folder.mkdir(parents=True)
     predictions = {}
-    for name in SETTINGS:
-        model = fitted(name)
+    for name, settings in WRITTEN[FORMAT].items():
+        model = fitted(name, **settings)
         model.save(folder / f"{name}.gpuens")
         predictions[name] = np.asarray(model.predict(X))
     np.savez_compressed(folder / "predictions.npz", **predictions)

@@ -25,6 +25,7 @@ _module = dispatch._module
 ARGUMENTS: dict[str, set[str]] = {
     "add_out_of_bag": {"leaf", "value", "truth", "begin", "sums", "n_models"},
     "add_leaf_values": {"raw", "leaf"},
+    "add_linear_values": {"leaves.*", "X", "leaf", "raw"},
     "add_values_of_trees": {"raw", "leaf"},
     "bin_values": {"X", "thresholds"},
     "count_draws": {"counts"},
@@ -32,9 +33,11 @@ ARGUMENTS: dict[str, set[str]] = {
     "gradients_of_outputs": {"y", "raw", "shift", "weight", "g", "h"},
     "grow": {"codes.rows", "codes.columns", "records.words", "records.sums"},
     "grow_cart": {"table.codes", "target.classes", "target.values", "target.weight", "records"},
+    "largest_linear_values": {"leaves.*", "X", "leaf"},
     "leaf_indices": {"X", "trees.*"},
     "leaf_quantiles": {"leaf", "values", "weight"},
     "leaf_sums": {"leaf", "g", "h"},
+    "linear_sums": {"leaf", "g", "h", "X"},
     "log_sum_exp": {"raw"},
     "newton_steps": {"trees.leaf", "g", "h"},
     "probabilities": {"raw"},
@@ -61,7 +64,9 @@ RESULTS: dict[str, set[str]] = {
 """The results, or fields of results, that are on the device."""
 OF_ARRAYS = {"cut_points", "sort_rows"}
 """Operations that CUDA leaves to functions of arrays, which run as they are."""
-WAITING = {"grow", "grow_cart", "leaf_sums", "leaf_quantiles"}
+WAITING = {
+    "grow", "grow_cart", "largest_linear_values", "leaf_sums", "leaf_quantiles", "linear_sums",
+}  # fmt: skip
 """Operations whose results the host waits for."""
 
 

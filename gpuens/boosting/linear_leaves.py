@@ -1,0 +1,214 @@
+"""Linear functions in the leaves of boosted trees (Shi et al. 2019, "Gradient boosting with
+piece-wise linear regression trees"), fitted as LightGBM fits them.
+
+A step of Newton's method over all linear functions is as safe as one over constants: with the
+moves d of the rows of a leaf, sums of g d and h d² take the place of G d and H d² in the proof of
+``losses.safe_steps``, and the largest move that of the move. Functions with a larger one are
+shortened. With missing values a leaf has rows that move by its constant, so that both parts are
+looked at together; where their sum may raise the loss, all rows move by the constant.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..devices.sparse_tables import SparseTable
+from ..inputs.binning import Binner
+from ..kernels.leaves.linear_sums import (
+    LinearFits,
+    PathFeatures,
+    linear_sums,
+    path_features,
+    solve_linear,
+)
+from ..kernels.prediction.linear_leaves import (
+    LinearLeaves,
+    add_linear_values,
+    largest_linear_values,
+)
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.dtypes import NodeValues
+from ..kernels.statistics.quantise import fixed_point_scales
+from ..losses import Loss
+from ..losses.leaves import LeafBatch, LeafRows, node_sums
+from ..tables.binned_table import BinnedTable
+from .trees import OutputTree
+
+ROWS_AT_ONCE = 2**16
+"""Rows whose finite values are looked at together."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Least and largest finite value of each feature, float64 of shape (n_features,)."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def of(cls, table: Array, device: Device) -> Bounds:
+        xp, n_features = device.xp, table.shape[1]
+        low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+        for begin in range(0, table.shape[0], ROWS_AT_ONCE):
+            rows = table[begin : begin + ROWS_AT_ONCE]
+            finite, infinity = xp.isfinite(rows), rows.dtype.type(np.inf)
+            least = xp.where(finite, rows, infinity).min(axis=0)
+            largest = xp.where(finite, rows, -infinity).max(axis=0)
+            low = np.minimum(low, to_numpy(least))
+            high = np.maximum(high, to_numpy(largest))
+        return cls(low, high)
+
+
+def require_linear(model: Any, loss: Loss, tables: list[Any]) -> None:
+    """Raise ValueError where the settings or the data do not go with linear functions in leaves.
+
+    Parameters
+    ----------
+    model : BoostingEstimator
+        With ``linear_leaves=True``.
+    loss : Loss
+    tables : list of array, SparseTable or BinnedTable
+    """
+    if loss.exact_leaves or type(loss).leaf_values is not Loss.leaf_values:
+        _refuse(f"loss={model.loss!r}", "whose leaf values are not Newton steps", "another loss")
+    if model.dropout:
+        _refuse(f"dropout={model.dropout!r}", "which changes the values of trees", "dropout=0")
+    if model.line_search:
+        _refuse("line_search=True", "which moves along constants", "line_search=False")
+    if model.monotonic_cst is not None:
+        _refuse("monotonic_cst", "which bounds constants", "monotonic_cst=None")
+    for table in tables:
+        if isinstance(table, SparseTable):
+            _refuse("a sparse X", "whose values are not at hand", "X.toarray()")
+        if isinstance(table, BinnedTable):
+            _refuse("a BinnedTable", "which has no values", "the rows as an array")
+
+
+def _refuse(what: str, why: str, instead: str) -> None:
+    raise ValueError(
+        f"linear_leaves=True does not go with {what}, {why}: use {instead}, or linear_leaves=False."
+    )
+
+
+class LinearFitter:
+    """Fits linear functions in the leaves of trees.
+
+    Parameters
+    ----------
+    table : float32 or float64, shape (n_rows, n_features), on the device
+        The training rows.
+    binner : Binner
+    ridge : float
+    device : Device
+    """
+
+    def __init__(self, table: Array, binner: Binner, ridge: float, device: Device) -> None:
+        self._table, self._binner, self._ridge, self._device = table, binner, ridge, device
+        self._bounds = Bounds.of(table, device)
+
+    def fitted(self, trees: list[OutputTree], batch: LeafBatch, largest: float) -> list[OutputTree]:
+        """Return the trees of a batch with linear functions, times the learning rate.
+
+        Parameters
+        ----------
+        trees : list of OutputTree
+            With the values that rows with missing values get.
+        batch : LeafBatch
+        largest : float
+            See ``Loss.largest_step``.
+        """
+        found = []
+        for i, tree in enumerate(trees):
+            linear = self._fit(tree, batch.rows_of(i), batch.params.min_sum_hessian, largest)
+            found.append(_scaled(tree, linear, batch.learning_rate))
+        return found
+
+    def _features(self, tree: OutputTree) -> PathFeatures:
+        grown, nodes = tree.trees, tree.nodes
+        feature, bin_ = grown.feature[nodes], grown.bin[nodes]
+        cut = self._binner.cuts_at(np.maximum(feature, 0), np.maximum(bin_, 0))
+        columns, by_value = self._binner.numbers(feature), np.where(bin_ >= 0, cut, np.nan)
+        children = grown.left[nodes], grown.right[nodes]
+        return path_features(columns, by_value, *children, self._bounds.low, self._bounds.high)
+
+    def _fit(
+        self, tree: OutputTree, rows: LeafRows, min_sum_hessian: float, largest: float
+    ) -> LinearFits:
+        value, features = tree.values.value, self._features(tree)
+        scales = fixed_point_scales(rows.totals, rows.g.shape[0])
+        sums = linear_sums(rows.leaf, rows.g, rows.h, self._table, features, scales)
+        n_rows, is_bounded = tree.trees.n_samples[tree.nodes], largest < math.inf
+        is_complete = features.complete_rows(sums) >= n_rows
+        total = np.zeros((value.size, 2))
+        if is_bounded and not is_complete.all():
+            total = np.stack(node_sums(rows, rows.g, rows.h, rows.totals), axis=1)
+        how = self._ridge, min_sum_hessian, is_bounded
+        fits = solve_linear(features, sums, scales, n_rows, total, value, *how)
+        if is_bounded:
+            leaves = _leaves(fits, value, self._device)
+            found = largest_linear_values(leaves, self._table, rows.leaf)
+            fits = _shortened(fits, value, found, largest, is_complete)
+        return fits
+
+
+def _shortened(
+    fits: LinearFits,
+    value: np.ndarray,
+    found: np.ndarray,
+    largest: float,
+    is_complete: np.ndarray,
+) -> LinearFits:
+    """Multiply functions that are further from zero than ``largest`` by a number below 1, or
+    replace them by constants where some of their rows have others."""
+    is_long = found > largest
+    if not is_long.any():
+        return fits
+    factor = np.where(is_long, largest / np.maximum(found, largest), 1.0)
+    falls_back = is_long & ~is_complete
+    n = np.diff(fits.begin)
+    kept = ~np.repeat(falls_back, n)
+    intercept = np.where(falls_back, value, factor * fits.intercept)
+    coefficient = (np.repeat(factor, n) * fits.coefficient)[kept]
+    begin = np.cumsum([0, *np.where(falls_back, 0, n)])
+    return LinearFits(begin, fits.feature[kept], coefficient, intercept)
+
+
+def _scaled(tree: OutputTree, linear: LinearFits, factor: float) -> OutputTree:
+    """Return a tree with linear functions, all of whose values are multiplied by a factor."""
+    values = NodeValues(factor * tree.values.value, tree.values.hessian)
+    coefficient, intercept = factor * linear.coefficient, factor * linear.intercept
+    linear = LinearFits(linear.begin, linear.feature, coefficient, intercept)
+    return replace(tree, values=values, linear=linear)
+
+
+def add_values(tree: OutputTree, table: Array, leaf: Array, raw: Array, device: Device) -> None:
+    """Add the values of a tree to the raw predictions of its output, in place.
+
+    Parameters
+    ----------
+    tree : OutputTree
+        With linear functions.
+    table : float32 or float64, shape (n_rows, n_features), on the device
+    leaf : int32 or uint16, shape (n_rows,), on the device
+    raw : float64, shape (n_rows,), on the device
+    device : Device
+    """
+    assert tree.linear is not None
+    leaves = _leaves(tree.linear, tree.values.value, device)
+    add_linear_values(leaves, table, leaf[:, None].astype(np.int32, copy=False), raw[None])
+
+
+def _leaves(fits: LinearFits, value: np.ndarray, device: Device) -> LinearLeaves:
+    """Return a tree's leaves on the device, whose arrays are read-only as those of a forest: for
+    others kernels would be compiled once more."""
+    offset, output = np.array([0, value.size], np.int64), np.zeros(1, np.int32)
+    arrays: list[np.ndarray] = [offset, output, *fits, value]
+    views = [array.view() for array in arrays]
+    for view in views:
+        view.flags.writeable = False
+    return LinearLeaves(*map(device.asarray, views))
