@@ -184,7 +184,7 @@ def goals(content: Content) -> Iterator[Goal]:
     found = content["results"].get(CALLS, {}).get("slowest")
     what = "the host's time for a prediction of up to 100 rows of a GPU, CuPy and driver stubbed,"
     yield Goal(what, MOST_OF_A_CALL, found, "µs")
-    what = "the modelled share of a tree that another layout of histograms could gain at most,"
+    what = "the modelled share of a tree that another layout of histograms could gain,"
     most = figures.most_gained(content["results"].get(LAYOUTS, {}))
     yield Goal(what, figures.WORTH, most, "%")
     yield from figures.figures(content["results"])
