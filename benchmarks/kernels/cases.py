@@ -20,7 +20,9 @@ from gpuens.kernels.growth.histogram import histogram
 from gpuens.kernels.growth.params import UNLIMITED
 from gpuens.kernels.growth.partition import partition, scatter_leaves
 from gpuens.kernels.growth.split import split
+from gpuens.kernels.leaves.linear_sums import PathFeatures, linear_sums
 from gpuens.kernels.leaves.newton_steps import leaf_sums
+from gpuens.kernels.prediction.linear_leaves import LinearLeaves, add_linear_values
 from gpuens.kernels.prediction.probabilities import probabilities
 from gpuens.kernels.prediction.traverse import Trees, traverse, traverse_codes
 from gpuens.kernels.runtime.dtypes import MAX_BINS, N_SLOTS, Codes, NodeValues, Scales
@@ -32,6 +34,8 @@ from gpuens.kernels.statistics.quantise import quantise
 NODES = 64
 """Nodes of a level whose rows are gathered, and of a tree's last level."""
 DEPTH = 6
+PATH = 5
+"""Features of the linear function of a leaf."""
 HISTOGRAM = 2 * N_SLOTS * 4
 """Bytes of one feature and node."""
 
@@ -196,6 +200,25 @@ def leaves(data: Data) -> Iterator[Case]:
     yield Case("add_leaf_values", call, 20 * n)
 
 
+def linear(data: Data) -> Iterator[Case]:
+    """Linear functions in the leaves of a tree."""
+    n, put, n_nodes = data.n, data.place.put, 2 * NODES - 1
+    k = min(PATH, data.n_features)
+    begin = np.arange(n_nodes + 1) * k
+    feature = np.tile(np.arange(k, dtype=np.int32), n_nodes)
+    features = PathFeatures(begin, feature, np.full(feature.size, 0.5), np.full(feature.size, 2.0))
+    (g, h), X, leaf = data.statistics, put(data.X), put(data.leaf)
+    gathered = n * min(k * data.place.line, data.X.itemsize * data.n_features)
+    call = partial(linear_sums, leaf, g, h, X, features, Scales(2.0**20, 2.0**20))
+    yield Case(f"linear_sums, {k} features", call, 12 * n + gathered, n * (k + 1) * (k + 4) // 2)
+    coefficient, constant = data.rng.normal(size=feature.size), data.rng.normal(size=n_nodes)
+    ends, output = np.array([0, n_nodes]), np.zeros(1, np.int32)
+    functions = LinearLeaves(ends, output, begin, feature, coefficient, constant, constant)
+    there, raw = LinearLeaves(*map(put, functions)), put(np.zeros((1, n)))
+    call = partial(add_linear_values, there, X, leaf[:, None], raw)
+    yield Case(f"add_linear_values, {k} features", call, 20 * n + gathered)
+
+
 def prediction(data: Data, n_trees: int) -> Iterator[Case]:
     """On raw values."""
     n, f, put = data.n, data.n_features, data.place.put
@@ -244,5 +267,6 @@ def cases(n: int, n_features: int, n_trees: int, place: Place) -> Iterator[Case]
     yield from preparation(data)
     yield from growth(data)
     yield from leaves(data)
+    yield from linear(data)
     yield from prediction(data, n_trees)
     yield from stump(data)

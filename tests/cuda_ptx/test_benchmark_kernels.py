@@ -45,7 +45,7 @@ def test_every_operation_runs(host, monkeypatch, capsys):
     assert names == [
         "bin_values", "gradients", "quantise", "histogram", "histogram", "split", "partition",
         "partition", "traverse_codes", "scatter_leaves", "leaf_sums", "add_leaf_values",
-        "traverse", "probabilities", "grow_cart",
+        "linear_sums", "add_linear_values", "traverse", "probabilities", "grow_cart",
     ]  # fmt: skip
     root = found["ops"]["histogram, a root; 70 × 3"]
     assert root["updates"] == 2 * 70 * 3  # g and h apart

@@ -27,6 +27,8 @@ SEVERAL_LABELS = {"max_bins": 16, "max_depth": 5}
 MODELS = {
     "boosting": ("GradientBoostingRegressor", "numbers", FEW | {"max_depth": 3}),
     "boosting, robust": ("GradientBoostingRegressor", "numbers", FEW | {"loss": "huber"}),
+    "boosting, linear leaves": (
+        "GradientBoostingClassifier", "three", FEW | {"linear_leaves": True, "subsample": 0.7}),
     "boosting of outputs": ("GradientBoostingRegressor", "outputs", FEW),
     "boosting of categories": (
         "GradientBoostingRegressor", "numbers", FEW | {"categorical_features": [4]}),
