@@ -67,13 +67,14 @@ class ForestOfTrees(SampledMembers, CartEstimator):
     _random_splits = False
     _grows_among_workers = True
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees.
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
-            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
+        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
+            its bins and, unless y is passed, its target.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
             Factors on how often a row counts. Rows of weight zero are as if they were

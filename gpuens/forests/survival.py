@@ -64,7 +64,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     min_samples_leaf: int | float = 8
     max_features: int | float | str | None = "sqrt"
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees.
 
         Parameters

@@ -260,7 +260,8 @@ def require_readable(X: Any, name: str) -> None:
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required: {sparse}.")
     if type(X).__name__ == "BinnedTable":
         raise TypeError(
-            f"{name} is a BinnedTable, which fit of gradient boosting takes in place of X and y; "
+            f"{name} is a BinnedTable, which fit of gradient boosting, trees and forests takes "
+            "in place of X and y; "
             "pass an array or a data frame here."
         )
     if type(X).__name__ == "LazyFrame":

@@ -19,6 +19,7 @@ from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from ..kernels.scalars.deferred import lazy_property
 from .building import Reader, fit_bins, write_codes
+from .extremes import Extremes
 from .file import CodesFile, read_table_file, require_free
 from .parts import Binning, Content, Features, stride_of
 from .sources import source_of
@@ -30,13 +31,15 @@ class BinnedTable:
     """A table whose values have been replaced by their bins: one byte a cell, stored twice.
 
     It is made from batches by ``from_batches``, so that the values never have to be in memory
-    together, and ``fit`` of gradient boosting takes it in place of X and y. The model is that of
-    ``fit(X, y, sample_weight)`` with the same rows in memory, bit for bit, if
+    together, and ``fit`` of gradient boosting, trees and forests takes it in place of X and y. The
+    model is that of ``fit(X, y, sample_weight)`` with the same rows in memory, bit for bit, if
 
     - ``max_bins`` is that of the estimator, and with more than 200,000 rows, from which cut points
       are chosen by a sample, ``random_state`` too;
     - no rows are held out (the bins here are those of all rows), and ``class_weight`` is None (cut
       points here follow ``sample_weight`` alone).
+
+    Trees and forests take tables that were made without weights, which are passed to ``fit``.
 
     Parameters
     ----------
@@ -50,6 +53,8 @@ class BinnedTable:
     y : ndarray, shape (n_rows,) or (n_rows, n_targets), or None
     sample_weight : float64 ndarray, shape (n_rows,), or None
     max_bins : int
+    extremes : Extremes or None
+        The values in the bins, for trees and forests; None for some rows of another table.
     path : Path or None
         The file that holds the bins; None: they are in memory.
     feature_names_in_ : ndarray of str or None
@@ -77,7 +82,9 @@ class BinnedTable:
         features: Features,
         binning: Binning,
         content: Content,
+        extremes: Extremes | None = None,
     ) -> None:
+        self.extremes = extremes
         self._codes, self._binner, self._features = codes, binner, features
         self._binning = binning
         self.y, self.sample_weight, self.path = content.y, content.weight, content.path
@@ -157,10 +164,11 @@ class BinnedTable:
             shape = survey.n_rows, survey.features.n
             if path is None:
                 codes = empty_codes(shape)
-                write_codes(reader, survey, binner, _into(codes))
-                return cls(codes, binner, survey.features, binning, content)
+                extremes = write_codes(reader, survey, binner, binning.max_bins, _into(codes))
+                return cls(codes, binner, survey.features, binning, content, extremes)
             with CodesFile(content, shape, binner, survey.features, binning) as file:
-                write_codes(reader, survey, binner, file.store)
+                extremes = write_codes(reader, survey, binner, binning.max_bins, file.store)
+                file.store_extremes(extremes)
         return cls.open(path)
 
     @classmethod
@@ -237,8 +245,14 @@ class BinnedTable:
         """Give an estimator the attributes that reading the features gives it."""
         self._features.describe(estimator)
 
-    def binner_for(self, max_bins: int, n_groups: int) -> Binner:
-        """Return the bins of the features for an estimator with these parameters.
+    def codes_of_feature(self, feature: int) -> np.ndarray:
+        """Return the bins of a feature: uint8, shape (n_rows,)."""
+        column: np.ndarray = self._codes.columns[feature]
+        return column
+
+    def binner_for(self, max_bins: int, n_groups: int | None) -> Binner:
+        """Return the bins of the features for an estimator with these parameters; None for
+        ``n_groups`` where it does not matter.
 
         Raises
         ------
@@ -252,7 +266,7 @@ class BinnedTable:
                 f"with max_bins={max_bins}."
             )
         has_groups = any(n > max_bins for n in self._features.n_categories.tolist())
-        if has_groups and n_groups != self._binning.n_groups:
+        if has_groups and n_groups not in (None, self._binning.n_groups):
             raise ValueError(
                 f"The table was made with {self._binning.n_groups} group of rare categories, the "
                 f"estimator has cat_hash_groups={n_groups}. Set it to {self._binning.n_groups}."

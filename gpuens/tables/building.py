@@ -12,12 +12,13 @@ from sklearn.base import BaseEstimator
 
 from ..devices.placement import CPU, to_numpy
 from ..inputs.arrays import MOST_ROWS
-from ..inputs.binning import Binner, sample_rows
+from ..inputs.binning import SAMPLE_SIZE, Binner, sample_rows
 from ..inputs.categories import MAX_CATEGORIES, Categories, read_features
 from ..inputs.category_bins import bins_by_count, with_categories
 from ..inputs.frames import kind_of
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.dtypes import Codes
+from .extremes import Extremes, ExtremesOfBatches
 from .parts import Features
 from .sources import Batch, Source
 
@@ -203,11 +204,21 @@ def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_thr
 
 
 def write_codes(
-    reader: Reader, survey: Survey, binner: Binner, store: Callable[[slice, Codes], None]
-) -> None:
-    """Bin every row, and hand the codes of each batch to ``store``."""
+    reader: Reader,
+    survey: Survey,
+    binner: Binner,
+    max_bins: int,
+    store: Callable[[slice, Codes], None],
+) -> Extremes:
+    """Bin every row, hand the codes of each batch to ``store``, and return the values in the
+    bins."""
+    is_numeric = survey.features.n_categories == 0
+    extremes = ExtremesOfBatches(is_numeric, max_bins, survey.n_rows > SAMPLE_SIZE)
     for rows, table in reader.again(survey, "Binning"):
-        store(rows, binner.transform(table, CPU))
+        codes = binner.transform(table, CPU)
+        store(rows, codes)
+        extremes.add(table, codes.columns)
+    return extremes.found
 
 
 def _length(X: Any) -> int:

@@ -20,6 +20,7 @@ from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
+from .extremes import Extremes
 from .parts import Binning, Content, Features, stride_of
 
 FORMAT = 1
@@ -34,7 +35,7 @@ _NAMES = {"u1": "U8", "b1": "BOOL", "f8": "F64", "f4": "F32"} | {
 _DTYPES = {name: np.dtype(f"<{code}") for code, name in _NAMES.items()}
 _LENGTH_BYTES = 8
 
-Opened = tuple[Codes, Binner, Features, Binning, Content]
+Opened = tuple[Codes, Binner, Features, Binning, Content, Extremes | None]
 
 
 def require_free(path: Path) -> None:
@@ -64,6 +65,7 @@ class CodesFile:
         self.path = content.path
         self.stride = stride_of(n_features)
         document, self.arrays = _described(content, binner, features, binning)
+        self.arrays |= Extremes.empty(n_features)._asdict()
         small = {name: (a.dtype.str[1:], a.shape) for name, a in self.arrays.items()}
         codes = {"rows": ("u1", (n_rows, self.stride)), "columns": ("u1", (n_features, n_rows))}
         self.header, self.offsets = _header(small | codes, document)
@@ -92,6 +94,11 @@ class CodesFile:
         for f, column in enumerate(part.columns):
             start = self.offsets["columns"] + f * self.n_rows + rows.start
             _write(descriptor, _bytes(column), start)
+
+    def store_extremes(self, extremes: Extremes) -> None:
+        """Write the values in the bins."""
+        for name, array in extremes._asdict().items():
+            _write(self.file.fileno(), _bytes(array), self.offsets[name])
 
 
 def read_table_file(path: Path) -> Opened:
@@ -155,7 +162,24 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
         _require(values is None or len(values) == n_rows, "y or weights have another length")
     binning = Binning(*(int(document[name]) for name in ("max_bins", "seed", "n_groups")))
     _require(2 <= binning.max_bins <= MAX_BINS, "max_bins is out of range")
-    return codes, binner, features, binning, Content(y, weight, path)
+    extremes = _extremes(arrays, binner)
+    return codes, binner, features, binning, Content(y, weight, path), extremes
+
+
+def _extremes(arrays: dict[str, np.ndarray], binner: Binner) -> Extremes | None:
+    """Return the values in the bins; None of files that an older version wrote."""
+    if "lowest" not in arrays:
+        return None
+    found = Extremes(*(arrays[name] for name in Extremes._fields))
+    n_features = len(binner.thresholds)
+    for array, empty in zip(found, Extremes.empty(n_features), strict=True):
+        _require(array.shape == empty.shape and array.dtype == empty.dtype, "values of bins")
+    end = binner.table
+    begin = np.column_stack([np.full(n_features, -np.inf), end[:, :-1]])
+    inside = (begin < found.lowest) & (found.lowest <= found.highest) & (found.highest <= end)
+    is_empty = np.isposinf(found.lowest) & np.isneginf(found.highest)
+    _require(bool((inside | is_empty).all()), "values of bins")
+    return found
 
 
 def _binner(document: dict[str, Any], arrays: dict[str, np.ndarray], features: Features) -> Binner:

@@ -36,6 +36,8 @@ from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all
 from ..members.classes import labels_of
+from ..tables.binned_table import BinnedTable
+from .binned import binned_target, cart_table_of_bins
 from .criteria import (
     CLASSIFICATION,
     REGRESSION,
@@ -153,18 +155,25 @@ class CartEstimator(ForestEstimator, ABC):
         ``multiplicity`` is the largest number of times that a row can be in a tree's sample;
         ``keeps_values`` is whether rows are predicted while trees grow.
         """
-        values = read_features(
-            X,
-            home_of(X, device),
-            estimator=self,
-            categorical_features=self.categorical_features,
-        ).values
+        values: Any
+        if isinstance(X, BinnedTable):
+            y, values = binned_target(X, y, keeps_values), X
+            X.describe(self)
+        else:
+            values = read_features(
+                X,
+                home_of(X, device),
+                estimator=self,
+                categorical_features=self.categorical_features,
+            ).values
         if (share := current_share()) is not None:
+            if isinstance(values, BinnedTable):
+                raise TypeError("X must be an array or a data frame where workers share the rows.")
             values = agreed_table(values, self, share)
         n_own, n_features = values.shape
-        n_rows = rows_of_all(n_own)
+        n_rows, itemsize = rows_of_all(n_own), values.itemsize
         if not device.is_gpu:
-            reading_plan(self, (n_rows, n_features), values.dtype.itemsize, device).require()
+            reading_plan(self, (n_rows, n_features), itemsize, device).require()
         if y is None:
             read_target(y, n_own, device, estimator=self)
         columns = columns_of(y)
@@ -188,7 +197,7 @@ class CartEstimator(ForestEstimator, ABC):
         host = [to_numpy(target) for target in targets]
         y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
         kept = values if keeps_values else None
-        shape, itemsize = (n_rows, n_features), values.dtype.itemsize
+        shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
 
     def _table(
@@ -199,13 +208,17 @@ class CartEstimator(ForestEstimator, ABC):
             np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
         )
         max_bins = None if self.max_bins is None else int(self.max_bins)
+        max_bins = bins_for_classes(max_bins, shape, problem.n_classes)
+        monotone = monotone_constraints(
+            self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
+        )
+        if isinstance(values, BinnedTable):
+            return cart_table_of_bins(values, max_bins, monotone, device)
         return table_of_workers(
             values,
             n_categories=n_categories,
-            monotone=monotone_constraints(
-                self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
-            ),
-            max_bins=bins_for_classes(max_bins, shape, problem.n_classes),
+            monotone=monotone,
+            max_bins=max_bins,
             seed=seed_of(self.random_state),
             device=device,
             n_threads=threads_of(self.n_jobs),

@@ -68,13 +68,16 @@ class SingleTree(CartEstimator):
     device: str = "auto"
 
     @documented(FITTED, ends="")
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, check_input: bool = True) -> Any:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, check_input: bool = True
+    ) -> Any:
         """Grow the tree.
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
-            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
+        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+            NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
+            its bins and, unless y is passed, its target.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
             Rows of weight zero are as if they were not there.

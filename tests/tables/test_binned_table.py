@@ -17,12 +17,20 @@ import pytest
 
 from gpuens import (
     BinnedTable,
+    DecisionTreeRegressor,
+    ExtraTreesClassifier,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    IsolationForest,
+    QuantileForestRegressor,
+    RandomForestClassifier,
     RandomForestRegressor,
     memory_plan,
 )
 from gpuens.inputs import binning
+from gpuens.tables import building
+from gpuens.trees import binned as trees_binned
+from gpuens.trees import table as trees_table
 
 RNG = np.random.default_rng(0)
 N = 900
@@ -418,6 +426,94 @@ class TestBadInput:
         model = regressor().fit(X, Y)
         with pytest.raises(ValueError, match="other bins than those that the trees"):
             model.set_params(warm_start=True, max_bins=20).fit(table)
-        for use in (model.predict, RandomForestRegressor(device="cpu").fit):
+        for use in (model.predict, IsolationForest(device="cpu").fit):
             with pytest.raises(TypeError, match="X is a BinnedTable, which fit of gradient"):
                 use(*(table, Y)[: 1 if use == model.predict else 2])
+
+
+FORESTS = [
+    (RandomForestRegressor(), Y),
+    (RandomForestRegressor(criterion="poisson", max_bins=20), abs(Y)),
+    (RandomForestClassifier(class_weight="balanced_subsample"), np.digitize(Y, [0, 1, 2])),
+    (ExtraTreesClassifier(max_leaf_nodes=20), np.where(Y > 1, "yes", "no")),
+    (QuantileForestRegressor(), Y),
+    (DecisionTreeRegressor(max_bins=255, ccp_alpha=0.01), np.stack([Y, -Y], axis=1)),
+]
+
+
+def forest(model, **params):
+    """Return an unfitted copy with few trees."""
+    few = {"n_estimators": 5} if hasattr(model, "n_estimators") else {}
+    return type(model)(**model.get_params() | {"device": "cpu", "random_state": 3} | few | params)
+
+
+class TestForests:
+    @pytest.mark.parametrize(("model", "y"), FORESTS, ids=lambda v: type(v).__name__)
+    @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+    @pytest.mark.parametrize("on_disk", [False, True], ids=["", "file"])
+    def test_those_of_the_rows_in_memory(self, model, y, weight, on_disk, tmp_path):
+        path = tmp_path / "table" if on_disk else None
+        table = BinnedTable.from_batches(in_batches(X, y), max_bins=model.max_bins, path=path)
+        expected = forest(model).fit(X, y, weight)
+        fitted = forest(model).fit(table, sample_weight=weight)
+        assert same(fitted, expected)
+        assert np.array_equal(fitted.predict(X), expected.predict(X))
+
+    @pytest.mark.parametrize("size", [60, 300])
+    def test_few_rows_and_float64(self, size):
+        rows = X[:size].astype(np.float64), Y[:size]
+        table = BinnedTable.from_batches(in_batches(*rows, size=7))
+        model = forest(RandomForestRegressor())
+        assert same(model.fit(table), forest(model).fit(*rows))
+
+    def test_categories(self):
+        params = {"categorical_features": CATEGORIES}
+        table = BinnedTable.from_batches(in_batches(FRAME, Y), **params)
+        fitted = forest(RandomForestRegressor(), **params).fit(table)
+        expected = forest(RandomForestRegressor(), **params).fit(FRAME, Y)
+        assert same(fitted, expected)
+        assert np.array_equal(fitted.predict(FRAME), expected.predict(FRAME))
+        narrow = BinnedTable.from_batches(in_batches(FRAME, Y), max_bins=16, **params)
+        with pytest.raises(
+            ValueError, match="column 'code' of the .* categories, more than it has"
+        ):
+            forest(RandomForestRegressor(), max_bins=16).fit(narrow)
+
+    def test_cut_points_of_a_sample(self, monkeypatch):
+        """Also of columns whose rare values the sample has or has not."""
+        for module in (binning, building, trees_table, trees_binned):
+            monkeypatch.setattr(module, "SAMPLE_SIZE", 300)
+        whole = np.column_stack([X, np.arange(N) % 7, np.arange(N) % 300]).astype(np.float64)
+        model = forest(RandomForestRegressor(), max_bins=30, random_state=7)
+        params = {"max_bins": 30, "random_state": 7}
+        table = BinnedTable.from_batches(in_batches(whole, Y), **params)
+        assert same(model.fit(table), forest(model, **params).fit(whole, Y))
+        rare = whole.copy()
+        sampled = binning.sample_rows(N, 7)
+        rare[np.setdiff1d(np.arange(N), sampled)[0], 5] = 2.5
+        table = BinnedTable.from_batches(in_batches(rare, Y), **params)
+        assert same(regressor(**params).fit(table), regressor(**params).fit(rare, Y))
+        with pytest.raises(ValueError, match="feature 5 of the .* values that the sample for the"):
+            forest(model).fit(table)
+
+    @pytest.mark.parametrize(
+        ("params", "error", "message"),
+        [
+            ({"max_bins": None}, ValueError, "max_bins must be a number where X is a BinnedTable"),
+            ({"max_bins": 20}, ValueError, "The table was made with max_bins=255, the estimator"),
+            ({"oob_score": True}, NotImplementedError, "no values to apply the trees to while"),
+            ({"honest": True}, NotImplementedError, "set oob_score=False and honest=False"),
+        ],
+    )
+    def test_refused_settings(self, params, error, message):
+        table = BinnedTable.from_batches(in_batches(X, Y))
+        with pytest.raises(error, match=message):
+            forest(RandomForestRegressor(), **params).fit(table)
+
+    def test_refused_tables(self):
+        weighted = BinnedTable.from_batches(in_batches(X, Y, WEIGHT))
+        with pytest.raises(ValueError, match="make it without sample_weight, and pass sample_wei"):
+            forest(RandomForestRegressor()).fit(weighted)
+        part = BinnedTable.from_batches(in_batches(X, Y))[np.arange(90)]
+        with pytest.raises(ValueError, match="does not know the smallest and largest values of"):
+            forest(RandomForestRegressor()).fit(part)

@@ -1,0 +1,112 @@
+"""Trees on tables that were binned before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..devices.placement import Device
+from ..inputs.binning import SAMPLE_SIZE
+from ..inputs.category_bins import CategoryBinner
+from ..kernels.cart.problem import CartTable
+from ..kernels.runtime.dtypes import MAX_BINS, MISSING
+from ..tables.binned_table import BinnedTable
+
+
+def binned_target(table: BinnedTable, y: Any, needs_values: bool) -> Any:
+    """Return the target of a fit: y, or that of the table.
+
+    Raises
+    ------
+    NotImplementedError
+        Trees are applied to rows outside their samples, whose values can be on either side of a
+        threshold that lies in their bin.
+    ValueError
+        The table was made with weights.
+    """
+    if needs_values:
+        raise NotImplementedError(
+            "X is a BinnedTable, which has no values to apply the trees to while they grow: set "
+            "oob_score=False and honest=False, or pass the rows as an array or a data frame."
+        )
+    if table.sample_weight is not None:
+        raise ValueError(
+            "X is a BinnedTable whose cut points follow the weights that it was made with, those "
+            "of trees do not: make it without sample_weight, and pass sample_weight to fit."
+        )
+    return table.y if y is None else y
+
+
+def cart_table_of_bins(
+    table: BinnedTable, max_bins: int | None, monotone: np.ndarray, device: Device
+) -> CartTable:
+    """Return the codes that ``cart_table`` gives the rows of a binned table.
+
+    Parameters
+    ----------
+    table : BinnedTable
+    max_bins : int or None
+        The parameter of the estimator.
+    monotone : int8, shape (n_features,)
+    device : Device
+
+    Raises
+    ------
+    ValueError
+        The bins of the table are not those that trees would get of its values.
+    """
+    if max_bins is None:
+        raise ValueError(
+            "max_bins must be a number where X is a BinnedTable, which has no exact thresholds, "
+            f"got None (or more than {MAX_BINS} classes): set max_bins={table.max_bins}."
+        )
+    binner, extremes = table.binner_for(max_bins, None), table.extremes
+    if extremes is None:
+        raise ValueError(
+            "X is a BinnedTable that does not know the smallest and largest values of its bins, "
+            "because an older version made it or it has some of the rows of another one: make it "
+            "with BinnedTable.from_batches."
+        )
+    n_rows, n_features = table.shape
+    categories = binner.bins if isinstance(binner, CategoryBinner) else (None,) * n_features
+    codes = np.empty((n_features, n_rows), np.uint8)
+    lower, upper = [], []
+    for f, of_categories in enumerate(categories):
+        place = np.empty(MISSING + 1, np.uint8)
+        if of_categories is not None:
+            n = of_categories.size
+            if np.unique(of_categories).size < n:
+                _refuse(table, f, f"{n} categories, more than it has bins")
+            place[:] = n
+            place[of_categories] = np.arange(n)
+            low = high = np.zeros(n)
+        else:
+            filled = extremes.lowest[f] <= extremes.highest[f]
+            low, high = extremes.lowest[f][filled], extremes.highest[f][filled]
+            if n_rows > SAMPLE_SIZE and low.size < extremes.n_distinct[f] <= max_bins:
+                _refuse(table, f, "values that the sample for the cut points did not have")
+            place[:] = low.size
+            place[:MAX_BINS][filled] = np.arange(low.size)
+        codes[f] = place[table.codes_of_feature(f)]
+        lower.append(low)
+        upper.append(high)
+    n_bins = np.array([low.size for low in lower], np.int32)
+    return CartTable(
+        codes=device.asarray(codes),
+        n_bins=n_bins,
+        begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
+        lower=np.concatenate(lower),
+        upper=np.concatenate(upper),
+        categorical=np.array([bins is not None for bins in categories], np.uint8),
+        monotone=monotone,
+    )
+
+
+def _refuse(table: BinnedTable, feature: int, has: str) -> None:
+    names = table.feature_names_in_
+    name = f"feature {feature}" if names is None else f"column {names[feature]!r}"
+    raise ValueError(
+        f"The {name} of the BinnedTable has {has}: trees would get other bins of its values. Leave "
+        "it out, merge rare values, or pass the rows as an array or a data frame."
+    )
