@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuens import GradientBoostingClassifier, RandomForestClassifier
+from gpuens import (
+    DecisionTreeClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
 from gpuens.datasets import make_covtype_like, make_higgs_like
 from gpuens.kernels.cart.cuda.grow_cart import Batch, likely_rounds
 
 from .cards import Card
 from .groups import OVER_NODES
-from .large_nodes import launches_of_huge, levels_of, with_large_nodes
+from .large_nodes import launches_of_huge, levels_of, with_large_nodes, without_huge
 from .launches import Work, extrapolated, scaled
 from .profile import recorded, rounds
 
@@ -177,6 +181,26 @@ def of_trees(work: Work, times: int, downloaded: float) -> Work:
     return replace(together, launches=[*of_each * times, *together.launches])
 
 
+def exact_tree(n_rows: int, depth: int, multiprocessors: int) -> Work:
+    """Return the work of a tree with a bin for every value, from a tree on fewer rows, without the
+    sorts of its lists, which are the array library's."""
+    X, y = make_higgs_like(n_rows, 28)
+    model = DecisionTreeClassifier(max_depth=depth, random_state=0, device="cpu")
+    large = model.fit(X, y).forest_
+    levels, more_rows = levels_of(large), MULTIPROCESSORS / multiprocessors
+    share = n_rows // MULTIPROCESSORS * multiprocessors
+    X, y = X[:share], y[:share]
+    model.set_params(device="cuda")
+    with recorded(multiprocessors, lambda kernel: True) as recorder:
+        small = model.fit(X, y).forest_
+    n_rounds = sum(each.kernel == "make_children" for each in recorder.work.launches)
+    shallow = partial(model.set_params(max_depth=1).fit, X, y)
+    of_huge = launches_of_huge(shallow, multiprocessors, share, n_rounds, levels)
+    work = with_large_nodes(recorder.work, levels_of(small).largest, levels.largest)
+    work = without_huge(work, levels)
+    return scaled(replace(work, launches=[*work.launches, *of_huge]), more_rows)
+
+
 M = 1_000_000
 CASES = {
     "11M × 28, depth 8": Case(
@@ -198,6 +222,10 @@ CASES = {
     "465k × 54, 100 trees, depth 30": Case(
         "Forest, 465k × 54, 7 classes, 100 trees of depth 30 in one batch", 465_000, 54,
         partial(forest, 465_000, 100, 30, 1), "fit", 1,
+    ),
+    "1M × 28, exact": Case(
+        "Exact tree, 1M × 28, depth 10, without the sorts", M, 28,
+        partial(exact_tree, M, 10, 2), "fit", 1,
     ),
 }  # fmt: skip
 """By the name that ``gpu_check`` gives them."""

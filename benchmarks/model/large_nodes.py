@@ -28,9 +28,11 @@ from tests.ptx.counts import Counts
 from .launches import Launch, Work
 from .profile import recorded
 
-OF_LARGE = {"search_items": (1, 0), "write_splits": (2, 0), "move_rows": (2, 1)}
+OF_LARGE = {
+    "search_items": (1, 0), "write_splits": (2, 0), "write_cuts": (2, 0), "move_rows": (2, 1),
+}  # fmt: skip
 """By kernel: its launches in a round, and which of them is over large nodes."""
-OF_HUGE = ("sum_tiles", "split_tiles", "join_tiles", "clear_lines")
+OF_HUGE = ("sum_tiles", "sum_cuts", "search_cuts", "split_tiles", "join_tiles", "clear_lines")
 SMALLEST_HUGE = 500
 """Rows from which nodes are huge in the shallow fit."""
 
@@ -75,6 +77,8 @@ def with_large_nodes(work: Work, small: np.ndarray, large: np.ndarray) -> Work:
     found = list(work.launches)
     for kernel, (per_round, which) in OF_LARGE.items():
         at = [i for i, launch in enumerate(found) if launch.kernel == kernel][which::per_round]
+        if not at:  # no thresholds are exact
+            continue
         rows = small[: len(at)].astype(np.float64)
         for card in found[at[0]].longest:
             measured = [found[i].longest[card] for i in at[: rows.size]]
@@ -111,7 +115,19 @@ def launches_of_huge(
         by_kernel[launch.kernel].append(launch)
     longer = max(1.0, TILE / rows)
     shares = [*levels.huge_share, *[0.0] * n_rounds][:n_rounds]
-    return [part_of(by_kernel[kernel][0], share, longer) for share in shares for kernel in OF_HUGE]
+    launched = [kernel for kernel in OF_HUGE if kernel in by_kernel]
+    return [part_of(by_kernel[kernel][0], share, longer) for share in shares for kernel in launched]
+
+
+def without_huge(work: Work, levels: Levels) -> Work:
+    """Return work in which the launches over large nodes have only the rows of each level that are
+    not in huge nodes."""
+    found = list(work.launches)
+    for kernel, (per_round, which) in OF_LARGE.items():
+        at = [i for i, launch in enumerate(found) if launch.kernel == kernel][which::per_round]
+        for i, share in zip(at, levels.huge_share, strict=False):
+            found[i] = part_of(found[i], 1.0 - share, 1.0)
+    return replace(work, launches=found)
 
 
 def part_of(launch: Launch, share: float, longer: float) -> Launch:

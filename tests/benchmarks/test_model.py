@@ -35,7 +35,13 @@ from benchmarks.model.cards import (
     OTHER_CALL,
 )
 from benchmarks.model.cases import Case
-from benchmarks.model.large_nodes import Levels, levels_of, part_of, with_large_nodes
+from benchmarks.model.large_nodes import (
+    Levels,
+    levels_of,
+    part_of,
+    with_large_nodes,
+    without_huge,
+)
 from benchmarks.model.launches import Launch, Work, extrapolated, line, scaled
 from gpuens.kernels.cart.problem import MOST_LARGE
 from tests.ptx.costs import Linked
@@ -161,6 +167,16 @@ def test_the_slowest_block_of_large_nodes_has_the_rows_of_the_whole_table():
     found = with_large_nodes(Work(launches, Counter(), waits=4), small, large)
     assert [each.longest["RTX"] for each in found.launches] == pytest.approx(slowest)
     assert found.waits == 4
+
+
+def test_launches_over_large_nodes_lack_the_rows_of_huge_ones():
+    """The second of two launches of a round is over small nodes where splits are written."""
+    kernels = ["search_items", "write_cuts", "write_cuts", "search_nodes"]
+    launches = [launch(kernel, cycles=8.0, longest=2.0) for _ in range(3) for kernel in kernels]
+    levels = Levels(np.array([40_000, 9000]), np.array([1.0, 0.25]))
+    found = without_huge(Work(launches, Counter()), levels).launches
+    assert [each.cycles["RTX"] for each in found] == [0, 0, 8, 8, 6, 6, 8, 8, 8, 8, 8, 8]
+    assert [each.longest["RTX"] for each in found] == [0, 0, *[2] * 10]
 
 
 def test_the_nodes_of_each_level():
