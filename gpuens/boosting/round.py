@@ -166,6 +166,7 @@ class Grower:
         xp = device.xp
         self.joins_updates = device.runs_ahead and self._reads_raw_once()
         self._update: Update | None = None
+        self._is_monotone = bool(settings.rules.monotone.any())
         self._whole_weight: Array | None = None
         self._all_rows: Sample | None = None
         self._chances: Array | None = None
@@ -401,7 +402,7 @@ class Grower:
         outputs, _, trees = started.batch
         values = started.loss.leaf_values(self._leaf_batch(started.batch, rate), outputs)
         monotone = self.settings.rules.monotone
-        if monotone.any():
+        if self._is_monotone:
 
             def bounded(i: int) -> NodeValues:
                 own = bound_values(trees, i, monotone, values[i].value)

@@ -143,6 +143,8 @@ def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: 
 
 
 _CODED = ("feature", "threshold")
+_NO_SETS = np.empty(0, np.int32), np.empty(0, np.uint32)
+"""``category_begin``, until it is decoded, and ``categories`` of trees without categories."""
 
 
 class ForestBuilder:
@@ -167,7 +169,9 @@ class ForestBuilder:
     def append(self, tree: OutputTree, factor: float, binner: Binner) -> None:
         """Add a tree whose values are multiplied by ``factor``."""
         grown, nodes = tree.trees, tree.nodes
-        begin, categories = _category_sets(grown, nodes, binner)
+        begin, categories = _NO_SETS
+        if grown.left_codes.size:
+            begin, categories = _category_sets(grown, nodes, binner)
         value = factor * tree.values.value
         added = {
             "output": np.array([tree.output], np.int32),
@@ -200,10 +204,13 @@ class ForestBuilder:
         feature, bin_ = (np.concatenate([t[name] for t in trees]) for name in _CODED)
         threshold = np.where(bin_ >= 0, self._binner.cuts_at(feature, bin_), 0.0)
         column = self._binner.numbers(feature)
+        no_sets = np.full(feature.size, -1, np.int32)
         end = 0
         for tree in trees:
             begin, end = end, end + tree["feature"].size
             tree["feature"], tree["threshold"] = column[begin:end], threshold[begin:end]
+            if tree["category_begin"] is _NO_SETS[0]:
+                tree["category_begin"] = no_sets[begin:end]
 
     def open_from(self, first: int) -> None:
         """Let the values of the trees from ``first`` on be revised."""
@@ -269,17 +276,12 @@ def _linear_arrays(
     }
 
 
-_NO_SETS = np.empty(0, np.uint32)
-
-
 def _category_sets(
     trees: GrownTrees, nodes: slice, binner: Binner
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make ``category_begin`` and ``categories`` of a ``Forest`` for some nodes."""
     begin = np.full(nodes.stop - nodes.start, -1, np.int32)
-    if trees.left_codes.size == 0:
-        return begin, _NO_SETS
-    sets = [_NO_SETS]
+    sets = [np.empty(0, np.uint32)]
     feature = trees.feature[nodes]
     end = 0
     for node in np.flatnonzero((feature >= 0) & (trees.bin[nodes] < 0)):

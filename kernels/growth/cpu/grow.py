@@ -276,5 +276,5 @@ def _workspace(
         spare = np.empty_like(records)
         kept["table"] = Table(codes.columns, own, (spare, spare), few_rows)
         kept["work"] = allocate_work(own, records.size, frontier, n_threads)
-    table = kept["table"]
-    return table._replace(records=(records, table.records[1])), kept["work"]
+    columns, own, (_, spare), few_rows = kept["table"]
+    return Table(columns, own, (records, spare), few_rows), kept["work"]
