@@ -142,7 +142,6 @@ def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: 
     return max(minimise(slope, LONGEST_STEP), 0.0) or 1.0
 
 
-_CODED = ("feature", "threshold")
 _NO_SETS = np.empty(0, np.int32), np.empty(0, np.uint32)
 """``category_begin``, until it is decoded, and ``categories`` of trees without categories."""
 
@@ -163,8 +162,7 @@ class ForestBuilder:
         if linear:
             self._before = LinearForest.of(self._before)
         self._trees: list[dict[str, np.ndarray]] = []
-        self._coded: list[dict[str, np.ndarray]] = []  # those whose thresholds are bins still
-        self._binner: Binner | None = None
+        self._coded: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, Binner]] = []
 
     def append(self, tree: OutputTree, factor: float, binner: Binner) -> None:
         """Add a tree whose values are multiplied by ``factor``."""
@@ -175,8 +173,6 @@ class ForestBuilder:
         value = factor * tree.values.value
         added = {
             "output": np.array([tree.output], np.int32),
-            "feature": grown.feature[nodes],
-            "threshold": grown.bin[nodes],
             "missing_left": grown.missing_left[nodes],
             "left": grown.left[nodes],
             "right": grown.right[nodes],
@@ -190,27 +186,26 @@ class ForestBuilder:
         }
         if self._is_linear:
             added |= _linear_arrays(tree.linear, value, factor)
-        self._trees.append(added)
-        self._coded.append(added)
-        self._binner = binner
+        self._coded.append((added, grown.feature[nodes], grown.bin[nodes], binner))
+        self._trees.append(added)  # last: Ctrl-C must not leave a tree that is never decoded
 
     def _decode(self) -> None:
         """Turn features and bins into columns and thresholds: many trees at once, since calls for
-        one of a small table cost as much as a part of its growth."""
+        one of a small table cost as much as a part of its growth. After Ctrl-C it starts again."""
         if not self._coded:
             return
-        assert self._binner is not None
-        trees, self._coded = self._coded, []
-        feature, bin_ = (np.concatenate([t[name] for t in trees]) for name in _CODED)
-        threshold = np.where(bin_ >= 0, self._binner.cuts_at(feature, bin_), 0.0)
-        column = self._binner.numbers(feature)
+        trees, features, bins, (binner, *_) = zip(*self._coded, strict=True)
+        feature, bin_ = np.concatenate(features), np.concatenate(bins)
+        threshold = np.where(bin_ >= 0, binner.cuts_at(feature, bin_), 0.0)
+        column = binner.numbers(feature)
         no_sets = np.full(feature.size, -1, np.int32)
         end = 0
-        for tree in trees:
-            begin, end = end, end + tree["feature"].size
+        for tree, own in zip(trees, features, strict=True):
+            begin, end = end, end + own.size
             tree["feature"], tree["threshold"] = column[begin:end], threshold[begin:end]
             if tree["category_begin"] is _NO_SETS[0]:
                 tree["category_begin"] = no_sets[begin:end]
+        self._coded.clear()
 
     def open_from(self, first: int) -> None:
         """Let the values of the trees from ``first`` on be revised."""

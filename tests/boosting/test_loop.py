@@ -17,6 +17,7 @@ from sklearn.metrics import accuracy_score, log_loss, make_scorer, mean_absolute
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, load
 from gpuens.callbacks import Checkpoint, EvaluationLog, ProgressBar
 from gpuens.estimators.validation import EarlyStopping
+from gpuens.inputs.binning import Binner
 from gpuens.kernels.growth.cpu import grow
 from gpuens.kernels.runtime.cpu import team
 
@@ -472,3 +473,22 @@ class TestInterrupt:
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)
         assert not hasattr(model, "forest_")
+
+
+def test_ctrl_c_while_a_forest_is_frozen_leaves_the_trees_whole(monkeypatch):
+    X, y, _ = table()
+    settings = {"max_leaf_nodes": 4, "early_stopping": False}
+    expected = GradientBoostingRegressor(n_estimators=2, **settings).fit(X, y)
+    numbers, n_calls = Binner.numbers, []
+
+    def interrupted(self, features):
+        n_calls.append(1)
+        if len(n_calls) == 2:
+            raise KeyboardInterrupt
+        return numbers(self, features)
+
+    monkeypatch.setattr(Binner, "numbers", interrupted)
+    model = GradientBoostingRegressor(callbacks=[lambda state: bool(state.forest().n_trees > 9)])
+    with pytest.warns(RuntimeWarning, match="2 rounds"):
+        model.set_params(**settings).fit(X, y)
+    assert model.forest_.fingerprint() == expected.forest_.fingerprint()
