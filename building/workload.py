@@ -25,6 +25,7 @@ def run_everything() -> None:
             for table in layouts(rows()):
                 use(model, table)
     share_rows()
+    fit_linear_leaves()
     gpuens.warmup("cpu", verbose=False)
     fingerprints()
 
@@ -61,6 +62,15 @@ def fitted() -> Iterator[Any]:
     yield gpuens.RandomForestClassifier(**few).fit(X, y)
     yield gpuens.DecisionTreeRegressor(device="cpu").fit(X, y)
     yield gpuens.IsolationForest(**few).fit(np.nan_to_num(X))
+
+
+def fit_linear_leaves() -> None:
+    """Fit models whose leaves are linear, which are not explained, in both dtypes, and predict."""
+    X = rows()
+    for dtype in (np.float64, np.float32):
+        table = X.astype(dtype)
+        model = gpuens.GradientBoostingClassifier(n_estimators=3, linear_leaves=True, device="cpu")
+        model.fit(table, np.nan_to_num(X[:, 0]) > 0).predict_proba(table)
 
 
 def share_rows() -> None:
