@@ -43,7 +43,8 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
     load_numba()
     device = SimpleNamespace(compute_capability=OLDEST, id=0)
     with mock.patch.object(dispatcher, "get_current_device", lambda: device):
-        text, _ = compile_ptx(entry.kernel.py_func, types.void(*entry.arguments), cc=OLDEST)
+        signature, bounds = types.void(*entry.arguments), entry.kernel.bounds
+        text, _ = compile_ptx(entry.kernel.py_func, signature, cc=OLDEST, launch_bounds=bounds)
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
     name = f"gpuens_{entry.name}"

@@ -86,6 +86,9 @@ i32, i64, u32, u64, f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
 
 SMALL_BLOCK = 4 if is_simulated() else 32
 LARGE_BLOCK = 8 if is_simulated() else 128
+ITEMS_AT_ONCE = 3
+"""Large nodes that a multiprocessor looks at side by side: the block waits for memory most of the
+time, and a few registers less than the compiler would take let a third one run."""
 ORDER_SHIFT, MARK_MASK = i64(32), i64(0xFFFFFFFF)
 """A candidate is its order above its number, or, where tiles were searched, its tile."""
 
@@ -246,7 +249,7 @@ def items_kernel(with_cuts: bool) -> Any:
     """Return the kernel for the first features of large nodes."""
     search_feature = searchers(with_cuts).feature
 
-    @kernel
+    @kernel(bounds=(LARGE_BLOCK, ITEMS_AT_ONCE))
     def search_items(
         codes, lists, classes, values, weight, features, lower, upper, entry_begin,
         nodes, statistics, limits, state, line, criterion, least_rows,

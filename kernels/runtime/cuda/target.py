@@ -93,10 +93,23 @@ else:
 
 
 class Kernel(Deferred):
-    """A kernel, compiled on first use where it was not compiled ahead, and kept on disk."""
+    """A kernel, compiled on first use where it was not compiled ahead, and kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+    bounds : tuple of two integers or None
+        Threads of a block, and how many of them the registers of a multiprocessor should do for.
+    """
+
+    def __init__(
+        self, function: Callable[..., None], bounds: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(function)
+        self.bounds = bounds
 
     def _make(self, numba: ModuleType) -> Any:
-        return kept_on_disk(cuda.jit(self.py_func))
+        return kept_on_disk(cuda.jit(self.py_func, launch_bounds=self.bounds))
 
 
 class DeviceFunction(Deferred):
@@ -106,10 +119,14 @@ class DeviceFunction(Deferred):
         return cuda.jit(device=True)(self.py_func)
 
 
-def kernel(function: Callable[..., None]) -> Any:
+def kernel(
+    function: Callable[..., None] | None = None, *, bounds: tuple[int, int] | None = None
+) -> Any:
     """Decorate a kernel. It has no signature, which would compile it at import, and that needs a
-    GPU."""
-    return cuda.jit(function) if is_simulated() else Kernel(function)
+    GPU. ``bounds`` as in ``Kernel``."""
+    if function is None:
+        return functools.partial(kernel, bounds=bounds)
+    return cuda.jit(function) if is_simulated() else Kernel(function, bounds)
 
 
 def device_function(function: Callable[..., Any]) -> Any:
