@@ -20,6 +20,7 @@ from .inputs.sparse_matrices import read_sparse
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
 from .trees.growth import cart_plan
+from .trees.sparse_table import bytes_of_cell
 
 UNKNOWN_CELL_BYTES = 64
 
@@ -98,6 +99,10 @@ def memory_plan(
     if n_outputs is None:
         n_outputs = _count_outputs(y, is_of_classes)
     if isinstance(estimator, CartEstimator):
+        of_cell = None
+        if is_sparse(X):
+            table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
+            of_cell = bytes_of_cell(table, estimator.max_bins)
         return cart_plan(
             estimator,
             (n_all or shape[0], shape[1]),
@@ -107,6 +112,7 @@ def memory_plan(
             n_outputs=1 if is_of_classes else n_outputs,
             is_there=is_there,
             n_own=n_all and shape[0],
+            cell_bytes=of_cell,
         )
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
     n_trees *= np.size(getattr(estimator, "quantile", None) or 1)

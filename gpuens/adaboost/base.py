@@ -134,7 +134,7 @@ class AdaBoostParameters:
 class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     """The base class of the classifier and the regressor."""
 
-    _takes_sparse = True
+    _takes_sparse = _keeps_sparse = True
     _default_base: Callable[..., Any]
     _categories: Any
     _members: list[Any]

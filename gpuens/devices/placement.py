@@ -218,7 +218,7 @@ ROOM_FOR_TABLE = 0.25
 def near(table: Any, device: Device) -> Any:
     """Return a table that is read many times: a copy on a GPU that has much more free memory than
     it takes, otherwise the table itself, which comes there in pieces each time."""
-    if not is_streamed(table, device):
+    if not is_streamed(table, device) or isinstance(table, SparseTable):
         return table
     free, _ = device.memory()
     has_room = free is not None and table.nbytes <= ROOM_FOR_TABLE * free

@@ -69,6 +69,10 @@ class SparseTable:
         values[self.entries.indices[own]] = self.entries.data[own]
         return values
 
+    def dense(self) -> np.ndarray:
+        """Return the table with its zeros."""
+        return np.asarray(self.entries.toarray())
+
     def blocks(self, features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some columns of all rows, dense, a block of rows after the other.
 

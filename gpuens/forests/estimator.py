@@ -72,7 +72,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
         Parameters
         ----------
-        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+        X : array, sparse matrix, data frame or BinnedTable, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
             its bins and, unless y is passed, its target.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
@@ -287,7 +287,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
         Parameters
         ----------
-        X, Y : array or data frame, shape (n_rows, n_features)
+        X, Y : array, sparse matrix or data frame, shape (n_rows, n_features)
             Y is X if it is None.
 
         Returns

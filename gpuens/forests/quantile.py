@@ -263,7 +263,7 @@ class QuantileForestRegressor(RandomForestRegressor):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         quantiles : float, list of float, "mean" or None, default=None
             Numbers in [0, 1]; "mean": what a random forest predicts; None:
             ``default_quantiles``.
@@ -304,7 +304,7 @@ class QuantileForestRegressor(RandomForestRegressor):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         coverage : float, default=0.9
             In (0, 1]; as much of the rest lies below the interval as above.
 

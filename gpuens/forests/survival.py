@@ -69,7 +69,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing.
         y : structured array, or tuple (event, time)
             With a boolean field (whether the event was observed) and a field of times, as of
@@ -172,7 +172,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
@@ -194,7 +194,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -211,7 +211,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         times : array, shape (n_times,), default=None
             Not negative; ``unique_times_`` without it.
 
@@ -239,7 +239,7 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         y : structured array, or tuple (event, time)
         sample_weight : array of shape (n_rows,), default=None
 

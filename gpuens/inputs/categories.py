@@ -108,7 +108,7 @@ def read_features(
     """
     if not reset and is_plain(X, device, estimator) and not _has_categories(estimator):
         return Table(X)
-    if is_sparse(X) and getattr(estimator, "_keeps_sparse", False):
+    if is_sparse(X) and _stays_sparse(X, estimator, reset, categorical_features):
         return _read_sparse(X, estimator, reset, categorical_features, name)
     if is_sparse(X) and getattr(estimator, "_takes_sparse", False):
         X = dense_table(X, name)
@@ -128,6 +128,18 @@ def read_features(
     known_of = {f: v for f, v in enumerate(known.values) if v is not None}
     codes = {f: partial(_encode, source, f, v) for f, v in known_of.items()}
     return table_of(source.table(codes), device, estimator)
+
+
+def _stays_sparse(X: Any, estimator: Any, reset: bool, categorical_features: Any) -> bool:
+    """Return whether an estimator reads a sparse matrix as it is. One that can read it with its
+    zeros, too, does so where features have categories."""
+    if not getattr(estimator, "_keeps_sparse", False):
+        return False
+    if not getattr(estimator, "_takes_sparse", False):
+        return True
+    if reset:
+        return _means_none(categorical_features, X)
+    return getattr(estimator, "_categories", None) is None
 
 
 def _read_sparse(

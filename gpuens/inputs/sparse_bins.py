@@ -37,12 +37,12 @@ def fit_sparse_binner(
     if weight is not None and not (weight > 0).all():
         table, weight = table[weight > 0], weight[weight > 0]
     cuts: list[np.ndarray] = []
-    for features in _parts(table):
+    for features in parts_of(table):
         cuts += _cuts_of(table, features, weight, max_bins)
     return Binner(tuple(cuts))
 
 
-def _parts(table: SparseTable) -> Iterator[range]:
+def parts_of(table: SparseTable) -> Iterator[range]:
     """Divide the columns into parts whose entries are sorted together."""
     begin, indptr = 0, table.entries.indptr
     while begin < table.shape[1]:
@@ -52,9 +52,20 @@ def _parts(table: SparseTable) -> Iterator[range]:
         begin = end
 
 
-def _cuts_of(
-    table: SparseTable, features: range, weight: np.ndarray | None, max_bins: int
-) -> list[np.ndarray]:
+def distinct_values(
+    table: SparseTable, features: range
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct values of some columns, zeros among them but not missing values.
+
+    Returns
+    -------
+    distinct : float64, shape (n,)
+        Of each column ascending, one column after the other.
+    count : float64, shape (n,)
+        Rows that have the value; absent zeros count as one.
+    begin : int64, shape (n_features + 1,)
+        Where each column begins.
+    """
     n_rows, n = table.shape[0], len(features)
     indptr = table.entries.indptr[features.start : features.stop + 1]
     values = table.entries.data[indptr[0] : indptr[-1]]
@@ -69,8 +80,15 @@ def _cuts_of(
     is_new = np.ones(values.size, np.bool_)
     is_new[1:] = (values[1:] != values[:-1]) | (column[1:] != column[:-1])
     first = np.flatnonzero(is_new)
-    distinct, mass = values[first], np.diff(np.append(first, values.size)).astype(np.float64)
-    begin = np.searchsorted(column[first], np.arange(n + 1))
+    count = np.diff(np.append(first, values.size)).astype(np.float64)
+    return values[first], count, np.searchsorted(column[first], np.arange(n + 1))
+
+
+def _cuts_of(
+    table: SparseTable, features: range, weight: np.ndarray | None, max_bins: int
+) -> list[np.ndarray]:
+    n_rows, n_entries = table.shape[0], table.n_entries[features.start : features.stop]
+    distinct, mass, begin = distinct_values(table, features)
     middle = midpoints(distinct[:-1], distinct[1:])
     cuts = [middle[a : max(a, b - 1)].copy() for a, b in zip(begin[:-1], begin[1:], strict=True)]
     for f in np.flatnonzero(np.diff(begin) > max_bins).tolist():

@@ -237,7 +237,8 @@ def fit_members(
 
 def grows_batches(base: Any, plan: SamplingPlan, X: Any) -> bool:
     """Return whether the members are trees that grow together."""
-    return _fits_batches(base) and plan.repeats_little and not issparse(X)
+    reads = not issparse(X) or getattr(base, "_keeps_sparse", False)
+    return _fits_batches(base) and plan.repeats_little and reads
 
 
 def _fits_batches(base: Any) -> bool:

@@ -15,6 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, home_of, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..estimators.nothing_learned import warn_of_tiny_targets
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
@@ -134,7 +135,7 @@ class CartEstimator(ForestEstimator, ABC):
     _output_classes: Any = None
     """``OutputClasses`` of a classifier, None for regression."""
     _warns_of_column = False
-    _takes_sparse = True
+    _takes_sparse = _keeps_sparse = True
     _grows_among_workers = False
     """Whether workers that share the rows can train it."""
     _categories: Any
@@ -169,11 +170,13 @@ class CartEstimator(ForestEstimator, ABC):
         if (share := current_share()) is not None:
             if isinstance(values, BinnedTable):
                 raise TypeError("X must be an array or a data frame where workers share the rows.")
+            values = values.dense() if isinstance(values, SparseTable) else values
             values = agreed_table(values, self, share)
         n_own, n_features = values.shape
         n_rows, itemsize = rows_of_all(n_own), values.itemsize
         if not device.is_gpu:
-            reading_plan(self, (n_rows, n_features), itemsize, device).require()
+            sparse = values if isinstance(values, SparseTable) else None
+            reading_plan(self, (n_rows, n_features), itemsize, device, sparse).require()
         if y is None:
             read_target(y, n_own, device, estimator=self)
         columns = columns_of(y)
@@ -328,7 +331,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or
@@ -352,7 +355,7 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
 
         Returns
         -------
@@ -420,7 +423,7 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
 
         Parameters
         ----------
-        X : array or data frame, shape (n_rows, n_features)
+        X : array, sparse matrix or data frame, shape (n_rows, n_features)
         pred_contribs, pred_interactions : bool, default=False
             Return Shapley values of the features, or of their pairs, instead (see
             ``gpuens.TreeExplainer``): float64 of shape (n_rows, n_features + 1) or

@@ -18,9 +18,11 @@ from ..devices.memory_plan import (
     plan_of,
 )
 from ..devices.placement import Device, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
 from ..inputs.binning import SAMPLE_SIZE
+from ..inputs.sparse_bins import ENTRIES_AT_ONCE
 from ..kernels.cart.grow_cart import clip_values, grow_cart
 from ..kernels.cart.grown import LIKELY_NODES
 from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
@@ -33,6 +35,7 @@ from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
 from .parameters import grows_on_host, sorts_on_device
+from .sparse_table import bytes_of_cell
 
 BATCH_BYTES = 2**25
 """Approximate memory of the records and nodes of one batch of trees. The allocator reuses blocks of
@@ -209,6 +212,9 @@ DEALT_BYTES = 2**25
 CUTTING_BYTES = 24
 """Bytes of a sampled value while a thread of the host cuts a column into bins."""
 
+SPARSE_CUTTING_BYTES = 64
+"""Bytes of an entry of a sparse table while its column is cut."""
+
 SORTING_BYTES = 60
 """Bytes of a row while a table that comes to a GPU in parts is cut: some columns, and one of them
 as it is sorted."""
@@ -225,6 +231,7 @@ def cart_plan(
     is_there: bool = False,
     held: bool = False,
     n_own: int | None = None,
+    cell_bytes: int | None = None,
 ) -> MemoryPlan:
     """Plan the memory of a decision tree or a forest.
 
@@ -240,6 +247,8 @@ def cart_plan(
         forests, which follows their growth.
     n_own : int or None
         The rows that a worker reads where several share those of ``shape``; None: not shared.
+    cell_bytes : int or None
+        Bytes of the bin of a value of a sparse table; None: the table is dense.
 
     Returns
     -------
@@ -255,7 +264,9 @@ def cart_plan(
     table = n_read * n_features * itemsize
     is_streamed = device.is_gpu and not is_there
     bins = max(n_features, SORTING_BYTES) if is_streamed else code_bytes(n_features)
-    if estimator.max_bins is None:
+    if cell_bytes is not None:
+        bins = cell_bytes * n_features
+    elif estimator.max_bins is None:
         bins = EXACT_CELL_BYTES * n_features
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
@@ -293,12 +304,20 @@ def cart_plan(
 
 
 def reading_plan(
-    estimator: Any, shape: tuple[int, int], itemsize: int, device: Device
+    estimator: Any,
+    shape: tuple[int, int],
+    itemsize: int,
+    device: Device,
+    sparse: SparseTable | None = None,
 ) -> MemoryPlan:
-    """Plan the memory of the target and the bins, before they are read (see ``cart_plan``)."""
-    plan = cart_plan(estimator, shape, itemsize, device, is_there=True)
+    """Plan the memory of the target and the bins, of a table that may be sparse, before they are
+    read (see ``cart_plan``)."""
+    of_cell = None if sparse is None else bytes_of_cell(sparse, estimator.max_bins)
+    plan = cart_plan(estimator, shape, itemsize, device, is_there=True, cell_bytes=of_cell)
     parts = {name: plan.parts[name] for name in ("target and weights", "bins")}
-    if estimator.max_bins is not None:
+    if sparse is not None:
+        parts["columns being cut"] = SPARSE_CUTTING_BYTES * min(sparse.entries.nnz, ENTRIES_AT_ONCE)
+    elif estimator.max_bins is not None:
         parts["columns being cut"] = CUTTING_BYTES * min(shape[0], SAMPLE_SIZE) * get_threads()
     return replace(plan, parts=parts)
 

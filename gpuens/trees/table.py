@@ -7,17 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device, is_streamed, to_numpy
+from ..devices.placement import CPU, Device, is_streamed, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
 from ..inputs.binning import SAMPLE_SIZE, Binner
 from ..inputs.cut_points import cut_points_of_sorted, round_down
+from ..inputs.sparse_bins import fit_sparse_binner
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 from .few_rows import codes_of_few_rows, has_few_rows
+from .sparse_table import bins_of_sparse, codes_of_sparse
 
 CELLS_WORTH_A_THREAD = 100_000
 COLUMN_BYTES = 32
@@ -50,7 +53,7 @@ def bins_for_classes(
 
 
 def cart_table(
-    X: Array,
+    X: Array | SparseTable,
     *,
     n_categories: np.ndarray,
     monotone: np.ndarray,
@@ -65,7 +68,8 @@ def cart_table(
     ----------
     X : float32 or float64, shape (n_rows, n_features)
         On the device, or in host memory, from where it comes to a GPU in parts. NaN is missing;
-        categories are whole numbers below ``n_categories``.
+        categories are whole numbers below ``n_categories``. A sparse table has none, and never
+        becomes dense.
     n_categories : int32, shape (n_features,)
         0 for a numeric feature.
     monotone : int8, shape (n_features,)
@@ -81,6 +85,8 @@ def cart_table(
     CartTable
     """
     categorical = (n_categories > 0).astype(np.uint8)
+    if isinstance(X, SparseTable):
+        return _of_sparse(X, categorical, monotone, max_bins, seed, device)
     if device.xp is np and not categorical.any() and has_few_rows(X.shape[0], max_bins):
         few = codes_of_few_rows(to_numpy(X), 1 if X.size < CELLS_WORTH_A_THREAD else n_threads)
         return CartTable(
@@ -114,6 +120,32 @@ def cart_table(
         upper=np.concatenate([feature.upper for feature in features]),
         categorical=categorical,
         monotone=monotone,
+    )
+
+
+def _of_sparse(
+    X: SparseTable,
+    categorical: np.ndarray,
+    monotone: np.ndarray,
+    max_bins: int | None,
+    seed: int,
+    device: Device,
+) -> CartTable:
+    sampled: tuple[np.ndarray, ...] | None = None
+    if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
+        sampled = fit_sparse_binner(X, None, max_bins, seed).thresholds
+
+    def of_many(f: int) -> tuple[np.ndarray, np.ndarray]:
+        cuts, most = None if sampled is None else sampled[f], max_bins or 0
+        feature = _ranges(X.column(f), cuts, most, CPU)
+        return feature.lower, feature.upper
+
+    bins = bins_of_sparse(X, max_bins, of_many)
+    return CartTable(
+        codes=device.asarray(codes_of_sparse(X, bins)),
+        categorical=categorical,
+        monotone=monotone,
+        **bins._asdict(),
     )
 
 

@@ -75,7 +75,7 @@ class SingleTree(CartEstimator):
 
         Parameters
         ----------
-        X : array, data frame or BinnedTable, shape (n_rows, n_features)
+        X : array, sparse matrix, data frame or BinnedTable, shape (n_rows, n_features)
             NumPy, CuPy, torch, pandas, polars or pyarrow. NaN is missing. A ``BinnedTable`` brings
             its bins and, unless y is passed, its target.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
@@ -195,7 +195,7 @@ class SingleTree(CartEstimator):
 
         Parameters
         ----------
-        X_val : array or data frame, shape (n_rows, n_features)
+        X_val : array, sparse matrix or data frame, shape (n_rows, n_features)
             Rows that the tree was not grown on.
         y_val : array, shape (n_rows,) or (n_rows, n_outputs)
         sample_weight : array of shape (n_rows,), default=None
