@@ -261,8 +261,7 @@ def require_readable(X: Any, name: str) -> None:
     if type(X).__name__ == "BinnedTable":
         raise TypeError(
             f"{name} is a BinnedTable, which fit of gradient boosting, trees and forests takes "
-            "in place of X and y; "
-            "pass an array or a data frame here."
+            "in place of X and y; pass an array or a data frame here."
         )
     if type(X).__name__ == "LazyFrame":
         raise TypeError(f"{name} is a LazyFrame, which holds no data yet: pass {name}.collect().")

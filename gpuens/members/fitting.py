@@ -15,9 +15,17 @@ from sklearn.utils import InputTags, check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
-from ..devices.placement import CPU, Device, gpu_of, on_host, resolve_device, to_numpy
+from ..devices.placement import (
+    CPU,
+    Device,
+    gpu_of,
+    is_sparse,
+    on_host,
+    resolve_device,
+    to_numpy,
+)
 from ..devices.policy import NO_WORK, Work
-from ..inputs.arrays import read_table
+from ..inputs.arrays import read_table, require_readable
 from ..inputs.frames import is_frame
 from ..inputs.targets import read_target
 from .samples import Samples, SamplingPlan
@@ -150,6 +158,8 @@ def read_features(
     """
     if device.holds(X):
         return read_table(X, device, estimator=estimator, reset=reset).values
+    if not is_sparse(X):
+        require_readable(X, "X")
     try:
         values = validate_data(
             estimator,

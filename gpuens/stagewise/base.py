@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
@@ -367,7 +368,10 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         tags = [input_tags(kind) for kind in kinds]
         sparse = all(of_kind.sparse for of_kind in tags)
         values = read_features(X, device, estimator=self, reset=reset, sparse=sparse, allow_nd=True)
-        if values.dtype == object and not any(kind.string or kind.categorical for kind in tags):
+        takes_text = any(of_kind.string or of_kind.categorical for of_kind in tags)
+        own = any(type(kind).__module__.partition(".")[0] == OWN_PACKAGE for kind in kinds)
+        kind_of_values = "" if issparse(values) else values.dtype.kind
+        if kind_of_values == "O" and not takes_text or kind_of_values in ("i", "u") and own:
             reader = DecisionTreeRegressor()  # gets the names of the features
             read_table(values, CPU, estimator=reader)  # of rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:

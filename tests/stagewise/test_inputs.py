@@ -248,6 +248,10 @@ class TestBadInput:
         weight[[0, -1]] = 1.0
         with raises(ValueError, "X has dtype object and holds values that are not numbers"):
             cls(n_estimators=2).fit(table, y, weight)
+        table = np.zeros(X.shape, np.int64)
+        table[1, 0] = 2**62 + 1
+        with raises(ValueError, "X holds integers that float64 does not hold"):
+            cls(n_estimators=2).fit(table, y, weight)
 
     @both
     def test_targets(self, cls, X, y):

@@ -16,6 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from gpuens import (
+    BaggingRegressor,
     BinnedTable,
     DecisionTreeRegressor,
     ExtraTreesClassifier,
@@ -25,6 +26,7 @@ from gpuens import (
     QuantileForestRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StagewiseRegressor,
     memory_plan,
 )
 from gpuens.inputs import binning
@@ -426,7 +428,8 @@ class TestBadInput:
         model = regressor().fit(X, Y)
         with pytest.raises(ValueError, match="other bins than those that the trees"):
             model.set_params(warm_start=True, max_bins=20).fit(table)
-        for use in (model.predict, IsolationForest(device="cpu").fit):
+        others = IsolationForest(device="cpu"), BaggingRegressor(), StagewiseRegressor()
+        for use in (model.predict, *(other.fit for other in others)):
             with pytest.raises(TypeError, match="X is a BinnedTable, which fit of gradient"):
                 use(*(table, Y)[: 1 if use == model.predict else 2])
 
