@@ -39,7 +39,7 @@ from ..tables.binned_table import BinnedTable
 from .dropout import Dropout, DropsTrees
 from .linear_leaves import require_linear
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
-from .memory import boosting_plan, data_size
+from .memory import boosting_plan, data_size, reading_plan
 from .metrics import RecordsScores, metrics_for
 from .parameters import (
     check_parameters,
@@ -413,6 +413,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         elif fit and reset:
             table.describe(self)
         n = table.shape[0]
+        if not device.is_gpu:
+            n_columns = outputs_in(rows.y, False) + (rows.weight is not None)
+            reading_plan(table.shape, n_columns, device).require()
         target = self._read_y(rows.y, n, device, fit, y)
         weights = read_sample_weight(rows.weight, n, device, estimator=self, name=weight)
         weights = self._class_weighted(target, weights, device, fit)
@@ -478,7 +481,8 @@ def _outputs_first(target: Array) -> Array:
 
 
 def _require_float32(values: Array, name: str) -> None:
-    if values.size and not (largest := float(abs(values).max())) <= LARGEST:
+    largest = max(float(values.max()), -float(values.min())) if values.size else 0.0
+    if not largest <= LARGEST:
         raise ValueError(
             f"{name} has values up to {largest:.3g}, but gradients are computed in float32: "
             f"divide it by a constant, so that none is above {LARGEST:g}."

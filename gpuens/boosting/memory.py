@@ -215,6 +215,21 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     return plan_of(task, device, parts, free, capacity)
 
 
+READING_BYTES = 12
+"""Bytes of a row's target, or weight, while it is read."""
+
+
+def reading_plan(shape: tuple[int, int], n_columns: int, device: Device) -> MemoryPlan:
+    """Plan the memory of the targets and weights of a table, before they are read.
+
+    ``n_columns`` is how many numbers a row has, the weight included.
+    """
+    n, n_features = shape
+    task = f"Gradient boosting with {n:,} x {n_features:,} values"
+    return plan_of(task, device, {"target and weights": READING_BYTES * n * n_columns},
+                   *device.memory())  # fmt: skip
+
+
 def _linear_bytes(estimator: Any, data: DataSize, device: Device, n_leaves: int) -> dict[str, int]:
     """Return what linear functions in leaves take: the values of all rows, which a GPU would read
     in pieces otherwise, and the sums of a tree's leaves."""

@@ -94,12 +94,21 @@ def limited(extra: int, group: Path | None) -> None:
         size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + extra, resource.RLIM_INFINITY))
         return
-    (group / "cgroup.procs").write_text(str(os.getpid()))
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    unified = UNIFIED.exists()
     # What the process had before it came counts in its old group.
-    del resident
-    (group / ("memory.max" if unified else "memory.limit_in_bytes")).write_text(str(extra))
+    (group / "cgroup.procs").write_text(str(os.getpid()))
+    _limit_of(group).write_text(str(extra))
+
+
+def unlimited(group: Path | None) -> None:
+    """Take the limit back."""
+    if group is None:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    else:
+        _limit_of(group).write_text("max" if UNIFIED.exists() else "-1")
+
+
+def _limit_of(group: Path) -> Path:
+    return group / ("memory.max" if UNIFIED.exists() else "memory.limit_in_bytes")
 
 
 def main(seed: int, group: Path | None) -> int:
@@ -127,8 +136,7 @@ def main(seed: int, group: Path | None) -> int:
         outcome = f"{type(error).__name__}: {error}"
         print(f"{name} {settings} {X.shape} with {extra // MIB} MiB: {outcome}")
         return 1
-    if group is None:
-        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+    unlimited(group)
     if outcome != "fitted" and model.n_features_in_ == 10 and len(before) == len(small):
         if not np.array_equal(model.predict(small), before):
             print(f"{name}: a fit without memory has changed the model")

@@ -316,6 +316,11 @@ class TestTooLittle:
         assert "The plan was: Gradient boosting with 60,000 x 10 values on cpu takes" in text
         assert "Most of it is" in text
 
+    def test_of_a_target_that_is_read(self, monkeypatch):
+        free_on_host(monkeypatch, 500_000)
+        with pytest.raises(MemoryError, match=r"60,000 x 10 values .*\(target and weights 703 KiB"):
+            GradientBoostingRegressor(device="cpu").fit(X, Y > 0)
+
     def test_of_a_forest_that_grows(self, monkeypatch):
         """What is left to be taken is asked for before, and named if it is not there after all."""
         y = C[:1000]
