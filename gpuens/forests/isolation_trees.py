@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE, MemoryPlan, plan_of
 from ..devices.placement import CPU, Device
 from ..forest.forest import Forest
 from ..forest.structure import node_depths
@@ -23,9 +24,12 @@ from ..kernels.scalars.deferred import lazy_property
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
-from ..trees.growth import grow_forest, tree_key
+from ..trees.growth import EXACT_CELL_BYTES, grow_forest, tree_key
 from ..trees.sharing import apart, grow_among_workers
 from ..trees.table import cart_table
+
+NUMBER_BYTES = 9
+"""Bytes of a row of the table: whether it is in a sample, and its place among those that are."""
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 
@@ -66,6 +70,8 @@ def grow_isolation_trees(
         ``value`` is the path length: the depth of the node, and how much deeper its rows would
         lie on average if it were grown to the end. Gains are zero, impurities empty.
     """
+    if not device.is_gpu:
+        memory_of_growth(plan, n_trees, values.dtype.itemsize, device).require()
     trees, share = range(first, first + n_trees), current_share()
     with apart(share):
         samples = {t: _rows_of(plan, t) for t in trees}
@@ -88,6 +94,21 @@ def grow_isolation_trees(
     return replace(
         grown, value=length[:, None], gain=np.zeros_like(grown.gain), impurity=np.empty(0)
     )
+
+
+def memory_of_growth(plan: SamplingPlan, n_trees: int, itemsize: int, device: Device) -> MemoryPlan:
+    """Plan the memory of the growth of some trees in host memory; ``itemsize`` is that of the
+    values."""
+    n_together = n_trees if plan.sees_all_features else 1
+    n_drawn = min(plan.n_rows, n_together * plan.n_draws)
+    n_nodes = int(LIKELY_SHARE * n_trees * 2 * plan.n_draws)
+    parts = {
+        "numbers of rows": NUMBER_BYTES * plan.n_rows,
+        "drawn rows": n_drawn * plan.n_features * (itemsize + EXACT_CELL_BYTES),
+        "trees": 2 * n_nodes * (FOREST_NODE_BYTES + 8),
+    }
+    task = f"An isolation forest of {n_trees:,} trees on {plan.n_rows:,} rows"
+    return plan_of(task, device, parts, *device.memory())
 
 
 def _go_on(first: int, forest: Forest, records: Any) -> bool:

@@ -16,6 +16,7 @@ from gpuens import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
     memory_plan,
@@ -315,6 +316,21 @@ class TestTooLittle:
         assert text.startswith("Out of memory during training (Unable to allocate 5 GiB).")
         assert "The plan was: Gradient boosting with 60,000 x 10 values on cpu takes" in text
         assert "Most of it is" in text
+
+    @pytest.mark.parametrize("n_trees", [20, 100])
+    def test_of_isolation_trees(self, monkeypatch, n_trees):
+        model = IsolationForest(n_estimators=n_trees, device="cpu").fit(
+            X[:2000]
+        )  # what is made once a process
+        tracemalloc.start()
+        model.fit(X)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        free_on_host(monkeypatch, 1000)
+        with pytest.raises(MemoryError, match=f"{n_trees} trees on 60,000 rows") as error:
+            model.fit(X)
+        found = re.search(r"takes about ([\d.]+) MiB", str(error.value))
+        assert 0.7 * peak < float(found[1]) * 2**20 < 1.7 * peak
 
     def test_of_a_target_that_is_read(self, monkeypatch):
         free_on_host(monkeypatch, 500_000)
