@@ -12,9 +12,12 @@ from ..runtime.arrays import Array
 from ..runtime.compilation import inner, kernel
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import Scales
+from ..scalars.primitives import exponent, two_to
 
 TINY = 1e-200
 """Half the width of an interval below which a feature counts as constant."""
+HUGE = 2.0**1022
+"""And above which it is left out: its inverse would not be a normal number."""
 SMALLEST_SHARE = 1e-9
 """Least share of a feature's variance that the features before it must leave."""
 SMALLEST_VARIANCE = 1e-11
@@ -136,9 +139,9 @@ def _list_features(feature, cut, left, parent, low, high, begin, found, center, 
         for k in range(first, last):
             middle = 0.5 * center[k] + 0.5 * scale[k]
             half = 0.5 * scale[k] - 0.5 * center[k]
-            if TINY < half < math.inf:
+            if TINY < half < HUGE:
                 found[end], center[end] = found[k], middle
-                scale[end] = math.ldexp(1.0, -math.frexp(half)[1])
+                scale[end] = 0.5 * two_to(-exponent(half))
                 end += 1
         begin[leaf + 1] = end
 

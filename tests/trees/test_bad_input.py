@@ -80,6 +80,7 @@ PARAMETERS: dict[str, list[Any]] = {
     "max_samples": [0, -1, 0.0, float("inf"), "5", NAN, True],
     "bootstrap": [None, 1, "yes"],
     "oob_score": [None, 1, "accuracy"],
+    "honest": [None, 1, "yes"],
     "warm_start": [None, 1, "yes"],
     "verbose": [-1, 1.5, "yes", None],
     "random_state": [-1, 2**32, 1.5, "0", NAN, np.random.default_rng(0)],
