@@ -1,4 +1,4 @@
-"""What other layouts of histograms could gain at most, by features: why there is one layout.
+"""The most that other layouts of histograms could gain, by features: why there is one layout.
 
 A round of boosting is modelled for narrow and wide tables, on a card with much shared memory and
 on the one with the least. ``idle`` is the share of the lanes without a feature. A layout that

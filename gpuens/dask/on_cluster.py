@@ -1,4 +1,4 @@
-"""What the estimators for tables in partitions share: training on workers, predicting by parts."""
+"""The base of estimators for tables in partitions: training on workers, predicting by parts."""
 
 from __future__ import annotations
 

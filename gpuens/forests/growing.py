@@ -100,6 +100,9 @@ class ForestGrower:
     seed: int
     device: Device
 
+    def __post_init__(self) -> None:
+        self._others: dict[int, np.ndarray] = {}  # the halves that honest trees are not grown on
+
     def grow(self, first: int, n_trees: int, after_batch: AfterBatch) -> Forest:
         """Grow trees ``first, first + 1, ...``; after Ctrl-C those that are finished.
 
@@ -139,17 +142,18 @@ class ForestGrower:
 
     def records(self, tree: int) -> Array | Sample:
         """Return the records that a tree is grown on (see ``grow_forest``)."""
-        return self._halves(tree)[0] if self._is_honest else self._sample(tree)
+        if not self._is_honest:
+            return self._sample(tree)
+        sample = self._sample(tree)
+        if isinstance(sample, Sample):
+            sample = sample.records[: int(sample.size[0])]
+        key = tree_key(self.seed, tree)
+        records, self._others[tree] = halves_of(sample, key, self.device)
+        return records
 
     @property
     def _is_honest(self) -> bool:
         return bool(getattr(self.estimator, "honest", False))
-
-    def _halves(self, tree: int) -> tuple[Array, np.ndarray]:
-        sample = self._sample(tree)
-        if isinstance(sample, Sample):
-            sample = sample.records[: int(sample.size[0])]
-        return halves_of(sample, tree_key(self.seed, tree), self.device)
 
     def _finish(
         self, trees: range, problem: Problem
@@ -163,7 +167,7 @@ class ForestGrower:
 
         def finish(first: int, forest: Forest) -> tuple[Forest, Array]:
             done = [
-                estimates.applied(tree, self._halves(trees[first + i])[1])
+                estimates.applied(tree, self._others.pop(trees[first + i]))
                 for i, tree in enumerate(trees_of(forest))
             ]
             applied, records = zip(*done, strict=True)

@@ -45,7 +45,9 @@ def home_of(device: str, X: Any, **others: Any) -> Device:
     return resolve_device(device, X, **others)
 
 
-OWN_PACKAGE = "gpuens"
+def is_own(estimator: Any) -> bool:
+    """Return whether an estimator is of this package."""
+    return type(estimator).__module__.partition(".")[0] == "gpuens"
 
 
 def takes_gpu_arrays(estimator: Any) -> bool:
@@ -219,7 +221,7 @@ def in_processes(
     """
     if home != CPU or effective_n_jobs(n_jobs) == 1:
         return [function(*task) for task in tasks]
-    stays = [type(task[1]).__module__.partition(".")[0] == OWN_PACKAGE for task in tasks]
+    stays = [is_own(task[1]) for task in tasks]
     away = Parallel(n_jobs=n_jobs)(
         delayed(function)(*task) for task, here in zip(tasks, stays, strict=True) if not here
     )

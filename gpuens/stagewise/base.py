@@ -43,7 +43,7 @@ from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
 from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
-from ..members.rows import OWN_PACKAGE, Rows, home_of, takes_weights
+from ..members.rows import Rows, home_of, is_own, takes_weights
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeRegressor
 from .rounds import (
@@ -363,17 +363,14 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
             yield result
 
     def _read_table(self, X: Any, kinds: list[Any], device: Device, reset: bool) -> Any:
-        """Read X as arrays or sparse matrices; the base learners validate the values of the rows
-        that they see."""
+        """Read X; the base learners validate the values of the rows that they see."""
         tags = [input_tags(kind) for kind in kinds]
         sparse = all(of_kind.sparse for of_kind in tags)
         values = read_features(X, device, estimator=self, reset=reset, sparse=sparse, allow_nd=True)
-        takes_text = any(of_kind.string or of_kind.categorical for of_kind in tags)
-        own = any(type(kind).__module__.partition(".")[0] == OWN_PACKAGE for kind in kinds)
-        kind_of_values = "" if issparse(values) else values.dtype.kind
-        if kind_of_values == "O" and not takes_text or kind_of_values in ("i", "u") and own:
-            reader = DecisionTreeRegressor()  # gets the names of the features
-            read_table(values, CPU, estimator=reader)  # of rows without weight, too
+        has_text = any(tag.string or tag.categorical for tag in tags)
+        kind = values.dtype.kind if reset and not issparse(values) else ""
+        if kind == "O" and not has_text or kind in ("i", "u") and any(map(is_own, kinds)):
+            read_table(values, CPU, estimator=DecisionTreeRegressor())  # rows without weight, too
         if len({of_kind.allow_nan for of_kind in tags}) > 1:
             # Which kinds will see X is not known yet, and some of them would accept NaN.
             assert_all_finite(on_host(values), input_name="X", estimator_name=type(self).__name__)
@@ -391,7 +388,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         return list(self.estimator) if several else [self.estimator]
 
     def _device_for(self, kinds: list[Any], X: Any, work: Work | None, **others: Any) -> Device:
-        if any(type(kind).__module__.partition(".")[0] != OWN_PACKAGE for kind in kinds):
+        if not all(map(is_own, kinds)):
             return home_of(self.device, X, **others)
         return resolve_device(self.device, X, work=work or NO_WORK, **others)
 

@@ -51,7 +51,7 @@ def halves_of(records: Array, key: int, device: Device) -> tuple[Array, np.ndarr
 
 
 class Estimates:
-    """What the numbers of nodes are computed from: a problem, with its arrays on the host.
+    """The problem that the numbers of nodes are computed from, with its arrays on the host.
 
     Parameters
     ----------

@@ -3,15 +3,12 @@
 A block looks at the features of a small node one after another. A larger node has a block for each
 of the features that are looked at in any case, and a huge one is first added up by many blocks
 (``tiles``); then it is settled which feature is the best. If those were all constant, a block goes
-on with further ones. The search only notes the number of the best candidate; what follows from it
-is written by kernels of their own, which arrange the bins of its feature once more: together they
-would need more registers than a thread has.
+on with further ones. The search only notes the best candidate; what follows from it is written by
+kernels of their own (``writing``): together they would need more registers than a thread has.
 
 As in the reference, every candidate cuts an order of the bins with rows in two: the ascending
-one, an order of the categories, or the two sides of a random split, one behind the other. The
-statistics of the bins, and the running sums over an order, are kept in global memory, a line a
-block, since there may be any number of statistics. Their additions are of integers, so their
-order does not matter.
+one, an order of the categories, or the two sides of a random split, one behind the other. There
+may be any number of statistics and running sums: integers in global memory, a line a block.
 """
 
 from __future__ import annotations

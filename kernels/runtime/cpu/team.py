@@ -179,7 +179,7 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
 
 
 def _helper() -> _Helper:
-    """Return a helper that nobody uses. There is no lock: one that another thread holds during a
+    """Return an idle helper. There is no lock: one that another thread holds during a
     fork would stay locked in the child."""
     try:
         return _idle.pop()
