@@ -24,6 +24,7 @@ from ..inputs.binning import Binner
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_all
 from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import draw, subkey
@@ -306,7 +307,7 @@ class Dropout:
         k, values = tree.output, tree.values
         largest = float(abs(values.value).max())
         if drop.quantum[k] == 0.0 and largest > 0.0:
-            before = float(abs(everywhere[0].raw[k]).max())
+            before = largest_of_all(float(abs(everywhere[0].raw[k]).max()))
             drop.quantum[k] = quantum_for(before, largest)
             for rows in everywhere:
                 rows.raw[k] = multiples(rows.raw[k], float(drop.quantum[k]), device.xp)

@@ -32,6 +32,7 @@ from ..kernels.prediction.linear_leaves import (
     largest_linear_values,
 )
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_each
 from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
@@ -45,7 +46,8 @@ ROWS_AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least and largest finite value of each feature, float64 of shape (n_features,)."""
+    """Least and largest finite value of each feature, float64 of shape (n_features,); those of all
+    workers where they share the rows."""
 
     low: np.ndarray
     high: np.ndarray
@@ -61,7 +63,7 @@ class Bounds:
             largest = xp.where(finite, rows, -infinity).max(axis=0)
             low = np.minimum(low, to_numpy(least))
             high = np.maximum(high, to_numpy(largest))
-        return cls(low, high)
+        return cls(-largest_of_each(-low), largest_of_each(high))
 
 
 def require_linear(model: Any, loss: Loss, tables: list[Any]) -> None:

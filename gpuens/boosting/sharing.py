@@ -80,10 +80,6 @@ def require_shareable(model: Any, loss: Loss) -> None:
     if type(loss) not in SHAREABLE_LOSSES:
         names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES[:-1])
         _refuse("loss", model.loss, f"use one of {names} or a CustomLoss")
-    if model.dropout:
-        _refuse("dropout", model.dropout, "use dropout=0")
-    if model.linear_leaves:
-        _refuse("linear_leaves", model.linear_leaves, "use linear_leaves=False")
     if getattr(model, "init", None) not in (None, "zero"):
         _refuse("init", model.init, "use init=None or init='zero'")
     if model.device not in ("auto", "cpu"):

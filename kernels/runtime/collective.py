@@ -183,6 +183,14 @@ def largest_of_all(value: float) -> float:
     return float(np.max(share.collective.gather(np.array([value]))))
 
 
+def largest_of_each(values: np.ndarray) -> np.ndarray:
+    """Return the largest of each entry of the arrays of all workers."""
+    share = _share.get()
+    if share is None:
+        return values
+    return np.max(share.collective.gather(values[None]), axis=(0, 1))
+
+
 def smallest_of_all(value: int) -> int:
     """Return the smallest of a whole number of every worker."""
     share = _share.get()

@@ -136,6 +136,17 @@ def test_delayed_parts_and_an_evaluation_set(client):
     assert np.array_equal(np.concatenate(predicted), plain.predict(X))
 
 
+@pytest.mark.parametrize("params", [{"dropout": 0.5}, {"linear_leaves": True}])
+def test_trees_that_are_dropped_and_functions_in_leaves(client, params):
+    model = GradientBoostingRegressor(**PARAMS, **params).fit(*arrays(X, Y, WEIGHT))
+    assert model.forest_.fingerprint() == fingerprint(
+        gpuens.GradientBoostingRegressor, Y, WEIGHT, **params
+    )
+    model.set_params(n_estimators=7, warm_start=True).fit(*arrays(X, Y, WEIGHT))
+    plain = fingerprint(gpuens.GradientBoostingRegressor, Y, WEIGHT, **params, n_estimators=7)
+    assert model.forest_.fingerprint() == plain
+
+
 @pytest.mark.parametrize("name", ["RandomForestClassifier", "ExtraTreesRegressor"])
 def test_forests(client, name):
     settings: dict[str, Any] = {**PARAMS, "bootstrap": True, "oob_score": True, "n_estimators": 12}

@@ -93,6 +93,12 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (R, "amounts", False, {"loss": "log_normal", "subsample": 0.5}),
     (R, "reg", True, {"loss": "student_t"}),
     (R, "counts", True, {"loss": "negative_binomial"}),
+    (R, "reg", True, {"dropout": 0.5}),
+    (R, "two", False, {"dropout": 0.6, "normalize_drop": "forest", "subsample": 0.5}),
+    (C, "classes", True, {"dropout": 0.5, "uniform_drop": False, "max_drop": 2}),
+    (R, "reg", True, {"linear_leaves": True}),
+    (R, "positive", False, {"loss": "poisson", "linear_leaves": True, "learning_rate": 1.0}),
+    (C, "classes", True, {"linear_leaves": True, "subsample": 0.3, "max_leaf_nodes": 40}),
     (R, "reg", True, {"loss": CustomLoss(fourth_power, cube), "learning_rate": 0.01}),
 ]  # fmt: skip
 
@@ -308,8 +314,9 @@ def test_training_that_continues_a_model():
         assert shared.forest_.fingerprint() == expected.forest_.fingerprint()
 
 
-def test_a_warm_start_on_other_workers():
-    model = R(n_estimators=7, random_state=3, device="cpu", subsample=0.5)
+@pytest.mark.parametrize("params", [{"subsample": 0.5}, {"dropout": 0.5}, {"linear_leaves": True}])
+def test_a_warm_start_on_other_workers(params):
+    model = R(n_estimators=7, random_state=3, device="cpu", **params)
     plain = R(**model.get_params()).fit(X, Y)
     begun = fit_shared(R(**{**model.get_params(), "n_estimators": 4}), (X, Y), CUTS[5])
     pieces = cut((X, Y), CUTS[2])
@@ -357,8 +364,6 @@ def mae(y: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (R, {"loss": mae}, "loss=<function"),
     (R, {"loss": ArrayLoss(mae)}, "loss=ArrayLoss"),
-    (R, {"dropout": 0.1}, "dropout=0.1"),
-    (R, {"linear_leaves": True}, "linear_leaves=True"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
     (R, {"init": LinearRegression()}, "init=LinearRegression()"),
     (R, {"device": "cuda"}, "device='cuda'"),
