@@ -25,7 +25,7 @@ from ..kernels.runtime.collective import (
     not_sharing,
     objects_of_all,
 )
-from ..losses import CustomLoss, Loss
+from ..losses import ArrayLoss, CustomLoss, Loss
 from ..losses.classes import Exponential, Focal, LogLoss
 from ..losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
 from ..losses.regression import (
@@ -37,6 +37,7 @@ from ..losses.regression import (
     SquaredError,
     Tweedie,
 )
+from ..losses.survival import AFT, Cox
 from ..numerics.weighted import Later
 from ..tables.binned_table import BinnedTable
 from .metrics import Metric
@@ -64,9 +65,11 @@ class RawRows(NamedTuple):
 
 SHAREABLE_LOSSES = (
     *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),
-    *(LogLoss, Exponential, Focal, Normal, LogNormal, StudentT, NegativeBinomial, CustomLoss),
+    *(LogLoss, Exponential, Focal, Normal, LogNormal, StudentT, NegativeBinomial),
+    *(AFT, Cox, CustomLoss, ArrayLoss),
 )
-"""Those whose constants and leaf values are made of sums over rows, or are quantiles."""
+"""Those whose constants and leaf values are made of sums over rows, or are quantiles, and whose
+gradients are those of a row, or are computed from the scores of all rows."""
 
 
 def require_shareable(model: Any, loss: Loss) -> None:
@@ -78,8 +81,8 @@ def require_shareable(model: Any, loss: Loss) -> None:
     loss : Loss
     """
     if type(loss) not in SHAREABLE_LOSSES:
-        names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES[:-1])
-        _refuse("loss", model.loss, f"use one of {names} or a CustomLoss")
+        names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES[:-2])
+        _refuse("loss", model.loss, f"use one of {names}, a CustomLoss or an ArrayLoss")
     if getattr(model, "init", None) not in (None, "zero"):
         _refuse("init", model.init, "use init=None or init='zero'")
     if model.device not in ("auto", "cpu"):

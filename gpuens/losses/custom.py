@@ -14,11 +14,13 @@ import numpy as np
 from ..devices.placement import Device
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import formula
 from ..kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
 from ..numerics.minimise import minimise
+from ..numerics.shared_rows import of_all_rows, of_own_rows, whole_table
 from ..numerics.weighted import Later, mean_later, ordered_sum
 from .base import Loss, columns_first
 from .classes import OneAgainstTheRest
@@ -267,8 +269,9 @@ def _link_of(inverse_link: Function) -> type:
 class ArrayLoss(FunctionLoss):
     """A loss from functions of whole arrays, as in XGBoost and LightGBM.
 
-    The functions get NumPy arrays on the CPU and CuPy arrays on a GPU. ``y`` has shape (n_rows,),
-    or (n_rows, n_targets) for several targets; classes are numbers from 0, in float64. ``score``,
+    The functions get NumPy arrays on the CPU and CuPy arrays on a GPU, of all rows: on a cluster
+    every worker calls them with the same arrays. ``y`` has shape (n_rows,), or
+    (n_rows, n_targets) for several targets; classes are numbers from 0, in float64. ``score``,
     the raw prediction, has shape (n_rows,), or (n_rows, n_outputs) for several targets or more
     than two classes. Models are the same on all devices if the functions' results are.
 
@@ -309,6 +312,28 @@ class ArrayLoss(FunctionLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute all gradients and hessians, float64 of shape (2, n_outputs, n_rows)."""
+        of_all = self._targets_of_all(y)
+        with whole_table(raw) as (whole,):
+            both = self._gradients(of_all, whole, device)
+        return of_own_rows(both)
+
+    def on_training_rows(
+        self, y: Array, weight: Array, base: np.ndarray, device: Device
+    ) -> ArrayLoss:
+        return self._with(_known={})
+
+    def _targets_of_all(self, y: Array) -> Array:
+        """Return the targets of the rows of all workers, gathered once in the rounds of a training;
+        y where a table is not shared."""
+        share = current_share()
+        if share is None:
+            return y
+        known = self.__dict__.get("_known", {})
+        if id(y) not in known:
+            known[id(y)] = y, of_all_rows(y, share)
+        return known[id(y)][1]
+
+    def _gradients(self, y: Array, raw: Array, device: Device) -> Array:
         score = rows_first(raw)
         results = self.objective(rows_first(y), score)
         if not isinstance(results, (tuple, list)) or len(results) != 2:
@@ -362,13 +387,15 @@ class ArrayLoss(FunctionLoss):
                 f"loss={self!r} has no value to compute the metric 'loss' from: pass "
                 "ArrayLoss(objective, value=...), or another metric as scoring."
             )
-        values = device.asarray(self.value(rows_first(y), rows_first(raw)), np.float64)
-        if values.shape != raw.shape[1:]:
+        of_all = self._targets_of_all(y)
+        with whole_table(raw) as (whole,):
+            values = device.asarray(self.value(rows_first(of_all), rows_first(whole)), np.float64)
+        if values.shape != whole.shape[1:]:
             raise ValueError(
                 f"value of {self!r} must return one number a row, an array of shape "
-                f"{raw.shape[1:]}, got {values.shape}."
+                f"{whole.shape[1:]}, got {values.shape}."
             )
-        return mean_later(values, weight, device)
+        return mean_later(of_own_rows(values), weight, device)
 
     def predict(self, raw: Array, device: Device) -> Array:
         if self.inverse_link is None:

@@ -15,6 +15,7 @@ import numpy as np
 from ..devices.placement import Device
 from ..inputs.survival import Survival, read_intervals, read_survival
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_all
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import elementary
 from ..kernels.scalars import losses as formulas
@@ -28,6 +29,7 @@ from ..kernels.survival.intervals import (
     interval_gradients,
     interval_values,
 )
+from ..numerics.shared_rows import of_own_rows, whole_table
 from ..numerics.weighted import Later, mean_later, sum_later, weighted_mean
 from .base import Loss
 from .risk_sets import RiskSets, gradients_of, risk_sets, risks_of
@@ -110,7 +112,7 @@ class Cox(SurvivalLoss):
 
     ties: str = "efron"
     name: ClassVar[str] = "cox"
-    _known: ClassVar[dict[int, tuple[Array, RiskSets]]]
+    _known: ClassVar[dict[int, tuple[Array, Array, RiskSets]]]
     _weight: ClassVar[Array]
     """The weights of the training rows."""
 
@@ -120,7 +122,7 @@ class Cox(SurvivalLoss):
 
     def read_times(self, y: Any, name: str) -> np.ndarray:
         event, time = read_survival(y, name)
-        if not event.any():
+        if not largest_of_all(float(event.any())):
             raise ValueError(
                 f"{name} has no event, so that loss='cox' is not defined: pass rows whose event "
                 "was observed too."
@@ -135,7 +137,7 @@ class Cox(SurvivalLoss):
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         counts = y[EVENT] * weight if weight.size else y[EVENT]
-        if not bool((counts > 0.0).any()):
+        if not largest_of_all(float((counts > 0.0).any())):
             raise ValueError(
                 "No training row with an event has a positive weight: there is nothing to learn. "
                 "Change y, sample_weight, or validation_fraction, which holds out rows."
@@ -149,14 +151,18 @@ class Cox(SurvivalLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute all gradients and hessians, float64 of shape (2, n_rows)."""
-        sets = self._sets(y, self._weight, device)
-        return gradients_of(sets, risks_of(raw[0], sets, device), y[EVENT], device)
+        event, sets = self._sets(y, self._weight, device)
+        with whole_table(raw[0]) as (score,):
+            both = gradients_of(sets, risks_of(score, sets, device), event, device)
+        return of_own_rows(both)
 
-    def _sets(self, y: Array, weight: Array, device: Device) -> RiskSets:
-        """Lay out rows, once in a training."""
+    def _sets(self, y: Array, weight: Array, device: Device) -> tuple[Array, RiskSets]:
+        """Return the events of rows and their layout, made once in a training: of the rows of all
+        workers where they share a table."""
         if id(y) not in self._known:
-            self._known[id(y)] = y, self._layout(y, weight, device)
-        return self._known[id(y)][1]
+            with whole_table(y, weight) as (whole, weights):
+                self._known[id(y)] = y, whole[EVENT], self._layout(whole, weights, device)
+        return self._known[id(y)][1:]
 
     def _layout(self, y: Array, weight: Array, device: Device) -> RiskSets:
         return risk_sets(y[EVENT], y[TIME], weight, self.ties == "efron", device)
@@ -165,13 +171,17 @@ class Cox(SurvivalLoss):
         return largest_step(learning_rate, growth=2.0)
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:
-        sets, score = self._sets(y, weight, device), raw[0]
+        _, sets = self._sets(y, weight, device)
         if sets.times.size == 0:
             return lambda: math.nan
+        with whole_table(raw[0]) as (score,):
+            return self._mean_later(sets, score, device)
+
+    def _mean_later(self, sets: RiskSets, score: Array, device: Device) -> Later:
         risks = risks_of(score, sets, device)
         logs = row_values(formulas.Logarithm(), risks.left, risks.left, score[:0]) + risks.top
         own = score[sets.events]
-        factor = sets.weight[sets.events] if weight.size else device.xp.ones(own.shape[0])
+        factor = sets.weight[sets.events] if sets.weight.size else device.xp.ones(own.shape[0])
         at_risk, of_events = (
             sum_later(sets.event_weight * logs, device),
             sum_later(own * factor, device),
@@ -190,9 +200,10 @@ class Cox(SurvivalLoss):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the times of events and the cumulative hazard at them for a score of 0, Breslow's
         (1974) or Efron's estimate; arrays of the host."""
-        sets = self._layout(y, weight, device)
-        risks = risks_of(raw, sets, device)
-        return sets.times, risks.hazard * _exp(-risks.top)
+        with whole_table(y, raw, weight) as (y, raw, weight):
+            sets = self._layout(y, weight, device)
+            risks = risks_of(raw, sets, device)
+            return sets.times, risks.hazard * _exp(-risks.top)
 
 
 @dataclass(frozen=True)
@@ -248,8 +259,9 @@ class AFT(SurvivalLoss):
     def observed(self, y: np.ndarray) -> np.ndarray:
         """Return the distinct times of events in targets (n_rows, 2), ascending; the finite bounds
         where there are none."""
-        event = y[:, LOWER] == y[:, UPPER]
-        times = np.unique(y[event] if event.any() else y)
+        with whole_table(y.T) as (bounds,):
+            event = bounds[LOWER] == bounds[UPPER]
+        times = np.unique(bounds[:, event] if event.any() else bounds)
         return times[(times > 0.0) & (times < UNBOUNDED)]
 
     def risk(self, predicted: Array) -> Array:

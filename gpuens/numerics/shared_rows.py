@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..kernels.runtime.collective import NO_ROWS, Share, halved
+from ..kernels.runtime.collective import NO_ROWS, Share, current_share, halved, not_sharing
 from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
@@ -51,3 +53,34 @@ def rows_of_worker(keep: np.ndarray | None, share: Share) -> np.ndarray:
     if keep is None:
         return np.arange(share.n_own, dtype=np.int32)
     return np.flatnonzero(keep).astype(np.int32) if keep.any() else NO_ROWS
+
+
+def of_all_rows(values: Any, share: Share) -> np.ndarray:
+    """Return the values of the rows of all workers, of shape (..., n_all)."""
+    own = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    found = np.concatenate(share.collective.gather(own))
+    return np.ascontiguousarray(np.moveaxis(found, 0, -1))
+
+
+def of_own_rows(values: Any) -> Any:
+    """Return the values (..., n_own) of this worker's rows; all where a table is not shared."""
+    share = current_share()
+    if share is None:
+        return values
+    return np.ascontiguousarray(values[..., share.first : share.first + share.n_own])
+
+
+@contextmanager
+def whole_table(*values: Any) -> Iterator[tuple[Any, ...]]:
+    """Let the operations inside the block work on the rows of all workers, as if no table were
+    shared. Yields the values of all rows, of shapes (..., n_all).
+
+    Every worker then has 8 bytes a row and array, and does the same work.
+    """
+    share = current_share()
+    if share is None:
+        yield values
+        return
+    of_all = tuple(of_all_rows(each, share) for each in values)
+    with not_sharing():
+        yield of_all

@@ -147,6 +147,18 @@ def test_trees_that_are_dropped_and_functions_in_leaves(client, params):
     assert model.forest_.fingerprint() == plain
 
 
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+def test_censored_times(client, loss):
+    y = np.zeros(N, [("event", bool), ("time", float)])
+    y["event"], y["time"] = WEIGHT > 0, np.exp(Y)
+    given = arrays(X, y)
+    model = GradientBoostingRegressor(loss, **PARAMS).fit(*given)
+    plain = gpuens.GradientBoostingRegressor(loss, **PARAMS).fit(X, y)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    own, expected = (each.predict_survival_function(X[:9]) for each in (model.to_local(), plain))
+    assert np.array_equal(own, expected)
+
+
 @pytest.mark.parametrize("name", ["RandomForestClassifier", "ExtraTreesRegressor"])
 def test_forests(client, name):
     settings: dict[str, Any] = {**PARAMS, "bootstrap": True, "oob_score": True, "n_estimators": 12}

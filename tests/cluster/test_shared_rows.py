@@ -15,7 +15,7 @@ from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices.placement import CPU
 from gpuens.inputs import shared_tables
 from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
-from gpuens.losses import ArrayLoss, CustomLoss
+from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import ordered_sum, weighted_mean
 from tests.support.thread_workers import cut, run_workers
 
@@ -43,6 +43,17 @@ def fourth_power(y: float, score: float) -> float:
 
 def cube(y: float, score: float) -> float:
     return 4.0 * (score - y) ** 3
+
+
+def centred(y: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gradients that depend on the scores of all rows."""
+    residual = score - y
+    return residual - 0.5 * residual.mean(axis=0), np.ones_like(score)
+
+
+def softened(y: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    p = 1.0 / (1.0 + np.exp(-score))
+    return p - (y[:, None] == np.arange(score.shape[1])), p * (1.0 - p)
 
 
 X, Y, WEIGHT = table()
@@ -99,6 +110,9 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (R, "reg", True, {"linear_leaves": True}),
     (R, "positive", False, {"loss": "poisson", "linear_leaves": True, "learning_rate": 1.0}),
     (C, "classes", True, {"linear_leaves": True, "subsample": 0.3, "max_leaf_nodes": 40}),
+    (R, "reg", True, {"loss": centred, "line_search": True}),
+    (R, "two", False, {"loss": ArrayLoss(centred), "subsample": 0.5}),
+    (C, "classes", True, {"loss": ArrayLoss(softened, start=0.5)}),
     (R, "reg", True, {"loss": CustomLoss(fourth_power, cube), "learning_rate": 0.01}),
 ]  # fmt: skip
 
@@ -357,13 +371,12 @@ def test_sums_of_all_rows(n):
     assert current_share() is None
 
 
-def mae(y: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.sign(score - y), np.ones_like(y)
+class Squares(SquaredError):  # noqa: N818 (an error that is squared)
+    name = "squares"
 
 
 REFUSED: list[tuple[type, dict[str, Any], str]] = [
-    (R, {"loss": mae}, "loss=<function"),
-    (R, {"loss": ArrayLoss(mae)}, "loss=ArrayLoss"),
+    (R, {"loss": Squares()}, "Squares()"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
     (R, {"init": LinearRegression()}, "init=LinearRegression()"),
     (R, {"device": "cuda"}, "device='cuda'"),
