@@ -22,6 +22,7 @@ PROGRAMS = {
     "losses": "losses of gradient boosting on real data, beside LightGBM and scikit-learn",
     "ranking": "NDCG and CPU time of rankings, beside LightGBM and XGBoost",
     "survival": "concordance and CPU time of survival models, beside scikit-survival and XGBoost",
+    "distributions": "likelihood and CPU time beside NGBoost, coverage of conformal intervals",
     "inspection": "time of partial dependence beside scikit-learn, and of measures of diversity",
     "explain": "CPU time of Shapley values beside XGBoost and shap, and their exactness",
     "published": "error rates of trees, bagging and forests beside published ones",
@@ -47,7 +48,7 @@ ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          "scaling": "scaling", "sparse": "scaling", "compare": "report", "report": "report",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
-         "native": "start"}  # fmt: skip
+         "native": "start", "distributions": "learners"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
                 "purity")  # fmt: skip

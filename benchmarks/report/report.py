@@ -32,7 +32,7 @@ SECTIONS = {
     "Accuracy": ("accuracy",),
     "Trees, bagging and forests": ("forests", "published"),
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
-    "Rankings, survival": ("ranking", "survival"),
+    "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling", "sparse"),
     "Memory and new processes": ("memory", "first_model", "native", "startup"),

@@ -17,6 +17,7 @@ from benchmarks.accuracy import published
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
 from benchmarks.explanation import explain
+from benchmarks.learners import distributions
 from benchmarks.programs import (
     adaboost,
     categories,
@@ -474,6 +475,25 @@ class TestSurvival:
         generated = results["speed"]["generated"]
         assert generated["rows"] == 300 and len(generated["seconds"]["gpuens"]) == 1
         assert "concordance on folds" in capsys.readouterr().out
+
+
+class TestDistributions:
+    def test_quality_and_coverage(self, run, write_table, monkeypatch):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(400, 3)).astype(np.float32)
+        y = X[:, 0] + 0.3 * rng.normal(size=400)
+        folder = write_table("california_housing", X=X, y=y)
+        monkeypatch.setattr(distributions, "ROWS", 200)
+        monkeypatch.setattr(distributions, "libraries", lambda: {"gpuens": distributions.fit_ours})
+        options = "--splits 2 --rounds 4 --draws 2 --threads 1"
+        results = run(distributions, "--data", folder, *options.split())["results"]
+        found = results["quality"]["california_housing"]["gpuens"]
+        constant = 0.5 * np.log(2 * np.pi * y.var()) + 0.5
+        assert all(nll < constant for nll in found["nll"]) and found["rounds"] == [4, 4]
+        assert "bike.npz is not in" in results["quality"]["bike"]["gaps"][0]
+        assert list(results["coverage"]) == ["split", "cv+", "bag", "quantile"]
+        for method in results["coverage"].values():
+            assert 0.75 < method["coverage"] <= 1.0 and method["width"] > 0.0
 
 
 class TestCommand:

@@ -1,0 +1,1 @@
+"""Learners beside the libraries that are known for them."""
