@@ -14,7 +14,7 @@ from .machine import ROOT
 from .peers import OURS, GapError, Task
 
 DATA = ROOT.parent / "shared" / "data"
-REGRESSION = ("california_housing", "bike", "datacar")
+REGRESSION = ("california_housing", "bike", "datacar", "ames")
 """The tables with numbers as targets; those of the others are classes."""
 SURVIVAL = ("metabric", "gbsg2")
 """Those with times."""

@@ -35,6 +35,7 @@ SECTIONS = {
     "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling", "sparse"),
+    "Several workers": ("cluster",),
     "Memory and new processes": ("memory", "first_model", "native", "startup"),
     "On a GPU": ("gpu", "gpu_model"),
     "The same model everywhere": ("identity",),
@@ -43,7 +44,7 @@ SECTIONS = {
 }
 PROGRAMS = tuple(name for names in SECTIONS.values() for name in names)
 OPEN = {"accuracy": 2, "published": 0, "stacking": 2, "scaling": 1, "startup": 2,
-        "first_model": 3, "identity": 0, "kernels": 0, "gpu_model": 2}  # fmt: skip
+        "first_model": 3, "cluster": 2, "identity": 0, "kernels": 0, "gpu_model": 2}  # fmt: skip
 """Number of tables that are always visible (default 1); a click opens the others."""
 PICTURES = {"fit": "Time to train relative to gpuens", "scaling": "Time and memory by rows"}
 PEERS = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "xgboost-cpu": "XGBoost",

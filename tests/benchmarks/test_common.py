@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.common import same_tree, timing
+from benchmarks.common import same_tree, tables, timing
 from benchmarks.common.markdown import details, number, pivot, table, with_error
 from benchmarks.common.program import all_equal, anything
 from gpuens.datasets import make_higgs_like
@@ -107,3 +107,12 @@ def test_results_are_searched_at_any_depth():
     assert not all_equal({"part": {"equal": {"a": {"b": True, "c": False}}}})
     assert not anything({"gaps": ["a"], "part": {"gaps": ["b"]}, "losses": {}})
     assert anything({"part": {"n": 1}})
+
+
+def test_targets_are_numbers_or_classes(tmp_path):
+    """Prices are not ranks."""
+    y = np.array([250.0, 100.0, 100.0], np.float32)
+    for name in ("ames", "spambase"):
+        np.savez(tmp_path / f"{name}.npz", X=np.zeros((3, 1)), y=y)
+    assert tables.load(tmp_path, "ames")["y"].tolist() == [250.0, 100.0, 100.0]
+    assert tables.load(tmp_path, "spambase")["y"].tolist() == [1, 0, 0]

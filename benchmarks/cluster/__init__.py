@@ -1,0 +1,1 @@
+"""Training by several workers."""
