@@ -32,6 +32,7 @@ PROGRAMS = {
     "native": "time of fits with the native library, relative to kernels compiled here",
     "memory": "peak memory of training",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
+    "cluster_faults": "trainings on Dask whose workers are killed or stopped",
     "sparse": "time and memory to train on a sparse table of words, beside LightGBM and XGBoost",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
@@ -50,7 +51,7 @@ ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
          "native": "start", "distributions": "learners",
-         "cluster": "cluster"}  # fmt: skip
+         "cluster": "cluster", "cluster_faults": "cluster"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
                 "purity")  # fmt: skip

@@ -54,8 +54,8 @@ def blocks_of(n_rows: int) -> list[int]:
 
 
 @contextmanager
-def cluster() -> Iterator[Any]:
-    """Start two worker processes of one thread."""
+def cluster(n_workers: int = 2) -> Iterator[Any]:
+    """Start worker processes of one thread."""
     if find_spec("distributed") is None:
         raise GapError('Dask is not installed: pip install "gpuens[dask]"')
     import dask
@@ -63,7 +63,7 @@ def cluster() -> Iterator[Any]:
 
     with dask.config.set({"logging.distributed": "critical"}):
         workers = LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
             memory_limit=0,
         )  # fmt: skip
         with workers, Client(workers) as client:

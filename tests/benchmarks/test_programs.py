@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 import gpuens
 from benchmarks import __main__
 from benchmarks.accuracy import published
-from benchmarks.cluster import cluster
+from benchmarks.cluster import cluster, cluster_faults
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
 from benchmarks.explanation import explain
@@ -502,6 +502,12 @@ class TestCluster:
         assert cluster.blocks_of(10_001) == [2500, 2500, 2500, 2501]
         first, second = (cluster.block(number, 50)[0] for number in range(2))
         assert first.shape == (50, 28) and not (first == second).all(axis=0).any()
+
+    def test_waits_begin_with_the_signal(self):
+        """Rounds go on for a moment after it; with none after it nothing was waited for."""
+        assert cluster_faults.longest_wait([1.0, 2.0, 2.1, 5.1, 5.2], 1.9) == pytest.approx(3.0)
+        assert cluster_faults.longest_wait([4.0, 4.5], 0.5) == pytest.approx(3.5)
+        assert cluster_faults.longest_wait([1.0, 2.0], 9.0) == 0.0
 
     @pytest.mark.slow
     @pytest.mark.filterwarnings("default")
