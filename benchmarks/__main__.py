@@ -31,6 +31,7 @@ PROGRAMS = {
     "first_model": "a new process until its first model of five kinds, and what it imports",
     "native": "time of fits with the native library, relative to kernels compiled here",
     "memory": "peak memory of training",
+    "batches": "time and memory to train on a table that is larger than memory",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
     "cluster_faults": "trainings on Dask whose workers are killed or stopped",
     "sparse": "time and memory to train on a sparse table of words, beside LightGBM and XGBoost",
@@ -51,7 +52,8 @@ ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
          "native": "start", "distributions": "learners",
-         "cluster": "cluster", "cluster_faults": "cluster"}  # fmt: skip
+         "cluster": "cluster", "cluster_faults": "cluster",
+         "batches": "scaling"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",
                 "purity")  # fmt: skip

@@ -1,15 +1,14 @@
 """Workers that are killed or stopped at random moments of a training on Dask.
 
-Three workers train; one of them gets the signal at a moment that is drawn from the time of a whole
-fit. Measured are whether the model is the one of a process without faults, and the seconds until
-training goes on: the longest time without a finished round after the signal. A signal that comes
-before the first round or after the last one is counted, too. At the end no process of the cluster
-may be left.
+Three workers train, new ones each time, which have trained before. One of them gets the signal at
+a moment that is drawn from the time of a whole fit. Measured are whether the model is the one of a
+process without faults, and the seconds until training goes on: the longest time without a finished
+round after the signal. A signal that comes before the first round or after the last one is counted,
+too. At the end no process of the clusters may be left.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import tempfile
@@ -31,6 +30,7 @@ from ..common.program import Content, Options, Program, Results
 from .cluster import arrays_on, block, blocks_of, cluster
 
 HEARTBEAT = 2.0
+WARM_UP_ROWS = 8192
 WORKERS = 3
 MOST_SECONDS = 5.0
 """Until training goes on, beyond the heartbeat where a worker is only stopped."""
@@ -59,6 +59,11 @@ def longest_wait(rounds: list[float], sent: float) -> float:
     """
     after = [sent, *sorted(moment for moment in rounds if moment > sent)]
     return max(np.diff(after).tolist(), default=0.0)
+
+
+def rounds_of(log: Path) -> list[float]:
+    """Return what clocks have written."""
+    return [float(line) for line in log.read_text().split()]
 
 
 def fit(client: Any, options: Options, table: Any, log: Path) -> Any:
@@ -91,31 +96,30 @@ def fault(number: signal.Signals, options: Options) -> Results:
     )
     expected = plain.fit(X, y).forest_.fingerprint()
     rng, waits, same, pids = np.random.default_rng(0), [], [], set()
-    with tempfile.TemporaryDirectory() as folder, cluster(WORKERS) as client:
+    duration = 0.0
+    with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "rounds"
-        duration = 0.0
         for k in range(options.faults + 1):
-            client.wait_for_workers(WORKERS)
-            own = list(client.run(os.getpid).values())
-            pids.update(own)
-            table = arrays_on(client, options.rows)
-            log.write_text("")
-            started = time.time()
-            if k == 0:  # nothing happens to the first one, which tells the duration
-                fit(client, options, table, log)
-                duration = time.time() - started
-                continue
-            victim, delay = int(rng.choice(own)), float(rng.uniform(0.0, duration))
-            timer = threading.Timer(delay, partial(os.kill, victim, number))
-            timer.start()
-            model = fit(client, options, table, log)
-            timer.join()
-            sent = started + delay
-            waits.append(longest_wait(list(map(float, log.read_text().split())), sent))
-            same.append(model.forest_.fingerprint() == expected)
-            if alive(victim):
-                with contextlib.suppress(ProcessLookupError):
+            with cluster(WORKERS) as client:
+                own = list(client.run(os.getpid).values())
+                pids.update(own)
+                table = arrays_on(client, options.rows)
+                fit(client, options, arrays_on(client, WARM_UP_ROWS), log)
+                log.write_text("")
+                started = time.time()
+                if k == 0:  # nothing happens to the first cluster, which tells the duration
+                    fit(client, options, table, log)
+                    duration = time.time() - started
+                    continue
+                victim, delay = int(rng.choice(own)), float(rng.uniform(0.0, duration))
+                timer = threading.Timer(delay, partial(os.kill, victim, number))
+                timer.start()
+                model = fit(client, options, table, log)
+                timer.join()
+                if alive(victim):
                     os.kill(victim, signal.SIGKILL)
+            waits.append(longest_wait(rounds_of(log), started + delay))
+            same.append(model.forest_.fingerprint() == expected)
             print(f"  {number.name} after {delay:.2f} s: {waits[-1]:.2f} s, {same[-1]}", flush=True)
     time.sleep(1.0)
     return {

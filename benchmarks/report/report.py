@@ -34,7 +34,7 @@ SECTIONS = {
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
     "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
-    "Growth with the data": ("scaling", "sparse"),
+    "Growth with the data": ("scaling", "sparse", "batches"),
     "Several workers": ("cluster", "cluster_faults"),
     "Memory and new processes": ("memory", "first_model", "native", "startup"),
     "On a GPU": ("gpu", "gpu_model"),

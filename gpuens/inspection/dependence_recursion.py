@@ -313,7 +313,7 @@ def means_at_points(estimator: Any, grid: Any, features: Any) -> np.ndarray:
             f"The predictions start from those of init={type(estimator.init_).__name__}, which the "
             "recursion does not see. Pass method='brute'."
         )
-    instead = "set method='brute', or "
+    instead = "set method='brute', use gpuens.inspection.partial_dependence, or "
     require_constant_leaves(getattr(estimator, "forest_", None), "method='recursion'", instead)
     trees = additive_trees(estimator)
     if trees is None:

@@ -14,7 +14,6 @@ from sklearn.tree import DecisionTreeClassifier
 import gpuens
 from benchmarks import __main__
 from benchmarks.accuracy import published
-from benchmarks.cluster import cluster, cluster_faults
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
 from benchmarks.explanation import explain
@@ -495,30 +494,6 @@ class TestDistributions:
         assert list(results["coverage"]) == ["split", "cv+", "bag", "quantile"]
         for method in results["coverage"].values():
             assert 0.75 < method["coverage"] <= 1.0 and method["width"] > 0.0
-
-
-class TestCluster:
-    def test_blocks_have_all_rows(self):
-        assert cluster.blocks_of(10_001) == [2500, 2500, 2500, 2501]
-        first, second = (cluster.block(number, 50)[0] for number in range(2))
-        assert first.shape == (50, 28) and not (first == second).all(axis=0).any()
-
-    def test_waits_begin_with_the_signal(self):
-        """Rounds go on for a moment after it; with none after it nothing was waited for."""
-        assert cluster_faults.longest_wait([1.0, 2.0, 2.1, 5.1, 5.2], 1.9) == pytest.approx(3.0)
-        assert cluster_faults.longest_wait([4.0, 4.5], 0.5) == pytest.approx(3.5)
-        assert cluster_faults.longest_wait([1.0, 2.0], 9.0) == 0.0
-
-    @pytest.mark.slow
-    @pytest.mark.filterwarnings("default")
-    def test_workers_fit_the_model_of_one_process(self, run):
-        pytest.importorskip("distributed")
-        options = "--rows 9000 --trees 2 --repeats 1 --only workers"
-        part = run(cluster, *options.split())["results"]["workers"]
-        assert part["equal"] == {"two workers and one process": True}
-        assert list(part["libraries"]) == [cluster.WORKERS, cluster.ALONE]
-        seconds = [row["seconds"][0] for row in part["libraries"].values()]
-        assert part["libraries"][cluster.ALONE]["ratio"] == pytest.approx(seconds[0] / seconds[1])
 
 
 class TestCommand:

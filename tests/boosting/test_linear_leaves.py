@@ -331,8 +331,9 @@ def test_what_needs_constants_is_refused(tmp_path):
             write(tmp_path / "model.c")
     with pytest.raises(ValueError, match="TreeView needs"):
         export_text(TreeView(model.forest_, 1, n_classes=[1]))
-    with pytest.raises(ValueError, match="recursion"):
-        partial_dependence(model, X, [0], method="recursion")
+    for method in ("recursion", "auto"):  # scikit-learn's "auto" asks the class, not the model
+        with pytest.raises(ValueError, match=r"use gpuens\.inspection\.partial_dependence"):
+            partial_dependence(model, X, [0], method=method)
     own = own_partial_dependence(model, X, [0], grid_resolution=5)
     brute = partial_dependence(model, X, [0], method="brute", grid_resolution=5)
     np.testing.assert_allclose(own["average"], brute["average"], rtol=1e-9)

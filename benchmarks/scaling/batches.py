@@ -1,0 +1,208 @@
+"""A table that is larger than memory: binned batch by batch into a file, and trained from it.
+
+A new process generates the batches (28 features, float32, two classes), bins them with
+``BinnedTable.from_batches`` into a file and trains from it, while the memory that it may allocate
+is limited (``RLIMIT_DATA``). Pages of the file are the system's cache and do not count: it takes
+them away where memory is needed, but a machine with more memory than the file keeps them. A second
+process trains on as many rows as ``--rows-in-memory`` says with ``fit(X, y)``, without a limit.
+
+Times are seconds for a million rows, without those in which batches were generated. The peak is
+memory that was allocated (``RssAnon``, read every 10 ms) beyond that before; of ``from_batches``
+two batches and the target, which has 8 bytes a row, are subtracted.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuens import BinnedTable, GradientBoostingClassifier
+from gpuens.datasets import make_higgs_like
+
+from ..common.goals import Goal
+from ..common.markdown import pivot
+from ..common.peers import GapError
+from ..common.processes import run_python
+from ..common.program import Content, Options, Program, Results
+from ..programs.memory import give_back
+
+FEATURES = 28
+LEAVES = 63
+WARM_UP_ROWS = 4096
+MOST_SECONDS = 1.5
+"""Relative to those of training in memory."""
+MOST_MEMORY = 0.3
+"""GB beyond two batches and the target."""
+STATUS = Path("/proc/self/status")
+
+
+class Batches:
+    """Rows that are generated again at every reading, and the seconds that this takes."""
+
+    def __init__(self, n_rows: int, batch_rows: int) -> None:
+        self.n_rows, self.batch_rows = n_rows, batch_rows
+        self.seconds = 0.0
+
+    def __call__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for number, first in enumerate(range(0, self.n_rows, self.batch_rows)):
+            start = time.perf_counter()
+            made = make_higgs_like(min(self.batch_rows, self.n_rows - first), FEATURES, number)
+            self.seconds += time.perf_counter() - start
+            yield made
+
+
+class Allocated:
+    """The memory that the process has allocated, read by a thread."""
+
+    pause = 0.01
+
+    def __enter__(self) -> Allocated:
+        give_back()
+        self.before = self.most = self.now()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(self.pause):
+            self.most = max(self.most, self.now())
+
+    @property
+    def beyond(self) -> int:
+        """The largest number of bytes beyond those at the beginning."""
+        return self.most - self.before
+
+    @staticmethod
+    def now() -> int:
+        line = next(s for s in STATUS.read_text().splitlines() if s.startswith("RssAnon"))
+        return int(line.split()[1]) * 1024
+
+
+def estimator(trees: int, threads: int) -> GradientBoostingClassifier:
+    return GradientBoostingClassifier(
+        n_estimators=trees, max_leaf_nodes=LEAVES, n_jobs=threads, random_state=0, device="cpu"
+    )
+
+
+def from_batches_here(
+    n_rows: int, batch_rows: int, trees: int, threads: int, limit: float, folder: str
+) -> dict[str, Any]:
+    """Measure in this process, which may allocate so many bytes."""
+    few = BinnedTable.from_batches(Batches(WARM_UP_ROWS, 2048), n_jobs=threads)
+    estimator(2, threads).fit(few)
+    resource.setrlimit(resource.RLIMIT_DATA, (int(limit), int(limit)))
+    batches, path = Batches(n_rows, batch_rows), Path(folder) / "table"
+    with Allocated() as binning:
+        start = time.perf_counter()
+        table = BinnedTable.from_batches(batches, path=path, n_jobs=threads)
+        bin_seconds = time.perf_counter() - start - batches.seconds
+    with Allocated() as training:
+        start = time.perf_counter()
+        model = estimator(trees, threads).fit(table)
+        fit_seconds = time.perf_counter() - start
+    return {
+        "rows": n_rows, "binning": bin_seconds, "fit": fit_seconds,
+        "generating": batches.seconds, "binning_bytes": binning.beyond,
+        "fit_bytes": training.beyond, "file_bytes": path.stat().st_size,
+        "fingerprint": model.forest_.fingerprint(),
+    }  # fmt: skip
+
+
+def in_memory_here(n_rows: int, batch_rows: int, trees: int, threads: int) -> dict[str, Any]:
+    """Measure ``fit(X, y)`` of the same batches."""
+    X, y = (np.concatenate(parts) for parts in zip(*Batches(n_rows, batch_rows)(), strict=True))
+    estimator(2, threads).fit(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
+    start = time.perf_counter()
+    model = estimator(trees, threads).fit(X, y)
+    seconds = time.perf_counter() - start
+    return {"rows": n_rows, "fit": seconds, "fingerprint": model.forest_.fingerprint()}
+
+
+def call(name: str, arguments: tuple[Any, ...]) -> Any:
+    """Run a function of this module in a new process."""
+    return run_python(
+        f"import json\nfrom benchmarks.scaling.batches import {name}\n"
+        f"print(json.dumps({name}{arguments!r}))"
+    )
+
+
+def measure(options: Options) -> Results:
+    """Measure both processes."""
+    if not STATUS.exists() or "RssAnon" not in STATUS.read_text():
+        raise GapError("allocated memory is read from /proc/self/status")
+    shape = options.batch_rows, options.trees, options.threads
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        found = call("from_batches_here", (options.rows, *shape, options.gigabytes * 1e9, folder))
+    print(f"  from batches: {found}", flush=True)
+    memory = call("in_memory_here", (options.rows_in_memory, *shape))
+    print(f"  in memory: {memory}", flush=True)
+    batch = 4 * FEATURES * options.batch_rows
+    found["beyond"] = (found["binning_bytes"] - 2 * batch - 8 * options.rows) / 1e9
+    seconds = (found["binning"] + found["fit"]) / found["rows"]
+    results = {
+        "from batches": found, "in memory": memory,
+        "ratio": seconds * memory["rows"] / memory["fit"], "limit": options.gigabytes,
+    }  # fmt: skip
+    if options.rows == options.rows_in_memory:
+        same = found["fingerprint"] == memory["fingerprint"]
+        results["equal"] = {"from batches and in memory": same}
+    return results
+
+
+def show(content: Content) -> Iterator[str]:
+    """Yield times and memory."""
+    results = content["results"]
+    found, memory = results["from batches"], results["in memory"]
+
+    def per_million(seconds: float, rows: int) -> str:
+        return f"{1e6 * seconds / rows:.2f}"
+
+    yield pivot("seconds a million rows, GB", {
+        f"{found['rows']:,} rows from batches": {
+            "binning": per_million(found["binning"], found["rows"]),
+            "training": per_million(found["fit"], found["rows"]),
+            "peak of binning": f"{found['binning_bytes'] / 1e9:.2f} GB",
+            "peak of training": f"{found['fit_bytes'] / 1e9:.2f} GB",
+            "limit": f"{results['limit']} GB", "file": f"{found['file_bytes'] / 1e9:.2f} GB",
+        },
+        f"{memory['rows']:,} rows in memory": {
+            "training": per_million(memory["fit"], memory["rows"]),
+        },
+    })  # fmt: skip
+
+
+def goals(content: Content) -> Iterator[Goal]:
+    results = content["results"]
+    rows = f"{results['from batches']['rows']:,} rows"
+    what = f"the time a row to bin and train {rows} from batches, relative to training in memory,"
+    yield Goal(what, MOST_SECONDS, results["ratio"])
+    what = f"the peak of from_batches beyond two batches and the target, {rows},"
+    yield Goal(what, MOST_MEMORY, results["from batches"]["beyond"], "GB")
+
+
+PROGRAM = Program(
+    "batches", __doc__, measure,
+    {
+        "rows": (75_000_000, "rows from batches"),
+        "batch_rows": (1_000_000, "rows of a batch"),
+        "gigabytes": (3.5, "GB that may be allocated"),
+        "rows_in_memory": (4_000_000, "rows that are trained on in memory"),
+        "trees": (20, "rounds of boosting"),
+        "threads": (2, "threads"),
+        "folder": (Path(tempfile.gettempdir()), "where the file is written"),
+    },
+    show, goals,
+)  # fmt: skip
+main = PROGRAM.main
