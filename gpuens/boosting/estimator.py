@@ -379,7 +379,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if not self.do_early_stopping_ or len(sets) > 1 or self.validation_fraction is None:
             return sets, share
         if share is not None:
-            return hold_out(sets[0], self._split, self._n_classes() > 0)
+            return hold_out(sets[0], self._split, self._split_reads_target())
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
@@ -389,6 +389,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 (data, "validation"), split, map(device.asarray, split), strict=True
             )
         ], None  # fmt: skip
+
+    def _split_reads_target(self) -> bool:
+        return self._n_classes() > 0
 
     def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
         """Draw the rows to train on and those to hold out."""

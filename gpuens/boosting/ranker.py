@@ -13,9 +13,10 @@ from ..estimators.base import require_fitted
 from ..estimators.docstrings import BOOSTING, ENDS_EARLY, FITTED, documented
 from ..estimators.validation import EvalSet, eval_sets, split_rows
 from ..explanation.predicting import explained
-from ..inputs.queries import read_queries, rows_of_queries, weight_of_rows
+from ..inputs.queries import first_query_of_worker, read_queries, rows_of_queries, weight_of_rows
 from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
 from ..losses import Loss
 from ..losses.names import OF_RANKINGS
 from ..losses.ranking import QUERY, RankingLoss
@@ -33,10 +34,13 @@ class OfQueries(NamedTuple):
 
     sizes : int64 ndarray, shape (n_queries,)
     position : array, shape (n_rows,), or None
+    first : int
+        The number of the first query: those of the training rows go on from worker to worker.
     """
 
     sizes: np.ndarray
     position: Any
+    first: int = 0
 
 
 @documented(
@@ -140,7 +144,7 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
         groups = _of_each(eval_group, "eval_group", eval_set, len(further))
         qids = _of_each(eval_qid, "eval_qid", eval_set, len(further))
         training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
-        given = [_with_queries(training, group, qid, position, "")]
+        given = [_training_queries(training, group, qid, position)]
         for i, rows in enumerate(further):
             given.append(_with_queries(rows, groups[i], qids[i], None, f"eval_set[{i}] "))
         return self._train(given, init)
@@ -201,9 +205,10 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
 
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         read = super()._read(rows, device, fit, reset)
-        sizes, position = rows.of_queries
+        sizes, position, first = rows.of_queries
         n = read.table.shape[0]
-        columns = [read.target, device.asarray(np.repeat(np.arange(sizes.size) * 1.0, sizes))]
+        numbers = first + np.arange(sizes.size, dtype=np.float64)
+        columns = [read.target, device.asarray(np.repeat(numbers, sizes))]
         if position is not None:
             columns.append(device.asarray(_read_position(position, n)))
         return read._replace(target=device.xp.stack(columns, axis=1))
@@ -237,6 +242,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
             self.position_bias_ = bias.value
         return loss, builder
 
+    def _split_reads_target(self) -> bool:
+        return True
+
     def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
         """Hold out whole queries; rows stay in their order."""
         query = to_numpy(target[:, QUERY])
@@ -259,6 +267,20 @@ def _of_each(values: Any, name: str, eval_set: Any, n: int) -> list[Any]:
             f"got {type(values).__name__}{size}."
         )
     return list(values)
+
+
+def _training_queries(rows: EvalSet, group: Any, qid: Any, position: Any) -> EvalSet:
+    """Return the training rows with their queries, which workers may share."""
+    share = current_share()
+    if share is None:
+        return _with_queries(rows, group, qid, position, "")
+    if qid is None:
+        raise ValueError(
+            "qid (the query of each row) must be passed where several workers share the rows, in "
+            "place of group: a query may have rows of two workers."
+        )
+    sizes = read_queries(group, qid, _count_rows(rows.y, rows.names[1]))
+    return rows._replace(of_queries=OfQueries(sizes, position, first_query_of_worker(qid, share)))
 
 
 def _with_queries(rows: EvalSet, group: Any, qid: Any, position: Any, prefix: str) -> EvalSet:

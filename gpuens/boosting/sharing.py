@@ -28,6 +28,7 @@ from ..kernels.runtime.collective import (
 from ..losses import ArrayLoss, CustomLoss, Loss
 from ..losses.classes import Exponential, Focal, LogLoss
 from ..losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
+from ..losses.names import OF_RANKINGS
 from ..losses.regression import (
     AbsoluteError,
     Gamma,
@@ -63,10 +64,10 @@ class RawRows(NamedTuple):
     weight: Array
 
 
-SHAREABLE_LOSSES = (
+SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
     *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),
     *(LogLoss, Exponential, Focal, Normal, LogNormal, StudentT, NegativeBinomial),
-    *(AFT, Cox, CustomLoss, ArrayLoss),
+    *(*OF_RANKINGS, AFT, Cox, CustomLoss, ArrayLoss),
 )
 """Those whose constants and leaf values are made of sums over rows, or are quantiles, and whose
 gradients are those of a row, or are computed from the scores of all rows."""
@@ -195,7 +196,7 @@ class _OnFirstWorker:
 
 
 def hold_out(
-    rows: RawRows, split: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]], of_classes: bool
+    rows: RawRows, split: Callable[[Any, Any], tuple[np.ndarray, np.ndarray]], reads_target: bool
 ) -> tuple[list[RawRows], Share]:
     """Hold rows out of a shared table: return the training rows of this worker and all rows held
     out, and the new share.
@@ -206,15 +207,15 @@ def hold_out(
         Of this worker.
     split : callable
         Returns the numbers of the rows to train on, in the order to train in, and of those to hold
-        out, from the classes and the weights of all rows.
-    of_classes : bool
-        Whether it needs the classes.
+        out, from the targets and the weights of all rows.
+    reads_target : bool
+        Whether it needs the targets.
     """
     share = current_share()
     assert share is not None
     target = np.broadcast_to(0.0, share.n_all)
     has_weight = rows.weight > 0
-    if of_classes:
+    if reads_target:
         target = np.concatenate(share.collective.gather(to_numpy(rows.target)))
     if rows.weight.size:
         has_weight = np.concatenate(share.collective.gather(has_weight))

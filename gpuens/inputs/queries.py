@@ -9,6 +9,7 @@ import numpy as np
 from ..devices.placement import Device, to_numpy
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import Share, objects_of_all
 
 
 def read_queries(group: Any, qid: Any, n_rows: int, prefix: str = "") -> np.ndarray:
@@ -98,6 +99,35 @@ def weight_of_rows(weight: Any, sizes: np.ndarray, n_rows: int) -> Any:
     if shape != (sizes.size,) or sizes.size == n_rows:
         return weight
     return np.repeat(to_numpy(weight), sizes)
+
+
+def first_query_of_worker(qid: Any, share: Share) -> int:
+    """Return the number of this worker's first query among those of all workers.
+
+    A query whose rows end in one worker's part may go on in the next one's.
+
+    Raises
+    ------
+    ValueError
+        A query begins again after another one.
+    """
+    ids = np.asarray(to_numpy(qid))
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    number = first = 0
+    seen: list[np.ndarray] = []
+    for rank, found in enumerate(objects_of_all(ids[starts], share)):
+        goes_on = rank > 0 and found[0] == seen[-1][-1]
+        if rank == share.collective.rank:
+            first = number - goes_on
+        number += len(found) - goes_on
+        seen.append(found)
+    labels = np.unique(np.concatenate(seen))
+    if labels.size < number:
+        raise ValueError(
+            f"qid must be sorted over all parts: {number - labels.size} of {labels.size} queries "
+            "begin again after another one. Sort all rows by qid."
+        )
+    return first
 
 
 def layout_of(numbers: Array, device: Device) -> Queries:

@@ -19,6 +19,7 @@ from ..kernels.ranking.gradients import PairSettings, list_gradients, pair_gradi
 from ..kernels.ranking.order import order_queries
 from ..kernels.ranking.queries import Queries
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share, largest_of_all, not_sharing
 from ..kernels.runtime.dtypes import Totals, Update
 from ..kernels.scalars import losses as formulas
 from ..kernels.scalars.primitives import vectorise
@@ -29,6 +30,7 @@ from ..kernels.statistics.quantise import fixed_point_scales
 from ..numerics.weighted import Later
 from .base import Loss
 from .gains import check_relevance, discounts, gains, ideal_gains, read_label_gain
+from .whole_queries import WholeQueries, whole_queries
 
 RELEVANCE, QUERY, POSITION = range(3)
 """Rows of the target."""
@@ -46,6 +48,8 @@ class Documents(NamedTuple):
     discount : float64, shape (queries.longest,)
     inverse_ideal : float64, shape (n_queries,)
     position : int32, shape (n_rows,) or (0,)
+        Where workers share the rows, of this worker's; the other arrays are those of ``rows``.
+    rows : WholeQueries or None
     """
 
     gain: Array
@@ -53,6 +57,7 @@ class Documents(NamedTuple):
     discount: Array
     inverse_ideal: Array
     position: Array
+    rows: WholeQueries | None
 
 
 class PositionBias:
@@ -63,7 +68,11 @@ class PositionBias:
     """
 
     def __init__(self, position: np.ndarray) -> None:
-        self.counts = np.bincount(position.astype(np.int64)).astype(np.float64)
+        n = 1 + int(largest_of_all(float(position.max())))
+        counts = np.bincount(position.astype(np.int64), minlength=n)
+        if (share := current_share()) is not None:
+            share.collective.add(counts)
+        self.counts = counts.astype(np.float64)
         self.value = np.zeros(self.counts.size)
         self.index = -1
         self.latest: Array | None = None
@@ -77,6 +86,8 @@ class RankingLoss(Loss):
 
     reads_raw: ClassVar[bool] = True
     takes_positions: ClassVar[bool] = False
+    draws_by_row: ClassVar[bool] = False
+    """Whether random draws depend on the numbers of the rows in the whole table."""
     label_gain: Any
     seed: int = 0
     index: int = 0
@@ -105,9 +116,10 @@ class RankingLoss(Loss):
             )
 
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
+        y = whole_queries(WholeQueries.of(y[QUERY], sends_all=False), y[: QUERY + 1])
         relevance, query = y[RELEVANCE], y[QUERY]
         differs = (relevance[1:] != relevance[:-1]) & (query[1:] == query[:-1])
-        if not bool(differs.any()):
+        if not largest_of_all(float(differs.any())):
             raise ValueError(
                 "No query has two documents of different relevance, so that there is nothing to "
                 "learn from: check group or qid, and y."
@@ -135,7 +147,16 @@ class RankingLoss(Loss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute all gradients and hessians, float64 of shape (2, n_rows)."""
-        return self._gradients(self._documents(y, device), raw[0])
+        return self._gradients_of(self._documents(y, device), raw[0])
+
+    def _gradients_of(self, documents: Documents, score: Array) -> Array:
+        """Compute the gradients of this worker's rows, which are all where no table is shared."""
+        rows = documents.rows
+        if rows is None:
+            return self._gradients(documents, score)
+        score = rows.whole(score)
+        with not_sharing():
+            return rows.own(self._gradients(documents, score))
 
     def _documents(self, y: Array, device: Device) -> Documents:
         """Prepare rows, once in a training."""
@@ -144,12 +165,22 @@ class RankingLoss(Loss):
         return self._known[id(y)][1]
 
     def _prepared(self, y: Array, device: Device) -> Documents:
+        position = y[POSITION].astype(np.int32) if self.bias else device.xp.empty(0, dtype=np.int32)
+        rows = WholeQueries.of(y[QUERY], self.draws_by_row)
+        if rows is None:
+            return self._documents_of(y, position, rows, device)
+        y = rows.whole(y)
+        with not_sharing():
+            return self._documents_of(y, position, rows, device)
+
+    def _documents_of(
+        self, y: Array, position: Array, rows: WholeQueries | None, device: Device
+    ) -> Documents:
         queries = layout_of(y[QUERY], device)
         gain, discount = self._gain(y[RELEVANCE], device), discounts(queries, device)
         ideal = ideal_gains(gain, queries, discount, self._depth(queries))
         inverse = device.xp.where(ideal > 0.0, 1.0 / device.xp.where(ideal > 0.0, ideal, 1.0), 0.0)
-        position = y[POSITION].astype(np.int32) if self.bias else device.xp.empty(0, dtype=np.int32)
-        return Documents(gain, queries, discount, inverse, position)
+        return Documents(gain, queries, discount, inverse, position, rows)
 
     def _gain(self, relevance: Array, device: Device) -> Array:
         return gains(relevance, self.label_gain, device)
@@ -234,7 +265,9 @@ class PairLoss(RankingLoss):
     ) -> None:
         """Take a Newton step of each position, as LightGBM does."""
         g, h = (device.xp.empty(position.shape[0], dtype=np.float32) for _ in range(2))
-        weight = weight / weight.max() if weight.size else weight.astype(np.float64)
+        weight = (
+            weight / largest_of_all(int(weight.max())) if weight.size else weight.astype(np.float64)
+        )
         totals = gradients(formulas.Given(), both[0], both[1], both[0, :0], weight, g, h)
         scales = fixed_point_scales(totals, g.shape[0])
         sums = leaf_sums(position, g, h, scales, bias.value.size)
@@ -246,14 +279,16 @@ class PairLoss(RankingLoss):
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         documents, bias = self._documents(y, device), self.bias
         if bias is None:
-            return self._gradients(documents, raw[0])
-        both = self._gradients(documents, raw[0] + device.asarray(bias.value)[documents.position])
+            return self._gradients_of(documents, raw[0])
+        both = self._gradients_of(
+            documents, raw[0] + device.asarray(bias.value)[documents.position]
+        )
         if bias.index < self.index or bias.latest is None:
             bias.index, bias.latest = self.index, both
         return both
 
     def _gradients(self, documents: Documents, score: Array) -> Array:
-        gain, queries, discount, inverse_ideal, _ = documents
+        gain, queries, discount, inverse_ideal, *_ = documents
         level = self._depth(queries)
         settings = PairSettings(float(self.sigma), level, bool(self.normalise), self.by_gain)
         order = order_queries(score, queries)
@@ -329,6 +364,7 @@ class CrossEntropyNDCG(RankingLoss):
 
     label_gain: Any = "exponential"
     name: ClassVar[str] = "xendcg"
+    draws_by_row: ClassVar[bool] = True
 
     def _gradients(self, documents: Documents, score: Array) -> Array:
         key = int(_subkey(np.uint64(self.seed), PURPOSE_LISTS, np.uint64(self.index)))
