@@ -34,6 +34,7 @@ PROGRAMS = {
     "batches": "time and memory to train on a table that is larger than memory",
     "cluster": "time of two workers beside one process, and beside the other libraries on Dask",
     "cluster_faults": "trainings on Dask whose workers are killed or stopped",
+    "cluster_volume": "efficiency of large clusters, computed from measured times and volumes",
     "sparse": "time and memory to train on a sparse table of words, beside LightGBM and XGBoost",
     "scaling": "time and memory against rows, features, depth, trees and threads",
     "compare": "what became slower between two result files",
@@ -52,7 +53,7 @@ ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
          "native": "start", "distributions": "learners",
-         "cluster": "cluster", "cluster_faults": "cluster",
+         "cluster": "cluster", "cluster_faults": "cluster", "cluster_volume": "cluster",
          "batches": "scaling"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""
 NOT_STANDARD = ("compare", *OF_GPUS, "gpu_model", "crossover", "scaling", "out_of_bag",

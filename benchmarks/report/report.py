@@ -35,7 +35,7 @@ SECTIONS = {
     "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),
     "Growth with the data": ("scaling", "sparse", "batches"),
-    "Several workers": ("cluster", "cluster_faults"),
+    "Several workers": ("cluster", "cluster_volume", "cluster_faults"),
     "Memory and new processes": ("memory", "first_model", "native", "startup"),
     "On a GPU": ("gpu", "gpu_model"),
     "The same model everywhere": ("identity",),

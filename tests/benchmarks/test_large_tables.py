@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.cluster import cluster, cluster_faults
+from benchmarks.cluster import cluster, cluster_faults, cluster_volume
 from benchmarks.scaling import batches
 
 
@@ -53,3 +53,26 @@ class TestBatches:
         assert found["equal"] == {"from batches and in memory": True}
         assert found["from batches"]["file_bytes"] > 2 * 9000 * 28
         assert found["ratio"] > 0.0
+
+
+class TestVolume:
+    def test_times_of_the_ring_by_hand(self, monkeypatch):
+        """Four workers at 1 GB/s: a large sum sends 3/4 of it twice in six steps."""
+        monkeypatch.setattr(cluster_volume, "LATENCY", 1e-3)
+        monkeypatch.setattr(cluster_volume, "ADDED", 1e9)
+        assert cluster_volume.seconds_of_sum(4_000_000, 4, 1e9) == pytest.approx(0.006 + 0.009)
+        assert cluster_volume.seconds_of_sum(1000, 4, 1e9) == pytest.approx(3 * (1e-3 + 2e-6))
+        assert cluster_volume.seconds_of_gather(4e6, 4, 1e9) == pytest.approx(0.003 + 0.003)
+        line = cluster_volume.Line.through([10, 30], [5.0, 9.0])
+        assert line.at(20) == pytest.approx(7.0) and line.fixed == pytest.approx(3.0)
+
+    def test_volumes_and_efficiency(self, run):
+        options = "--most-rows 8000 --total-rows 1000000 --trees 3 --repeats 1 --threads 1"
+        results = run(cluster_volume, *options.split())["results"]
+        assert results["alone"]["10000"]["equal"] == {"10000 rows, alone": True}
+        found = results["model"]
+        # A sum of histograms, at least one a tree, has a sum and a hessian by bin.
+        assert found["sums"] >= 3 and found["bytes_of_sums"] > 3 * 28 * 255 * 8
+        assert list(found["efficiency"]) == ["8", "16", "32", "64"]
+        for row in found["efficiency"].values():
+            assert 0.0 < row["10"] < row["100"] < 1.0
