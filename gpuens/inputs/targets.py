@@ -229,7 +229,8 @@ def _column_on_device(y: Array, name: str) -> Array:
 
 def _require_finite(values: Array, name: str, estimator: Any) -> None:
     if gpu_of(values) is None:
-        assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
+        with np.errstate(invalid="ignore"):  # the sum of both infinities, which is looked at first
+            assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
     elif not bool(abs(values).max() < np.inf):
         raise ValueError(f"Input {name} contains NaN or infinity.")
 

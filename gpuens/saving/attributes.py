@@ -262,6 +262,10 @@ def _check_classes(model: Any, learned: dict[str, Any]) -> None:
         if forest is not None:
             fits = forest.n_outputs == sum(sizes) or (forest.n_outputs == 1 and sizes == [2])
             require(fits, f"{name} has {forest.n_outputs} outputs for {sizes} classes")
+    known = getattr(learned.get("final_estimator_"), "classes_", None)
+    if not several and isinstance(known, np.ndarray):
+        inside = known.dtype.kind in "iu" and 0 <= known.min() and known.max() < sizes[0]
+        require(inside, f"final_estimator_ knows the classes {known.tolist()!r:.60}")
 
 
 def _check_members(learned: dict[str, Any]) -> None:
@@ -309,6 +313,10 @@ def _check_coefficients(model: Any, learned: dict[str, Any]) -> None:
     require(
         coef.size == n_outputs * n_read, f"coef_ has the shape {coef.shape} for {n_outputs} outputs"
     )
+    if is_classifier(model):
+        n_classes = np.size(learned.get("classes_", ()))
+        fits = n_outputs == (1 if n_classes == 2 else n_classes)
+        require(fits, f"coef_ has the shape {coef.shape} for {n_classes} classes")
 
 
 def _check_errors(model: Any, learned: dict[str, Any]) -> None:

@@ -224,3 +224,39 @@ def test_shares_of_weights_that_no_sample_can_have():
     bag = gpuens.BaggingRegressor(max_samples=1.0, n_estimators=2, device="cpu")
     with pytest.raises(ValueError, match="share of the sum of sample_weight, which is 4e\\+31"):
         bag.fit(X, Y, np.full(40, 1e30))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gpuens.DecisionTreeRegressor(device="cpu"),
+        gpuens.VotingRegressor([("tree", gpuens.DecisionTreeRegressor(device="cpu"))]),
+        gpuens.StagewiseRegressor(device="cpu"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("error")
+def test_both_infinities_give_an_error_and_no_warning(model):
+    """Their sum warned of an invalid value before the error named y."""
+    y = Y.copy()
+    y[:2] = np.inf, -np.inf
+    with pytest.raises(ValueError, match="Input y contains infinity"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([0], "coef_ has the shape .* for 1 classes"),
+        ([0, 1, 7], "final_estimator_ knows the classes \\[0, 1, 7\\]"),
+    ],
+)
+def test_meta_models_of_other_classes_are_refused(classes, message, tmp_path):
+    """The file loaded, and predictions looked for a label that was not there."""
+    tree = gpuens.DecisionTreeClassifier(max_depth=2, device="cpu")
+    stack = gpuens.StackingClassifier([(f"tree {k}", tree) for k in range(3)], device="cpu")
+    stack.fit(X, np.digitize(Y, [-0.4, 0.4]))
+    stack.final_estimator_.classes_ = np.array(classes)
+    stack.save(tmp_path / "m")
+    with pytest.raises(ValueError, match=message):
+        gpuens.load(tmp_path / "m")
