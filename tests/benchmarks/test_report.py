@@ -123,6 +123,28 @@ RESULTS = {
         "speed": {"gpuens": {"seconds": [1.0], "ratio": 1.0, "ndcg": 0.5},
                   "LightGBM": {"seconds": [2.0], "ratio": 0.5, "ndcg": 0.5}},
     },
+    "distributions": {
+        "quality": {"bike": {"gpuens": {"nll": [-2.0], "seconds": [1.0], "rounds": [5]},
+                             "NGBoost": {"nll": [-2.5], "seconds": [20.0], "rounds": [5]}}},
+        "coverage": {"split": {"coverage": 0.875, "width": 2.0, "spread": 0.01}},
+    },
+    "cluster": {
+        "workers": {"rows": 10, "libraries": {
+            "two workers": {"seconds": [2.5]}, "one process": {"seconds": [2.0], "ratio": 1.25}}},
+        "peers": {"rows": 10, "libraries": {
+            "gpuens": {"seconds": [2.0]}, "LightGBM": {"seconds": [4.0], "ratio": 0.5},
+            "XGBoost": {"seconds": [2.0], "ratio": 1.0}}},
+    },
+    "cluster_faults": {
+        "killed": {"waits": [1.0, 6.0], "identical": 2, "left": 0},
+        "stopped": {"waits": [1.0, 6.0], "identical": 1, "left": 0},
+    },
+    "batches": {
+        "ratio": 1.25, "limit": 3.5,
+        "from batches": {"rows": 10, "binning": 1.0, "fit": 2.0, "binning_bytes": 1e9,
+                         "fit_bytes": 1e9, "file_bytes": 1e9, "most_bytes": 4e9, "beyond": 0.25},
+        "in memory": {"rows": 10, "fit": 2.0},
+    },
     "sparse": {"counts": {
         "gpuens": {"runs": [{"cpu": 1.0, "wall": 1.0, "mb": 350.0, "accuracy": 0.9}], "ratio": 1.0},
         "LightGBM": {"runs": [{"cpu": 2.0, "wall": 1.0, "mb": 9.0, "accuracy": 0.9}], "ratio": 0.5},
@@ -189,6 +211,13 @@ def measured(name, records):
         ("losses", [(0.31, True), (5.0, False), (1.004, True)]),
         ("categories", [(1.005, True)]),
         ("ranking", [(0, True), (0.25, False), (0, True), (-0.25, True), (0, True), (0.5, True)]),
+        ("distributions", [(0.5, False), (0.05, True), (pytest.approx(0.025), False)]),
+        ("cluster", [(1.25, True), (1.0, False)]),  # the larger ratio is to the faster library
+        (
+            "cluster_faults",
+            [(0, True), (6.0, False), (0, True), (1, False), (6.0, True), (0, True)],
+        ),
+        ("batches", [(1.25, True), (0.25, True), (4.0, False)]),
         ("sparse", [(0.5, True), (350.0, False)]),
         ("stacking", [(1.0, False)]),  # it must be below
         ("inspection", [(0.025, True), (0.025, True), (2.5, False)]),
