@@ -14,7 +14,11 @@ except ImportError as error:
     ) from error
 
 from .bagging import BaggingClassifier, BaggingRegressor
-from .boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from .boosting import (
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+)
 from .forests import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -29,6 +33,7 @@ __all__ = [
     "ExtraTreesClassifier",
     "ExtraTreesRegressor",
     "GradientBoostingClassifier",
+    "GradientBoostingRanker",
     "GradientBoostingRegressor",
     "IsolationForest",
     "RandomForestClassifier",

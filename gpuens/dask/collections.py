@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import dask
@@ -12,11 +12,13 @@ from scipy.sparse import issparse, vstack
 
 
 class Part(NamedTuple):
-    """The rows of a part; ``y`` and ``weight`` are None where none are given."""
+    """The rows of a part, by the names of the arguments of ``fit``; None where none are given."""
 
     X: Any
     y: Any
-    weight: Any
+    sample_weight: Any
+    qid: Any = None
+    position: Any = None
 
 
 def is_collection(X: Any) -> bool:
@@ -24,7 +26,7 @@ def is_collection(X: Any) -> bool:
     return bool(dask.is_dask_collection(X)) or _is_list_of_parts(X)
 
 
-def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
+def parts_of(X: Any, y: Any, weight: Any, qid: Any = None, position: Any = None) -> list[Delayed]:
     """Return the parts of a table, as ``Part``.
 
     Raises
@@ -32,7 +34,7 @@ def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
     TypeError, ValueError
         An argument is not in parts, or they are cut differently.
     """
-    given = {"X": X, "y": y, "sample_weight": weight}
+    given = dict(zip(Part._fields, (X, y, weight, qid, position), strict=True))
     chunks = getattr(X, "chunks", None)
     lists = {
         name: _delayed(array, name, chunks) for name, array in given.items() if array is not None
@@ -40,7 +42,7 @@ def parts_of(X: Any, y: Any, weight: Any) -> list[Delayed]:
     counts = {name: len(parts) for name, parts in lists.items()}
     if len(set(counts.values())) > 1:
         raise ValueError(
-            "X, y and sample_weight must be cut at the same rows, got "
+            f"{_listed(lists)} must be cut at the same rows, got "
             + ", ".join(f"{name} in {n} parts" for name, n in counts.items())
             + ": repartition them, or call compute_chunk_sizes() on dask arrays."
         )
@@ -59,14 +61,12 @@ def length_of(part: Part, number: int) -> int:
         Its arrays have different numbers of rows.
     """
     rows = {
-        name: int(array.shape[0])
-        for name, array in zip(("X", "y", "sample_weight"), part, strict=True)
-        if array is not None
+        name: int(array.shape[0]) for name, array in part._asdict().items() if array is not None
     }
     if len(set(rows.values())) > 1:
         found = ", ".join(f"{name} has {n} rows" for name, n in rows.items())
         raise ValueError(
-            f"X, y and sample_weight must be cut at the same rows, but in part {number} {found}."
+            f"{_listed(rows)} must be cut at the same rows, but in part {number} {found}."
         )
     return rows["X"]
 
@@ -79,6 +79,11 @@ def rows_of(part: Part, begin: int, end: int) -> Part:
 def joined(parts: Sequence[Part]) -> Part:
     """Return the rows of all parts together."""
     return Part(*(None if each[0] is None else _join(each) for each in zip(*parts, strict=True)))
+
+
+def _listed(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}"
 
 
 def _some(array: Any, begin: int, end: int) -> Any:

@@ -85,7 +85,8 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
         The rows of this worker.
     """
     worker = get_worker()
-    X, y, weight = joined(parts)
+    X, y, weight, *of_queries = joined(parts)
+    further = {n: v for n, v in zip(Part._fields[3:], of_queries, strict=True) if v is not None}
     if before is not None:  # without callbacks
         model = before.set_params(warm_start=True, **_callbacks_of(model))
     own = model.get_params(deep=False)
@@ -93,7 +94,7 @@ def train(job: Job, model: Any, before: Any, others: dict[str, Any], *parts: Par
     model.set_params(n_jobs=threads)
     keeper = Keeper(job.place.token, worker)
     with _seat(job, X.shape[0]), _kept(model, keeper):
-        model.fit(X, y, weight, **others)
+        model.fit(X, y, weight, **further, **others)
     model.set_params(**own)
     return model if job.place.rank == 0 else fingerprint_of(model)
 

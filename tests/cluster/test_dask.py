@@ -147,6 +147,23 @@ def test_trees_that_are_dropped_and_functions_in_leaves(client, params):
     assert model.forest_.fingerprint() == plain
 
 
+def test_queries_that_partitions_cut(client):
+    y, qid = np.clip(np.round(Y + 1), 0, 4), np.arange(N) // 37
+    place = np.arange(N) % 37
+    X_parts, y_parts, weights, qids, places = arrays(X, y, WEIGHT, qid, place)
+    others = {"eval_set": (X[:370], y[:370]), "eval_qid": qid[:370]}
+    model = gpuens.dask.GradientBoostingRanker(**PARAMS, scoring=["ndcg@5", "map"])
+    model.fit(X_parts, y_parts, weights, qid=qids, position=places, **others)
+    plain = gpuens.GradientBoostingRanker(**PARAMS, scoring=["ndcg@5", "map"])
+    plain.fit(X, y, WEIGHT, qid=qid, position=place, **others)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert model.evals_result_ == plain.evals_result_
+    assert np.array_equal(model.position_bias_, plain.position_bias_)
+    assert np.array_equal(model.predict(X_parts).compute(), plain.predict(X))
+    with pytest.raises(ValueError, match="X, y and qid must be cut .* got X in 4 parts, y in 4"):
+        model.fit(X_parts, y_parts, qid=arrays(qid[:3000])[0])
+
+
 @pytest.mark.parametrize("loss", ["cox", "aft"])
 def test_censored_times(client, loss):
     y = np.zeros(N, [("event", bool), ("time", float)])
