@@ -105,7 +105,7 @@ def _wide_gaps(distinct, ends, n_ends, most, gaps, sizes):
         return 0
     low, high = ends[n_ends // 4], ends[n_ends - 1 - n_ends // 4]
     centre = distinct[ends[n_ends // 2]]
-    n = 0
+    n = np.int64(0)
     for k in range(low):
         if distinct[k + 1] - distinct[k] > centre - distinct[k + 1]:
             n = _keep_widest(distinct, k, n, most, gaps, sizes)

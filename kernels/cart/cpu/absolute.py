@@ -135,7 +135,7 @@ def absolute_score(groups, medians, n):
         size = medians.n_distinct[o]
         medians.weights[: size + 1] = 0
         medians.sums[: size + 1] = 0
-        packed, total = _add_rows(groups, medians, o, 0, n)
+        packed, total = _add_rows(groups, medians, o, i64(0), n)
         error, _ = _error(medians, o, packed & MASK, total)
         total_score = total_score + float(-error)
     return total_score
@@ -187,8 +187,8 @@ def scan_absolute(
     missing values on the right, then all with them on the left, the first of equals by place."""
     best_place = i64(-1)
     for missing_left in range(2 if has_missing else 1):
-        _walk(groups, medians, n_groups, n, 0, missing_left == 1)
-        _walk(groups, medians, n_groups, n, 1, has_missing and missing_left == 0)
+        _walk(groups, medians, n_groups, n, i64(0), missing_left == 1)
+        _walk(groups, medians, n_groups, n, i64(1), has_missing and missing_left == 0)
         n_cuts = n_groups if has_missing and missing_left == 0 else n_groups - 1
         for j in range(n_cuts):
             if not _allowed(medians, j, limits, found):
@@ -223,7 +223,7 @@ def _allowed(medians, j, limits, found):
 def score_of_sides(groups, medians, n, missing_left, limits, found):
     """Return the score of the candidate that sends the keys of value 0 left, 1 right, and 2
     (missing values) to one of both; -inf where it is struck out."""
-    sort_by_high_word(groups.keys, groups.buffer, n, 3, groups.counters)
+    sort_by_high_word(groups.keys, groups.buffer, n, i64(3), groups.counters)
     groups.order[0], groups.order[1] = 0, 1
     ends = groups.first
     ends[0] = ends[1] = ends[2] = 0
@@ -235,8 +235,8 @@ def score_of_sides(groups, medians, n, missing_left, limits, found):
             ends[2] = k + 1
     ends[1] = max(ends[1], ends[0])
     ends[2] = max(ends[2], ends[1])
-    _walk(groups, medians, 2, n, 0, missing_left)
-    _walk(groups, medians, 2, n, 1, not missing_left)
-    if not _allowed(medians, 0, limits, found):
+    _walk(groups, medians, i64(2), n, i64(0), missing_left)
+    _walk(groups, medians, i64(2), n, i64(1), not missing_left)
+    if not _allowed(medians, i64(0), limits, found):
         return -np.inf
     return medians.score[0, 0] + medians.score[1, 0]

@@ -86,7 +86,7 @@ def _prepare(rows, params, node, statistics, packed, room):
             block.left[s, 0] = statistics[s]
         block.packed[0, 0] = packed
         score_block(
-            block.left, block.packed[0], 1, params.criterion, rows.output_begin, block.term,
+            block.left, block.packed[0], i64(1), params.criterion, rows.output_begin, block.term,
             block.score[0],
         )  # fmt: skip
         return block.score[0, 0]

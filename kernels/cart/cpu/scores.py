@@ -249,7 +249,7 @@ def score_candidates(block, total, n, limits, output_begin, found):
 def score_alone(block, total, limits, output_begin, found):
     """Score the one candidate whose left side is in the block's first place; its values are
     noted in ``found[0]``."""
-    score_candidates(block, total, 1, limits, output_begin, found)
+    score_candidates(block, total, i64(1), limits, output_begin, found)
     return block.score[0, 0]
 
 

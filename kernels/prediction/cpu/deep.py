@@ -179,7 +179,7 @@ def _pack_worker(
 def _share_values(feature, value, words, lines, slots):
     """Let leaves of the same values (compared as bits) use the same line; return the number of
     lines, or -1 if they are too many, where every leaf keeps its own."""
-    n = 0
+    n = i64(0)
     for at in range(feature.size):
         if feature[at] >= 0:
             continue
