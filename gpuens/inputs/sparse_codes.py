@@ -8,6 +8,7 @@ from scipy.sparse import csc_array
 from ..devices.placement import Device
 from ..devices.sparse_tables import SparseTable
 from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.runtime.arrays import empty_on_line
 from ..kernels.runtime.dispatch import Implementation
 from ..kernels.runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
 
@@ -37,7 +38,8 @@ def sparse_codes(
     columns = np.empty((n_features, n_rows), np.uint8)
     columns[...] = of_zeros[:, None]
     columns[np.repeat(np.arange(n_features), table.n_entries), table.entries.indices] = of_entries
-    rows = np.zeros((n_rows, -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT), np.uint8)
+    rows = empty_on_line((n_rows, -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT), np.uint8)
+    rows[:, n_features:] = 0
     for first in range(0, n_rows, ROWS_AT_ONCE):
         rows[first : first + ROWS_AT_ONCE, :n_features] = columns[:, first : first + ROWS_AT_ONCE].T
     return Codes(device.asarray(rows), device.asarray(columns))

@@ -14,7 +14,7 @@ from ..forest.forest import Forest
 from ..forest.linear import require_constant_leaves
 from ..inputs.binning import Binner
 from ..inputs.category_bins import CategoryBinner
-from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.arrays import Array, empty_on_line
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from ..kernels.scalars.deferred import lazy_property
@@ -349,7 +349,7 @@ class BinnedTable:
 def empty_codes(shape: tuple[int, int]) -> Codes:
     """Return room for the codes of a table."""
     n_rows, n_features = shape
-    rows = np.empty((n_rows, stride_of(n_features)), np.uint8)
+    rows = empty_on_line((n_rows, stride_of(n_features)), np.uint8)
     return Codes(rows, np.empty((n_features, n_rows), np.uint8))
 
 

@@ -19,6 +19,7 @@ from ..estimators.all_or_nothing import replacing
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
+from ..kernels.runtime.arrays import LINE_BYTES
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from .extremes import Extremes
 from .parts import Binning, Content, Features, stride_of
@@ -67,8 +68,9 @@ class CodesFile:
         document, self.arrays = _described(content, binner, features, binning)
         self.arrays |= Extremes.empty(n_features)._asdict()
         small = {name: (a.dtype.str[1:], a.shape) for name, a in self.arrays.items()}
-        codes = {"rows": ("u1", (n_rows, self.stride)), "columns": ("u1", (n_features, n_rows))}
-        self.header, self.offsets = _header(small | codes, document)
+        rows, columns = ("u1", (n_rows, self.stride)), ("u1", (n_features, n_rows))
+        sections = {"rows": rows, **small, "columns": columns}
+        self.header, self.offsets = _header(sections, document)
         self.n_rows = n_rows
 
     def __enter__(self) -> CodesFile:
@@ -298,7 +300,8 @@ def _require(holds: bool, what: str) -> None:
 def _header(
     sections: dict[str, tuple[str, tuple[int, ...]]], document: dict[str, Any]
 ) -> tuple[bytes, dict[str, int]]:
-    """Return the first bytes of a safetensors file, and where each array begins in it."""
+    """Return the first bytes of a safetensors file, and where each array begins in it: the first
+    one on a cache line (see ``empty_on_line``)."""
     entries: dict[str, Any] = {"__metadata__": {DOCUMENT: json.dumps(document)}}
     end, begins = 0, {}
     for name, (code, shape) in sections.items():
@@ -308,7 +311,7 @@ def _header(
             "dtype": _NAMES[code], "shape": list(shape), "data_offsets": [begins[name], end],
         }  # fmt: skip
     text = json.dumps(entries, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % _LENGTH_BYTES)
+    text += b" " * (-(_LENGTH_BYTES + len(text)) % LINE_BYTES)
     start = _LENGTH_BYTES + len(text)
     header = len(text).to_bytes(_LENGTH_BYTES, "little") + text
     return header, {name: start + begin for name, begin in begins.items()}

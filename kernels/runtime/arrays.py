@@ -1,7 +1,9 @@
-"""The type of arrays, and what is derived from arrays and kept as long as they live."""
+"""The type of arrays, arrays that begin with a cache line, and what is derived from arrays and kept
+as long as they live."""
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol
@@ -80,6 +82,23 @@ class Array(Protocol):
     def __le__(self, other: Any, /) -> Any: ...
     def __gt__(self, other: Any, /) -> Any: ...
     def __ge__(self, other: Any, /) -> Any: ...
+
+
+LINE_BYTES = 64
+"""Bytes of a line of the CPU's caches."""
+
+
+def empty_on_line(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Return an uninitialised NumPy array whose first element begins a cache line.
+
+    NumPy's own large arrays begin 16 bytes behind one, so that every other row of 32 bytes would
+    take two lines from memory.
+    """
+    item = np.dtype(dtype)
+    n_bytes = math.prod(shape) * item.itemsize
+    room = np.empty(n_bytes + LINE_BYTES, np.uint8)
+    first = -room.ctypes.data % LINE_BYTES
+    return room[first : first + n_bytes].view(item).reshape(shape)
 
 
 _kept: dict[tuple[tuple[int, ...], Hashable], Any] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array
+from ...runtime.arrays import Array, empty_on_line
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
@@ -82,7 +82,7 @@ def _worker(thread, n_threads, barrier, X, thresholds, rows, columns, queue):
 def bin_values(X: Array, thresholds: Array) -> Codes:
     n, n_features = X.shape
     stride = -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
-    codes = Codes(np.empty((n, stride), np.uint8), np.empty((n_features, n), np.uint8))
+    codes = Codes(empty_on_line((n, stride), np.uint8), np.empty((n_features, n), np.uint8))
     # The search may look one entry past the thresholds; +inf is below nothing.
     padded = np.full((n_features, 256), np.inf, X.dtype)
     padded[:, :255] = thresholds

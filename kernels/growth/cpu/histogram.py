@@ -32,6 +32,9 @@ WORD_ENTRIES = 8 * STRIDE
 PREFETCH_DISTANCE = 32
 NEAR_WORDS = 1 << 18
 """A table of so many words stays in the second-level cache, or nearly so."""
+FEW_WORDS = 4
+"""Histograms of so many words stay in the first-level cache, or nearly so."""
+WORDS_OF_LINE = u64(8)
 BLOCK = 1024
 """Rows that are added up word by word before the next ones."""
 BYTE = u64(255)
@@ -122,13 +125,15 @@ def add_rows(words, n_columns, records, begin, end, histogram):
 
     ``words`` is a row-major matrix of codes as one flat array of 64-bit words.
 
-    Word by word, the part of the histogram that is written stays in the first-level cache. Where
-    a row's other words would have to be fetched from afar once more, it goes row by row.
+    Word by word, the part of the histogram that is written stays in the first-level cache. Rows of
+    few words that are far from each other go row by row: their histogram nearly fits, and it spares
+    reading the records and the rows again (0.58 against 0.65 ns an addition for 28 features, but
+    1.1 against 0.62 for 100).
     """
     n_words = (n_columns + 7) >> 3
     n_rows = end - begin
     is_dense = 2 * n_rows * n_words >= words.size
-    if words.size > NEAR_WORDS and n_words > 2 and not is_dense:
+    if words.size > NEAR_WORDS and 2 < n_words <= FEW_WORDS and not is_dense:
         _add_row_by_row(words, n_columns, records, begin, end, histogram)
         return
     for first in range(begin, end, BLOCK):
@@ -177,9 +182,12 @@ def _add_row_by_row(words, n_columns, records, begin, end, histogram):
 
 @inner
 def _prefetch_row(words, n_words, record):
+    """Load all lines of a row in advance. The table begins with a line, so that a row ends within
+    the last of these unless its length is no power of two."""
     row = u64(u32(record)) * n_words
-    prefetch(words, row)
-    if n_words > u64(4):
+    for k in range(u64(0), n_words, WORDS_OF_LINE):
+        prefetch(words, row + k)
+    if n_words & (n_words - u64(1)) != 0:
         prefetch(words, row + n_words - u64(1))
 
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import derived
+from ...runtime.arrays import derived, empty_on_line
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 from .histogram import SLOT_ALIGNMENT
 
@@ -163,7 +163,8 @@ def _place(features: np.ndarray, digit: Digit, stride: int) -> None:
 
 def _words(codes: Codes, features: np.ndarray, n_columns: int) -> np.ndarray:
     """Return the bytes of all rows, padded to words."""
-    words = np.zeros((codes.columns.shape[1], -(-n_columns // 8) * 8), np.uint8)
+    words = empty_on_line((codes.columns.shape[1], -(-n_columns // 8) * 8), np.uint8)
+    words[:, n_columns:] = 0
     for column in range(n_columns):
         total = np.zeros(len(words), np.uint8)
         for f in np.flatnonzero(features["column"] == column):

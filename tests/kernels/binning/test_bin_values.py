@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gpuens.kernels.binning.bin_values import bin_values
+from gpuens.kernels.runtime.arrays import LINE_BYTES
 from gpuens.kernels.runtime.dtypes import MAX_BINS, MISSING
 
 
@@ -91,3 +92,11 @@ def test_bins_keep_the_order_and_route_like_the_threshold(oracle, values, thresh
     assert np.all(np.diff(codes[np.argsort(values)].astype(int)) >= 0)
     for bin_, threshold in enumerate(table[0, : len(thresholds)]):
         np.testing.assert_array_equal(codes <= bin_, values <= threshold)
+
+
+@pytest.mark.parametrize("shape", [(7, 5), (200_000, 28)])
+def test_rows_on_the_cpu_begin_on_a_cache_line(shape):
+    """Otherwise every other row of 32 bytes takes two lines from memory."""
+    X = np.zeros(shape, np.float32)
+    codes = bin_values(X, cuts([[]] * shape[1], np.float32))
+    assert codes.rows.ctypes.data % LINE_BYTES == 0
