@@ -30,6 +30,7 @@ from gpuens import (
     memory_plan,
 )
 from gpuens.inputs import binning
+from gpuens.kernels.runtime.arrays import LINE_BYTES
 from gpuens.tables import building
 from gpuens.trees import binned as trees_binned
 from gpuens.trees import table as trees_table
@@ -237,6 +238,10 @@ class TestFiles:
         before = (tmp_path / "table").read_bytes()
         regressor().fit(table)
         assert (tmp_path / "table").read_bytes() == before
+
+    def test_mapped_rows_begin_with_a_cache_line(self, tmp_path):
+        for table in (self.make(tmp_path / "table"), BinnedTable.open(tmp_path / "table")):
+            assert table._codes.rows.ctypes.data % LINE_BYTES == 0
 
     @pytest.mark.parametrize("reading", [1, 2, 3])
     def test_interrupted(self, reading, tmp_path):
