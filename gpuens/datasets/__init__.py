@@ -10,6 +10,7 @@ from .airline import airline_like_categories, airline_like_frame, make_airline_l
 from .breiman import make_ringnorm, make_threenorm, make_twonorm, make_waveform
 from .friedman import make_friedman1, make_friedman2, make_friedman3
 from .lookalikes import make_covtype_like, make_higgs_like
+from .oblique import make_sparse_parity, make_trunk
 from .openml import fetch_adult, fetch_airlines, fetch_covtype, fetch_higgs
 from .shapes import make_hastie_10_2, make_moons, make_nested_spheres, make_spirals
 from .wide import make_wide_sparse
@@ -31,8 +32,10 @@ __all__ = [
     "make_moons",
     "make_nested_spheres",
     "make_ringnorm",
+    "make_sparse_parity",
     "make_spirals",
     "make_threenorm",
+    "make_trunk",
     "make_twonorm",
     "make_waveform",
     "make_wide_sparse",

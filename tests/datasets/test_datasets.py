@@ -206,6 +206,7 @@ def test_other_rows_follow_the_same_rule():
         (lambda: datasets.make_twonorm(9, 0), ["n_features must be an integer >= 1, got 0"]),
         (lambda: datasets.make_waveform(9, -1), ["n_noise must be an integer >= 0, got -1"]),
         (lambda: datasets.make_nested_spheres(9, n_classes=1), ["n_classes", ">= 2, got 1"]),
+        (lambda: datasets.make_sparse_parity(9, 2), ["n_relevant must be at most", "=2, got 3"]),
         (lambda: datasets.make_wide_sparse(9, density=0), ["density must be", "(0, 0.5], got 0"]),
         (lambda: datasets.make_wide_sparse(9, density=0.7), ["density must be", "got 0.7"]),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from gpuens.datasets import (
     airline_like_categories,
@@ -17,8 +18,10 @@ from gpuens.datasets import (
     make_moons,
     make_nested_spheres,
     make_ringnorm,
+    make_sparse_parity,
     make_spirals,
     make_threenorm,
+    make_trunk,
     make_twonorm,
     make_waveform,
     make_wide_sparse,
@@ -222,3 +225,17 @@ def test_airline_like_frame():
         np.testing.assert_array_equal(column.isna(), np.isnan(X[:, k]))
         row = int(np.flatnonzero(~np.isnan(X[:, k]))[0])
         assert column.iloc[row] == categories[int(X[row, k])]
+
+
+def test_trunk_has_the_error_of_its_bayes_rule():
+    X, y = make_trunk(20_000, 10)
+    weight = 1 / np.sqrt(np.arange(1, 11))
+    error = np.mean((X @ weight > 0) != y)
+    assert abs(error - ndtr(-np.sqrt((weight**2).sum()))) < 0.005
+
+
+def test_single_features_of_sparse_parity_say_nothing():
+    X, y = make_sparse_parity(20_000, 5, 3)
+    assert abs(y.mean() - 0.5) < 0.02
+    assert np.abs(np.corrcoef(X.T, y)[-1, :-1]).max() < 0.03
+    np.testing.assert_array_equal(y, (X[:, :3] > 0).sum(axis=1) % 2)
