@@ -8,6 +8,7 @@ processes with other versions of the libraries that decide about models are refu
 from __future__ import annotations
 
 import json
+import selectors
 import socket
 import sys
 import time
@@ -73,7 +74,7 @@ def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience:
     Raises
     ------
     WorkerLostError
-        A neighbour cannot be reached, or does not come in time.
+        A neighbour cannot be reached, is gone again, or does not come in time.
     RuntimeError
         A neighbour has other versions.
     """
@@ -84,9 +85,10 @@ def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience:
             address = place.addresses[(place.rank + 1) % len(place.addresses)]
             for kind in (DATA, PULSE):
                 opened.append(_call(address, place, kind, deadline))
-            found = _await_last(listener, place, deadline, opened)
-        for connection in opened[:2]:
-            _check_answer(_receive(connection, deadline))
+            watch = _Next(opened[0], deadline)
+            found = _await_last(listener, place, deadline, opened, watch)
+        watch.read_answer()
+        _check_answer(_receive(opened[1], deadline))
         neighbours = Neighbours(opened[0], found[DATA], (opened[1], found[PULSE]))
         left = max(0.0, deadline - time.monotonic())
         return Ring(place.rank, len(place.addresses), neighbours, heartbeat, left)
@@ -112,13 +114,44 @@ def _call(address: Address, place: Place, kind: str, deadline: float) -> socket.
     return connection
 
 
+class _Next:
+    """The data connection to the next process, which says nothing on it but its answer: if it
+    closes it, some process is gone, and those that wait for each other learn it one by one."""
+
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
+        self.connection, self._deadline = connection, deadline
+        self._has_answered = False
+
+    def read_answer(self) -> None:
+        if not self._has_answered:
+            _check_answer(_receive(self.connection, self._deadline))
+            self._has_answered = True
+
+    def look(self) -> None:
+        """Read what has come: the answer, or the end.
+
+        Raises
+        ------
+        ConnectionError
+            The process has closed the connection.
+        """
+        if self._has_answered:
+            _read(self.connection, 1, self._deadline)
+        self.read_answer()
+
+
 def _await_last(
-    listener: socket.socket, place: Place, deadline: float, opened: list[socket.socket]
+    listener: socket.socket,
+    place: Place,
+    deadline: float,
+    opened: list[socket.socket],
+    watch: _Next,
 ) -> dict[str, socket.socket]:
-    """Accept the connections of the process before."""
+    """Accept the connections of the process before, while the next one is there."""
     last = (place.rank - 1) % len(place.addresses)
     found: dict[str, socket.socket] = {}
     while len(found) < 2:
+        _wait_for_a_caller(listener, watch, deadline)
         listener.settimeout(_left(deadline))
         connection, _ = listener.accept()
         opened.append(connection)
@@ -136,6 +169,18 @@ def _await_last(
             raise RuntimeError(problem)
         found[hello["kind"]] = connection
     return found
+
+
+def _wait_for_a_caller(listener: socket.socket, watch: _Next, deadline: float) -> None:
+    with selectors.DefaultSelector() as selector:
+        for watched in (listener, watch.connection):
+            selector.register(watched, selectors.EVENT_READ)
+        while ready := {key.fileobj for key, _ in selector.select(_left(deadline))}:
+            if watch.connection in ready:
+                watch.look()
+            if listener in ready:
+                return
+    raise TimeoutError("timed out")
 
 
 def _difference(theirs: dict[str, str], their_rank: int, rank: int) -> str:

@@ -32,6 +32,8 @@ LONGEST_WAIT = 0.5
 """Seconds after which a waiting process looks whether a neighbour was declared lost."""
 BEATS = 4
 """Pulses in the time after which a silent process is lost."""
+GRACE = 1.0
+"""Seconds that a process that has sent no pulse yet has left when the other neighbour goes."""
 
 
 class WorkerLostError(RuntimeError):
@@ -94,6 +96,9 @@ class Ring(Collective):
             data.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             data.setblocking(False)
         self._pulses = neighbours.pulses
+        for pulse in self._pulses:  # before any data, so that whoever finishes was heard of
+            with suppress(OSError):
+                pulse.sendall(b"!")
         self._watch = threading.Thread(
             target=self._beat, args=(heartbeat, patience), name="gpuens-pulse", daemon=True
         )
@@ -202,7 +207,8 @@ class Ring(Collective):
                 begun = time.monotonic()
                 while (left := begun + heartbeat / BEATS - time.monotonic()) > 0 and heard:
                     for key, _ in selector.select(min(left, LONGEST_WAIT)):
-                        _listen(key.fileobj, selector, heard)
+                        if not _listen(key.fileobj, selector, heard):
+                            _hurry(heard, time.monotonic() + GRACE - heartbeat)
                     if self._closing.is_set():
                         return
                 for pulse, last in heard.items():
@@ -219,13 +225,13 @@ class Ring(Collective):
 
 def _listen(
     pulse: Any, selector: selectors.BaseSelector, heard: dict[socket.socket, float]
-) -> None:
-    """Read a pulse. A neighbour that closes the connection has finished or died: which of these,
-    the data tells."""
+) -> bool:
+    """Read a pulse; False at the end of the connection. A neighbour that closes it has finished or
+    died: which of these, the data tells."""
     try:
         alive = bool(pulse.recv(64))
     except BlockingIOError:
-        return
+        return True
     except OSError:
         alive = False
     if alive:
@@ -233,6 +239,15 @@ def _listen(
     else:
         selector.unregister(pulse)
         del heard[pulse]
+    return alive
+
+
+def _hurry(heard: dict[socket.socket, float], last: float) -> None:
+    """Have a neighbour that was never heard of count as heard of at ``last``: it waits for one that
+    will not come, as nobody can finish before all are there."""
+    for pulse, moment in heard.items():
+        if moment > time.monotonic():
+            heard[pulse] = last
 
 
 def _bytes_of(array: np.ndarray) -> memoryview:

@@ -191,6 +191,31 @@ def test_a_worker_that_never_comes():
         join_ring(Place(0, addresses, "token"), gone, 1.0, 5.0)
 
 
+def test_the_loss_of_a_worker_is_known_to_those_that_do_not_call_it():
+    """The second of four is gone: the third waited for it until its patience was over, since only
+    the first one calls it."""
+    listeners = [open_listener(HOST) for _ in range(4)]
+    addresses = [listener.getsockname()[:2] for listener in listeners]
+    errors: list[Any] = []
+
+    def work(rank: int) -> None:
+        try:
+            with join_ring(Place(rank, addresses, "token"), listeners[rank], 2.0, 1e3) as ring:
+                ring.add(np.ones(1))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in (0, 2, 3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    assert errors == []
+    listeners[1].close()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert [type(error) for error in errors] == [WorkerLostError] * 3
+
+
 PROGRAM = """
 import sys, json
 import numpy as np
