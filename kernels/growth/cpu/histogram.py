@@ -185,8 +185,10 @@ def _prefetch_row(words, n_words, record):
     """Load all lines of a row in advance. The table begins with a line, so that a row ends within
     the last of these unless its length is no power of two."""
     row = u64(u32(record)) * n_words
-    for k in range(u64(0), n_words, WORDS_OF_LINE):
-        prefetch(words, row + k)
+    prefetch(words, row)
+    if n_words > WORDS_OF_LINE:
+        for k in range(WORDS_OF_LINE, n_words, WORDS_OF_LINE):
+            prefetch(words, row + k)
     if n_words & (n_words - u64(1)) != 0:
         prefetch(words, row + n_words - u64(1))
 
