@@ -178,6 +178,7 @@ class Stream:
         self.begun = self.arrived = 0
         self._queue: list[Callable[[], None]] = []
         self._before: list[Stream] = []
+        self._lock = threading.RLock()  # a default stream belongs to all threads
 
     def __enter__(self) -> Stream:
         if self.device_id != state.device:
@@ -211,14 +212,17 @@ class Stream:
 
     def add(self, copy: Callable[[], None]) -> None:
         """Queue a copy to the host."""
-        self._queue.append(copy)
-        self.begun += 1
+        with self._lock:
+            self._queue.append(copy)
+            self.begun += 1
 
     def arrive(self, number: int) -> None:
         """Do the copies up to this one."""
-        while self.arrived < number:
-            self._queue.pop(0)()
-            self.arrived += 1
+        with self._lock:
+            while self.arrived < number:
+                copy = self._queue.pop(0)
+                self.arrived += 1  # before a copy that waits for others itself
+                copy()
 
     def synchronize(self) -> None:
         state.log.waits.append("stream.synchronize")
