@@ -13,6 +13,7 @@ classes; every library trains on blocks that workers hold already.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -55,19 +56,28 @@ def blocks_of(n_rows: int) -> list[int]:
 
 @contextmanager
 def cluster(n_workers: int = 2) -> Iterator[Any]:
-    """Start worker processes of one thread."""
+    """Start worker processes of one thread.
+
+    Dask limits the threads of the processes that it starts in the environment of this one, where
+    processes of other programs would inherit the limit: it is restored.
+    """
     if find_spec("distributed") is None:
         raise GapError('Dask is not installed: pip install "gpuens[dask]"')
     import dask
     from distributed import Client, LocalCluster
 
+    before = dict(os.environ)
     with dask.config.set({"logging.distributed": "critical"}):
         workers = LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
             memory_limit=0,
         )  # fmt: skip
-        with workers, Client(workers) as client:
-            yield client
+        try:
+            with workers, Client(workers) as client:
+                yield client
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
 
 
 def arrays_on(client: Any, n_rows: int) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import numpy as np
@@ -76,3 +77,12 @@ class TestVolume:
         assert list(found["efficiency"]) == ["8", "16", "32", "64"]
         for row in found["efficiency"].values():
             assert 0.0 < row["10"] < row["100"] < 1.0
+
+
+def test_the_environment_is_as_before_a_cluster():
+    """Dask left OMP_NUM_THREADS=1 in it, which later processes inherited."""
+    pytest.importorskip("distributed")
+    before = dict(os.environ)
+    with cluster.cluster(1):
+        assert dict(os.environ) != before
+    assert dict(os.environ) == before
