@@ -244,7 +244,7 @@ def _listen(
 
 def _hurry(heard: dict[socket.socket, float], last: float) -> None:
     """Have a neighbour that was never heard of count as heard of at ``last``: it waits for one that
-    will not come, as nobody can finish before all are there."""
+    will not come, as no process can finish before all are there."""
     for pulse, moment in heard.items():
         if moment > time.monotonic():
             heard[pulse] = last
