@@ -14,18 +14,19 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..callbacks import ProgressBar, TrainingState
 from ..devices.memory import available_memory, format_bytes
 from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE
-from ..devices.placement import CPU, Device
+from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import not_sharing
 from ..kernels.statistics.samples import Sample, records_of_sample
 from ..members.samples import SamplingPlan
 from ..trees.cart import TrainingData
 from ..trees.criteria import Problem
-from ..trees.growth import all_rows, cart_plan, grow_forest, tree_key
+from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
 from ..trees.honest import Estimates, halves_of
 from ..trees.parameters import cart_params
-from ..trees.sharing import grow_among_workers, refuse
+from ..trees.sharing import grow_among_workers, leaves_of_rows
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 """A function that is called with each batch of finished trees, see ``grow_forest``."""
@@ -113,8 +114,6 @@ class ForestGrower:
         ------
         MemoryError
             The forest would not fit, by its parameters or by the size of its first trees.
-        NotImplementedError
-            An honest forest whose rows several workers share.
         """
         data, estimator, device = self.data, self.estimator, self.device
         self._require_memory_for_leaves(n_trees)
@@ -126,13 +125,12 @@ class ForestGrower:
         trees, checked = range(first, first + n_trees), self._checked(n_trees, after_batch)
         with plan.explaining():
             if data.share is not None:
-                if self._is_honest:
-                    refuse("honest", True, "pass honest=False")
-                return grow_among_workers(self._some, trees, data.share, checked)
+                finish = self._finish_own if self._is_honest else None
+                return grow_among_workers(self._some, trees, data.share, checked, finish)
             return self._some(trees, checked)
 
     def _some(self, trees: range, after_batch: AfterBatch | None = None) -> Forest:
-        if getattr(self.estimator, "class_weight", None) == "balanced_subsample":
+        if self._is_balanced:
             return self._grow_one_by_one(trees, after_batch)
         return grow_forest(
             self.data.table, self.data.problem, lambda i: self.records(trees[i]),
@@ -155,25 +153,59 @@ class ForestGrower:
     def _is_honest(self) -> bool:
         return bool(getattr(self.estimator, "honest", False))
 
+    @property
+    def _is_balanced(self) -> bool:
+        """Whether each tree has weights of its own."""
+        return bool(getattr(self.estimator, "class_weight", None) == "balanced_subsample")
+
     def _finish(
         self, trees: range, problem: Problem
     ) -> Callable[[int, Forest], tuple[Forest, Array]] | None:
         """Return what gives the trees of a batch their numbers, if the rows that they are grown on
-        do not."""
-        if not self._is_honest:
+        do not. Where workers share the rows, ``_finish_own`` does so later."""
+        if not self._is_honest or self.data.share is not None:
             return None
         values: Any = self.data.values
-        estimates = Estimates(problem, self.data.table, values, self.device)
+        estimates = Estimates(problem, self.data.table)
 
         def finish(first: int, forest: Forest) -> tuple[Forest, Array]:
-            done = [
-                estimates.applied(tree, self._others.pop(trees[first + i]))
-                for i, tree in enumerate(trees_of(forest))
-            ]
-            applied, records = zip(*done, strict=True)
-            return Forest.concatenate(applied), np.concatenate(records)
+            done = []
+            for i, tree in enumerate(trees_of(forest)):
+                records = self._others.pop(trees[first + i])
+                leaf = to_numpy(tree.apply(values, self.device))[:, 0]
+                done.append(estimates.applied(tree, records, leaf[rows_and_counts(records)[0]]))
+            applied, in_nodes = zip(*done, strict=True)
+            return Forest.concatenate(applied), np.concatenate(in_nodes)
 
         return finish
+
+    def _finish_own(self, numbers: range, forest: Forest) -> list[Forest]:
+        """Return the honest trees that this worker has grown, with their numbers.
+
+        Between two bins that hold rows of a node its threshold may divide others, so that the codes
+        do not say where the rows of the other half go: each worker looks up those that it has.
+
+        Parameters
+        ----------
+        numbers : range
+            The numbers of the trees of all workers.
+        forest : Forest
+            These trees, as they were grown.
+        """
+        share = self.data.share
+        assert share is not None
+        own = range(share.collective.rank, len(numbers), share.collective.size)
+        records = {t: self._others.pop(numbers[t]) for t in own}
+        rows = {t: rows_and_counts(of_tree)[0] for t, of_tree in records.items()}
+        leaves = leaves_of_rows(forest, self.data.values, rows, share)
+        is_balanced = self._is_balanced
+        with not_sharing():
+            estimates = None if is_balanced else Estimates(self.data.problem, self.data.table)
+            done = []
+            for t in own:
+                of_tree = estimates or Estimates(self._balanced(numbers[t]), self.data.table)
+                done.append(of_tree.applied(forest.slice(t, t + 1), records[t], leaves[t])[0])
+        return done
 
     def _sample(self, tree: int) -> Array | Sample:
         """Return the records of a tree's sample."""

@@ -57,24 +57,20 @@ class Estimates:
     ----------
     problem : Problem
     table : CartTable
-    values : float32 or float64, shape (n_rows, n_features), on the device or in host memory
-        The training rows.
-    device : Device
     """
 
-    def __init__(self, problem: Problem, table: CartTable, values: Array, device: Device) -> None:
-        self.problem, self.table, self.values, self.device = problem, table, values, device
+    def __init__(self, problem: Problem, table: CartTable) -> None:
+        self.problem, self.table = problem, table
         target = problem.target
         self.classes, self.targets = to_numpy(target.classes), to_numpy(target.values)
         self.weight = to_numpy(target.weight)
         self.is_monotone = bool(table.monotone.any())
 
-    def applied(self, tree: Forest, records: np.ndarray) -> tuple[Forest, np.ndarray]:
+    def applied(
+        self, tree: Forest, records: np.ndarray, leaf: np.ndarray
+    ) -> tuple[Forest, np.ndarray]:
         """Return a tree with the numbers of some rows, and their records in the order of the
-        leaves."""
-        leaf = to_numpy(tree.apply(self.values, self.device))[:, 0]
-        rows, _ = rows_and_counts(records)
-        leaf = leaf[rows]
+        leaves; ``leaf`` is the node that each record's row ends in."""
         statistics = self._statistics(tree, records, leaf)
         size = self._packed(statistics) >> COUNT_SHIFT
         is_cut = np.zeros(size.size, bool)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..devices.placement import to_numpy
 from ..forest.forest import Forest
-from ..inputs.shared_tables import labels_of_all
+from ..inputs.shared_tables import MESSAGE_BYTES, labels_of_all
 from ..inputs.targets import Labels
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
@@ -64,6 +64,7 @@ def grow_among_workers(
     trees: range,
     share: Share,
     after_batch: Callable[[int, Forest, Any], bool] | None = None,
+    finish: Callable[[range, Forest], list[Forest]] | None = None,
 ) -> Forest:
     """Grow some trees on every worker, and return all of them, in order, on each.
 
@@ -80,6 +81,9 @@ def grow_among_workers(
     after_batch : callable, default=None
         ``after_batch(done, forest, None)`` is called after each exchange, with the number of trees
         that were there before it and the trees that it brought. A true result ends the growth.
+    finish : callable, default=None
+        ``finish(numbers, forest)`` with the trees of an exchange, as they were grown on all
+        workers, returns those of this worker as they are to be kept.
     """
     found: list[Forest] = []
     rank, size, done = share.collective.rank, share.collective.size, 0
@@ -90,7 +94,11 @@ def grow_among_workers(
         with not_sharing():
             forest = grow(own) if own else None
         grown = objects_of_all((forest, time.perf_counter() - begun), share)
-        found.append(_dealt_in_turn([forest for forest, _ in grown if forest is not None]))
+        trees_of_all = _dealt_in_turn([forest for forest, _ in grown if forest is not None])
+        if finish is not None:
+            finished = objects_of_all(finish(numbers, trees_of_all), share)
+            trees_of_all = _dealt_in_turn([Forest.concatenate(own) for own in finished if own])
+        found.append(trees_of_all)
         stop = after_batch is not None and after_batch(done, found[-1], None)
         if (watch := _watch.get()) is not None:
             watch(found)
@@ -111,6 +119,33 @@ def _dealt_in_turn(forests: list[Forest]) -> Forest:
     return Forest.concatenate(
         [forests[t % size].slice(t // size, t // size + 1) for t in range(n_trees)]
     )
+
+
+def leaves_of_rows(
+    forest: Forest, values: Any, wanted: dict[int, np.ndarray], share: Share
+) -> dict[int, np.ndarray]:
+    """Return the leaves that rows of all workers end in.
+
+    Parameters
+    ----------
+    forest : Forest
+        The same on all workers.
+    values : float32 or float64, shape (n_own, n_features)
+        The rows of this worker.
+    wanted : dict of int64 arrays
+        By the places of trees in the forest, the numbers of the rows whose leaves this worker
+        needs.
+    share : Share
+    """
+    at_once = max(1, MESSAGE_BYTES // (4 * share.n_all))
+    found: dict[int, np.ndarray] = {}
+    for first in range(0, forest.n_trees, at_once):
+        last = min(first + at_once, forest.n_trees)
+        with not_sharing():
+            own = forest.slice(first, last).apply(values)
+        leaf = np.concatenate(share.collective.gather(np.ascontiguousarray(own)))
+        found |= {t: leaf[rows, t - first] for t, rows in wanted.items() if first <= t < last}
+    return found
 
 
 def refuse(name: str, value: Any, instead: str) -> NoReturn:

@@ -176,9 +176,17 @@ def test_censored_times(client, loss):
     assert np.array_equal(own, expected)
 
 
-@pytest.mark.parametrize("name", ["RandomForestClassifier", "ExtraTreesRegressor"])
-def test_forests(client, name):
+@pytest.mark.parametrize(
+    ("name", "is_honest"),
+    [
+        ("RandomForestClassifier", False),
+        ("ExtraTreesRegressor", False),
+        ("RandomForestRegressor", True),
+    ],
+)
+def test_forests(client, name, is_honest):
     settings: dict[str, Any] = {**PARAMS, "bootstrap": True, "oob_score": True, "n_estimators": 12}
+    settings["honest"] = is_honest
     y = np.where(Y > 1, "high", np.where(Y > 0, "low", "none")) if "Classifier" in name else Y
     given = arrays(X, y, WEIGHT, rows=(1024, 0, 4000, 976))
     model = getattr(gpuens.dask, name)(**settings).fit(*given)

@@ -32,6 +32,12 @@ CASES: list[tuple[type, str, bool, dict[str, Any]]] = [
     (RR, "reg", False, {"criterion": "absolute_error", "max_depth": 4}),
     (EC, "classes", False, {"bootstrap": True, "criterion": "entropy"}),
     (ER, "reg", True, {"bootstrap": True, "categorical_features": [9]}),
+    (RR, "reg", True, {"honest": True, "max_bins": 30}),
+    (RR, "two", False, {"honest": True, "min_samples_leaf": 40, "max_samples": 0.4}),
+    (RR, "positive", False, {"honest": True, "criterion": "poisson", "max_depth": 4}),
+    (RR, "reg", False, {"honest": True, "monotonic_cst": [1, -1, 0, 0, 0, 0, 1, 0, 0, 0]}),
+    (RC, "classes", True, {"honest": True, "class_weight": "balanced_subsample"}),
+    (EC, "binary", True, {"honest": True, "bootstrap": True, "categorical_features": [3, 9]}),
 ]  # fmt: skip
 
 
@@ -132,6 +138,21 @@ def test_any_number_of_workers(n_workers, monkeypatch):
         assert shared.classes_.tolist() == plain.classes_.tolist()
 
 
+@pytest.mark.parametrize("n_workers", CUTS)
+def test_honest_trees(n_workers, monkeypatch):
+    """Fewer trees than workers, whose leaves are sent one tree at a time, or all together."""
+    model = RC(n_estimators=4, random_state=3, device="cpu", honest=True, max_bins=20)
+    y = TARGETS["classes"]
+    plain = RC(**model.get_params()).fit(X, y)
+    assert plain.forest_.fingerprint() != RC(
+        **model.get_params() | {"honest": False}
+    ).fit(X, y).forest_.fingerprint()  # fmt: skip
+    for message_bytes in (trees_sharing.MESSAGE_BYTES, 1):
+        monkeypatch.setattr(trees_sharing, "MESSAGE_BYTES", message_bytes)
+        for shared in of_all_workers(model, y, None, CUTS[n_workers]):
+            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
 def test_a_single_worker_and_few_rows():
     rows = X[:80], TARGETS["reg"][:80]
     model = RR(n_estimators=5, random_state=3, device="cpu")
@@ -191,11 +212,6 @@ def test_refused_settings():
         pytest.raises(NotImplementedError, match="device='cuda' is not supported where several"),
     ):
         RR(device="cuda").fit(X[:80], TARGETS["reg"][:80])
-    with (
-        sharing(Share(Alone(), 0, 80, 80)),
-        pytest.raises(NotImplementedError, match="honest=True is not supported where several"),
-    ):
-        RR(honest=True).fit(X[:80], TARGETS["reg"][:80])
     with (
         sharing(Share(Alone(), 0, 80, 80)),
         pytest.raises(NotImplementedError, match="QuantileForestRegressor cannot be trained where"),
