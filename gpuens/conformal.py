@@ -37,9 +37,10 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     """A regressor whose intervals contain the target with a chosen probability.
 
     Whatever the regressor, the distribution and the number of rows, the intervals for new rows
-    contain at least the chosen share of their targets on average, if all rows are exchangeable
-    (drawn independently from the same source, for example). Nothing is guaranteed for
-    single regions of the features: "quantile" adapts the widths best.
+    contain at least the chosen share of their targets on average (of "cv+" and "bag", a smaller one
+    is proven), if all rows are exchangeable (drawn independently from the same source, for
+    example). Nothing is guaranteed for single regions of the features: "quantile" adapts the widths
+    best.
 
     Parameters
     ----------
@@ -50,7 +51,8 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         - "split": residuals of rows held out. At least the coverage, and at most one divided by
           the number of rows held out more; intervals of equal width.
         - "cv+": residuals out of fold, around the predictions of each fold's model (CV+). All rows
-          train; at least ``2 * coverage - 1`` is proven, the coverage is what is found.
+          train; at least ``2 * coverage - 1`` is proven, the coverage or slightly more is found:
+          each fold's model has fewer rows than all together, so that its errors are larger.
         - "bag": out-of-bag residuals around the predictions of the members that did not see the row
           (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
           forests and extra trees with ``bootstrap=True``, and bagging.

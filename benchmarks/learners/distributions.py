@@ -4,8 +4,9 @@ quality
     The mean negative log-likelihood of normal distributions on held-out quarters. Both libraries
     have trees of depth 3, one row a leaf at least, the same rate and at most the same rounds, and
     stop early by the same fifth of the training rows. NGBoost multiplies each step by what its line
-    search finds (1 or 2, as a rule); gpuens does not search. ``mixture`` is generated: 1,030 rows
-    of eight features like those of the concrete table of UCI, whose strength follows Abrams' law.
+    search finds (1 or 2, as a rule), gpuens those of the mean by 2. ``mixture`` is generated: 1,030
+    rows of eight features like those of the concrete table of UCI, whose strength follows Abrams'
+    law.
     The CPU seconds of the fits are measured, too, both with one thread.
 coverage
     The share of the targets within intervals of 90 %, the mean over splits of california_housing,

@@ -43,6 +43,10 @@ LARGEST_FACTOR = 8.0
 can justify."""
 SMALLEST_LOG_SIZE, LARGEST_LOG_SIZE = -20.0, 14.0
 """Where the negative binomial distribution is zero almost surely, and where it is Poisson's."""
+LOCATION_PACE = 2.0
+"""Steps of the location for one of the scale, which overfits first: a scale that is too small costs
+most. Likelihoods of fresh rows are better than with 1 at learning rates of 0.02 and 0.1; with 4,
+the location overfits small tables at 0.1. Means and sizes of counts are best with 1."""
 FITTING_STEPS = 50
 """Steps from the normal distribution to the best constant of Student's t distribution."""
 
@@ -181,10 +185,11 @@ class LocationScaleLoss(DistributionLoss):
         return gradients(Given(), slope, one, residual[:0], share, g, h)
 
     def _bounded(self, k: int, step: np.ndarray, learning_rate: float) -> np.ndarray:
-        """Weighted least squares for the location. The scale's square is multiplied by the mean of
-        the leaf's squared residuals in its unit, which for fixed weights is the best factor."""
+        """Weighted least squares for the location, at most whole steps of them. The scale's square
+        is multiplied by the mean of the leaf's squared residuals in its unit, which for fixed
+        weights is the best factor."""
         if k == 0:
-            return step
+            return step * max(1.0, min(LOCATION_PACE, 1.0 / learning_rate))
         return 0.5 * log(np.clip(1.0 + step, 1.0 / LARGEST_FACTOR, LARGEST_FACTOR))
 
     def mean_later(self, y: Array, raw: Array, weight: Array, device: Device) -> Later:

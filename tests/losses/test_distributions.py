@@ -103,6 +103,18 @@ class TestTraining:
             mean_loss(model, X, y), abs=0.02
         )
 
+    @pytest.mark.parametrize(("rate", "moves"), [(0.1, 0.2), (0.4, 0.8), (0.7, 1.0), (1.5, 1.5)])
+    def test_locations_move_by_twice_the_learning_rate_at_most_by_whole_steps(self, rate, moves):
+        y = np.random.default_rng(0).normal(size=200)
+        group = np.arange(200) % 2
+        y += group
+        model = GradientBoostingRegressor(
+            "normal", n_estimators=1, learning_rate=rate, l2_regularization=0.0
+        ).fit(group[:, None], y)
+        means = np.array([y[group == 0].mean(), y[group == 1].mean()])
+        expected = y.mean() + moves * (means - y.mean())
+        assert model.predict([[0.0], [1.0]]) == pytest.approx(expected, rel=1e-6)
+
     def test_weights_are_repeated_rows(self):
         X, y = table(Normal())
         weight = np.random.default_rng(0).integers(0, 3, ROWS)
