@@ -50,6 +50,8 @@ if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports belo
     from .forests.forests import RandomForestClassifier as RandomForestClassifier
     from .forests.forests import RandomForestRegressor as RandomForestRegressor
     from .forests.isolation import IsolationForest as IsolationForest
+    from .forests.oblique import ObliqueRandomForestClassifier as ObliqueRandomForestClassifier
+    from .forests.oblique import ObliqueRandomForestRegressor as ObliqueRandomForestRegressor
     from .forests.quantile import QuantileForestRegressor as QuantileForestRegressor
     from .forests.survival import ExtraSurvivalTrees as ExtraSurvivalTrees
     from .forests.survival import RandomSurvivalForest as RandomSurvivalForest
@@ -96,6 +98,8 @@ _HOME = {
     "ImportedRegressor": "exchange.estimators",
     "IsolationForest": "forests.isolation",
     "NothingLearnedWarning": "estimators.nothing_learned",
+    "ObliqueRandomForestClassifier": "forests.oblique",
+    "ObliqueRandomForestRegressor": "forests.oblique",
     "QuantileForestRegressor": "forests.quantile",
     "RandomForestClassifier": "forests.forests",
     "RandomForestRegressor": "forests.forests",

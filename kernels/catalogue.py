@@ -14,6 +14,7 @@ import numpy as np
 from numba import from_dtype, types
 
 from .binning.cuda.bin_values import number_bins
+from .binning.cuda.project import add_features
 from .cart.cuda import rows as cart_rows
 from .cart.cuda.control import choose_best, count_splits, list_splits, make_children, plant
 from .cart.cuda.cut_tiles import find_ranges, search_cuts, sum_cuts, sum_sides
@@ -123,6 +124,8 @@ def entries() -> Iterator[Entry]:
             name = f"{dtype}_{layout}"
             binning = (X, array(dtype, 2), array(u64, 2), array(u8, 2))
             yield Entry(f"bin_values_{name}", number_bins, binning, 64)
+            entries_of = (array(i64), array(i32), array(f64))
+            yield Entry(f"project_{name}", add_features, (X, *entries_of, array(f64, 2)), 64)
     for dtype in (f32, f64):
         yield from prediction(dtype)
         yield from explanation(dtype)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..forest.forest import Forest
-from ..forest.linear import require_constant_leaves
+from ..forest.plain import require_plain_trees
 from ..inputs.binning import Binner
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.prediction.traverse import traverse_codes
@@ -388,7 +388,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         depth = int(self.n_iter_no_change) if watches else 1
         state = before.dropout if before else None
         trees = forest.freeze()
-        require_constant_leaves(trees, "dropout", "")
+        require_plain_trees(trees, "dropout", "")
         dropout = Dropout(settings, self._seed, binner, trees, state, depth)
         forest.open_from(dropout.first * trees.n_outputs)
         return dropout

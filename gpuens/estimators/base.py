@@ -15,7 +15,7 @@ from ..devices.placement import Device, is_sparse, report_choice
 from ..devices.policy import Work, prediction_work, size_of
 from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
-from ..forest.linear import require_constant_leaves
+from ..forest.plain import require_plain_trees
 from ..inputs.arrays import dense_table, resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..kernels.runtime.arrays import Array
@@ -240,7 +240,7 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
         """Describe the trees to explanations, which need them to be added up."""
         check_is_fitted(self)
         instead = "use gpuens.inspection.permutation_importance, or "
-        require_constant_leaves(self.forest_, "An explanation by Shapley values", instead)
+        require_plain_trees(self.forest_, "An explanation by Shapley values", instead)
         scale, n_threads = self._scale_of_trees(), threads_of(self.n_jobs)
         return SumOfTrees(self.forest_, self.forest_.base, scale, self._rows_of, n_threads)
 

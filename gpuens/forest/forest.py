@@ -162,6 +162,25 @@ class Forest:
         return self.value.shape[1]
 
     @property
+    def n_columns(self) -> int:
+        """The number of columns that splits can be of: the features."""
+        return self.n_features
+
+    @property
+    def used_features(self) -> np.ndarray:
+        """The features that the trees use, ascending."""
+        return np.unique(self.feature[self.feature >= 0])
+
+    @property
+    def categories_of_features(self) -> np.ndarray:
+        """The number of categories of each feature, int32, 0 for a numeric one."""
+        return self.n_categories
+
+    def by_feature(self, of_columns: np.ndarray) -> np.ndarray:
+        """Return values of the columns, which are on the last axis, as values of the features."""
+        return of_columns
+
+    @property
     def n_leaves(self) -> np.ndarray:
         """The number of leaves of each tree, int64."""
         return np.add.reduceat((self.feature < 0).astype(np.int64), self.offset[:-1])
@@ -233,7 +252,7 @@ class Forest:
     @lazy_property
     def _narrow(self) -> tuple[np.ndarray, Forest]:
         """The features that the trees use, at least one, and the same trees on these alone."""
-        used = np.unique(self.feature[self.feature >= 0])
+        used = self.used_features
         features = used if used.size else np.zeros(1, self.feature.dtype)
         return features, self._with_features(features)
 
@@ -270,11 +289,15 @@ class Forest:
         """
         with device.active():
             if not is_streamed(X, device):
-                return leaf_indices(self._trees_on(device), X)
+                return self._leaves(X, device)
             leaf = device.xp.empty((X.shape[0], self.n_trees), np.int32)
             for rows, forest, piece in self._pieces(X, device):
-                leaf[rows] = leaf_indices(forest._trees_on(device), piece)
+                leaf[rows] = forest._leaves(piece, device)
         return leaf
+
+    def _leaves(self, X: Array, device: Device) -> Array:
+        """Return the leaves of rows that are on the device."""
+        return leaf_indices(self._trees_on(device), X)
 
     def slice(self, first: int, last: int) -> Self:
         """Return the forest of trees ``first … last - 1``, as views where possible."""

@@ -122,25 +122,3 @@ class LinearForest(Forest):
     def _with_features(self, features: np.ndarray) -> Self:
         place = np.searchsorted(features, self.linear_feature).astype(np.int32)
         return replace(super()._with_features(features), linear_feature=place)
-
-
-def require_constant_leaves(forest: Any, task: str, instead: str) -> None:
-    """Refuse a forest with linear functions in its leaves.
-
-    Parameters
-    ----------
-    forest : object
-    task : str
-        The beginning of the message: what needs constants.
-    instead : str
-        What to do, beside training with ``linear_leaves=False``.
-
-    Raises
-    ------
-    ValueError
-    """
-    if isinstance(forest, LinearForest):
-        raise ValueError(
-            f"{task} needs leaves with constant values, but those of the model are linear "
-            f"functions of the features: {instead}train with linear_leaves=False."
-        )

@@ -81,7 +81,7 @@ def feature_sums(forest: Forest, kind: str = "gain") -> np.ndarray:
         value = impurity_decrease(forest)[inner]
     else:
         value = forest.cover[inner] if kind == "cover" else np.ones(inner.size)
-    return np.bincount(forest.feature[inner], value, forest.n_features)
+    return forest.by_feature(np.bincount(forest.feature[inner], value, forest.n_columns))
 
 
 def tree_importances(forest: Forest, normalize: bool = True) -> np.ndarray:
@@ -102,15 +102,16 @@ def tree_importances(forest: Forest, normalize: bool = True) -> np.ndarray:
     Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees", 1984, 5.3.4, but
     of the splits themselves, not of their surrogates.
     """
-    shape = forest.n_trees, forest.n_features
+    shape = forest.n_trees, forest.n_columns
     inner = np.flatnonzero(forest.feature >= 0)
     tree = np.searchsorted(forest.offset, inner, side="right") - 1
-    cell = tree * forest.n_features + forest.feature[inner]
-    sums = np.bincount(cell, impurity_decrease(forest)[inner], shape[0] * shape[1]).reshape(shape)
+    cell = tree * forest.n_columns + forest.feature[inner]
+    sums = np.bincount(cell, impurity_decrease(forest)[inner], shape[0] * shape[1])
+    sums = forest.by_feature(sums.reshape(shape))
     divisor = forest.cover[forest.offset[:-1]][:, None]
     if normalize:
         divisor = sums.sum(axis=1, keepdims=True)
-    return np.divide(sums, divisor, out=np.zeros(shape), where=divisor > 0)
+    return np.divide(sums, divisor, out=np.zeros(sums.shape), where=divisor > 0)
 
 
 def mean_importances(forest: Forest) -> np.ndarray:

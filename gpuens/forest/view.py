@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from ..devices.placement import to_numpy
 from ..kernels.scalars.deferred import lazy_property
 from .forest import Forest
-from .linear import require_constant_leaves
+from .plain import require_plain_trees
 from .structure import decision_path, node_depths, tree_importances
 
 TREE_LEAF = -1
@@ -60,7 +60,7 @@ class TreeView:
     """
 
     def __init__(self, forest: Forest, tree: int, n_classes: Sequence[int]) -> None:
-        require_constant_leaves(forest, "TreeView", "")
+        require_plain_trees(forest, "TreeView", "")
         if not 0 <= tree < forest.n_trees:
             raise IndexError(f"tree must be in 0 ... {forest.n_trees - 1}, got {tree}.")
         self._forest = forest.slice(tree, tree + 1)

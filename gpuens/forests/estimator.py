@@ -118,6 +118,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         before = self._forest_before()
         if before is None:
             self._seed = seed_of(self.random_state)
+            self._prepare(X, y, sample_weight)
         first = 0 if before is None else before.n_trees
         n_new = self.n_estimators - first
         if n_new < 0:
@@ -160,6 +161,9 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 report = self._report(data, self.forest_, device)
         report.finish()
 
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Choose what a forest that has no trees yet chooses by the data."""
+
     def _report(self, data: TrainingData, before: Forest | None, device: Device) -> Any:
         return ForestReport(self, data, before, device)
 
@@ -170,7 +174,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         self, before: Forest, classes: Any, categories: Any, data: TrainingData
     ) -> None:
         """Refuse a warm start on data that the existing trees cannot have been grown on."""
-        now, then = (data.table.n_bins.size, data.problem.width), (before.n_features, before.width)
+        now, then = (data.shape[1], data.problem.width), (before.n_features, before.width)
         if now[0] != then[0]:
             wrong = f"X has {now[0]} features, the existing trees know {then[0]}"
         elif not _same(classes, getattr(self, "classes_", None)):
@@ -234,8 +238,12 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         check_is_fitted(self)
         return self._tree_class()
 
+    def _parameters_of_members(self) -> dict[str, Any]:
+        """Return the parameters of the trees, and others."""
+        return self.get_params(deep=False)
+
     def _member(self, t: int) -> Any:
-        parameters = self.get_params(deep=False)
+        parameters = self._parameters_of_members()
         own = self._tree_class._get_param_names()
         shared = {name: parameters[name] for name in own if name in parameters}
         shared["splitter"] = "random" if self._random_splits else "best"

@@ -160,20 +160,22 @@ class ForestGrower:
 
     def _finish(
         self, trees: range, problem: Problem
-    ) -> Callable[[int, Forest], tuple[Forest, Array]] | None:
-        """Return what gives the trees of a batch their numbers, if the rows that they are grown on
-        do not. Where workers share the rows, ``_finish_own`` does so later."""
+    ) -> Callable[[int, Forest, Array], tuple[Forest, Array]]:
+        """Return what makes the trees of a batch trees of the features, and gives them their
+        numbers if the rows that they are grown on do not. Where workers share the rows,
+        ``_finish_own`` does the latter."""
+        of_features = self.estimator._of_features
         if not self._is_honest or self.data.share is not None:
-            return None
+            return lambda first, forest, records: (of_features(forest), records)
         values: Any = self.data.values
         estimates = Estimates(problem, self.data.table)
 
-        def finish(first: int, forest: Forest) -> tuple[Forest, Array]:
+        def finish(first: int, forest: Forest, records: Array) -> tuple[Forest, Array]:
             done = []
-            for i, tree in enumerate(trees_of(forest)):
-                records = self._others.pop(trees[first + i])
+            for i, tree in enumerate(trees_of(of_features(forest))):
+                others = self._others.pop(trees[first + i])
                 leaf = to_numpy(tree.apply(values, self.device))[:, 0]
-                done.append(estimates.applied(tree, records, leaf[rows_and_counts(records)[0]]))
+                done.append(estimates.applied(tree, others, leaf[rows_and_counts(others)[0]]))
             applied, in_nodes = zip(*done, strict=True)
             return Forest.concatenate(applied), np.concatenate(in_nodes)
 
@@ -255,9 +257,9 @@ class ForestGrower:
         return [tree_key(self.seed, t) for t in trees]
 
     def _params(self) -> Any:
-        n_rows, n_features = self.data.shape
+        n_rows, n_columns = self.data.shape[0], self.data.table.n_bins.size
         random = self.estimator._random_splits
-        return cart_params(self.estimator, self.data.problem, n_rows, n_features, random=random)
+        return cart_params(self.estimator, self.data.problem, n_rows, n_columns, random=random)
 
     def _checked(self, n_trees: int, after_batch: AfterBatch) -> AfterBatch:
         """Return ``after_batch`` with a check of memory after the first batch."""

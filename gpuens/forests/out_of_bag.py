@@ -182,7 +182,7 @@ def permutation_importances(
             continue
         table = to_numpy(known.values[known.device.asarray(rows)]).copy()
         whole = error(table, rows, tree)
-        for f in np.unique(tree.feature[tree.feature >= 0]):
+        for f in tree.used_features:
             kept = table[:, f].copy()
             for _ in range(n_repeats):
                 table[:, f] = rng.permutation(kept)

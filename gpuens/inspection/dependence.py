@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import Device
 from ..estimators.recognised import HasRecursion
+from ..forest.plain import require_plain_trees
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
@@ -223,6 +224,8 @@ def recursion_of(
         trees = None if starts_anywhere and not must else OTHERS_RECURSION
     if trees is None:
         if must:
+            instead = "set method='brute', or "
+            require_plain_trees(getattr(estimator, "forest_", None), "method='recursion'", instead)
             raise ValueError(
                 "Only the following estimators support the 'recursion' method: trees, forests, "
                 "bags of trees that are averaged, boosting (of numbers with a loss whose link is "

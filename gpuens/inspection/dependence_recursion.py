@@ -31,7 +31,7 @@ from ..boosting.classifier import GradientBoostingClassifier
 from ..boosting.estimator import BoostingEstimator
 from ..boosting.regressor import GradientBoostingRegressor
 from ..forest.forest import Forest
-from ..forest.linear import LinearForest, require_constant_leaves
+from ..forest.plain import SPECIAL, require_plain_trees
 from ..forest.structure import children
 from ..forests.quantile import QuantileForestRegressor
 from ..inputs.frames import DictionaryColumn
@@ -314,7 +314,7 @@ def means_at_points(estimator: Any, grid: Any, features: Any) -> np.ndarray:
             "recursion does not see. Pass method='brute'."
         )
     instead = "set method='brute', use gpuens.inspection.partial_dependence, or "
-    require_constant_leaves(getattr(estimator, "forest_", None), "method='recursion'", instead)
+    require_plain_trees(getattr(estimator, "forest_", None), "method='recursion'", instead)
     trees = additive_trees(estimator)
     if trees is None:
         warnings.warn(
@@ -358,7 +358,7 @@ def additive_trees(estimator: Any) -> AdditiveTrees | None:
         if not hasattr(estimator.estimators_[0], "forest_") or not estimator._averages_values():
             return None
         forest, reader = joined_forest(estimator), estimator.estimators_[0]
-    if forest is None or isinstance(forest, LinearForest):
+    if forest is None or isinstance(forest, SPECIAL):
         return None
     if hasattr(estimator, "init_"):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from ..boosting.dropout import DropoutState
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
+from ..forest.oblique import ObliqueForest
 from ..forests.hazards import LeafHazards
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
@@ -103,6 +105,7 @@ LEARNED: dict[str, Check] = {
     "estimators_": _list_of(_predicts),
     "estimators_features_": _list_of(_are_columns),
     "evals_result_": _is(dict),
+    "feature_combinations_": lambda value: type(value) is float and 1.0 <= value < math.inf,
     "final_estimator_": _predicts,
     "fold_estimators_": _list_of(_predicts),
     "forest_": _is(Forest),
@@ -135,6 +138,7 @@ NEEDED = {
     "GradientBoosting": ("forest_", "_fitted_loss"),
     "IsolationForest": ("_plans", "_scores", "max_samples_", "offset_"),
     "LogisticRegression": ("coef_", "intercept_"),
+    "ObliqueRandomForest": ("forest_", "n_outputs_", "feature_combinations_"),
     "QuantileForest": ("forest_", "n_outputs_", "_targets"),
     "RidgeRegression": ("coef_", "intercept_"),
     "RandomForest": ("forest_", "n_outputs_"),
@@ -198,10 +202,12 @@ def _check_forests(learned: dict[str, Any]) -> None:
     forests = [value for value in learned.values() if isinstance(value, Forest)]
     forests += [v.forest for v in learned.values() if isinstance(v, IsolationScores)]
     categories = learned.get("_categories")
+    if "feature_combinations_" in learned:
+        require(isinstance(learned.get("forest_"), ObliqueForest), "its trees are not oblique")
     for forest in forests:
         require(forest.n_features == n_features, "n_features_in_ is not that of its trees")
         if categories is not None:
-            same = np.array_equal(categories.n_categories, forest.n_categories)
+            same = np.array_equal(categories.n_categories, forest.categories_of_features)
             require(same, "_categories are not those of its trees")
     own: Any = learned.get("forest_")
     for value in learned.values():

@@ -17,6 +17,7 @@ from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest
 from ..forest.linear import LinearForest
+from ..forest.oblique import ObliqueForest
 from ..forests.hazards import LeafHazards
 from ..forests.isolation_trees import IsolationScores
 from ..forests.quantile import TargetsInLeaves
@@ -75,6 +76,11 @@ def require_int(value: Any, low: int, high: int, name: str) -> int:
 
 def _check_forest(fields: dict[str, Any]) -> None:
     n_features = require_int(fields["n_features"], 1, MOST_COLUMNS, "n_features")
+    _check_trees(fields, n_features)
+
+
+def _check_trees(fields: dict[str, Any], n_columns: int) -> None:
+    """Check trees whose splits are of so many columns."""
     for name, dtype in (NODE_ARRAYS | {"base": "f8", "output": "i4", "categories": "u4"}).items():
         require_array(fields[name], dtype, 2 if name == "value" else 1, name)
     offset = require_array(fields["offset"], np.int64, 1, "offset")
@@ -86,7 +92,7 @@ def _check_forest(fields: dict[str, Any]) -> None:
     require(offset.size == n_trees + 1, f"offset has {offset.size} entries")
     require(offset[0] == 0 and offset[-1] == n_nodes, "offset does not cover the nodes")
     require((np.diff(offset) > 0).all(), "offset does not ascend")
-    require(n_categories.size == n_features, f"n_categories has {n_categories.size} entries")
+    require(n_categories.size == n_columns, f"n_categories has {n_categories.size} entries")
     require((n_categories >= 0).all(), "n_categories has negative entries")
     width = fields["value"].shape[1]
     require(width >= 1, "value has no columns")
@@ -96,7 +102,7 @@ def _check_forest(fields: dict[str, Any]) -> None:
     inside = (output >= 0) & (output + width <= n_outputs)
     require(inside.all(), "output has columns that do not exist")
     if n_nodes:
-        _check_nodes(fields, offset, n_features)
+        _check_nodes(fields, offset, n_columns)
 
 
 def _check_linear_forest(fields: dict[str, Any]) -> None:
@@ -118,12 +124,30 @@ def _check_linear_forest(fields: dict[str, Any]) -> None:
         require(np.isfinite(values).all(), f"{name} is not finite")
 
 
-def _check_nodes(fields: dict[str, Any], offset: np.ndarray, n_features: int) -> None:
+def _check_oblique_forest(fields: dict[str, Any]) -> None:
+    n_features = require_int(fields["n_features"], 1, MOST_COLUMNS, "n_features")
+    begin = require_array(fields["begin"], np.int64, 1, "begin")
+    member = require_array(fields["member"], np.int32, 1, "member")
+    weight = require_array(fields["weight"], np.float64, 1, "weight")
+    require(begin.size > 1 and begin[0] == 0, "begin does not begin with 0")
+    require((np.diff(begin) > 0).all(), "begin does not ascend")
+    require(begin[-1] == member.size == weight.size, "begin does not cover its entries")
+    require(((member >= 0) & (member < n_features)).all(), "member has columns beyond X")
+    starts = np.isin(np.arange(1, member.size), begin)
+    require(((np.diff(member) > 0) | starts).all(), "member does not ascend")
+    require((abs(np.frexp(weight)[0]) == 0.5).all(), "weight is not a power of two")
+    _check_trees(fields, begin.size - 1)
+    by_category = fields["n_categories"] > 0
+    require((np.diff(begin)[by_category] == 1).all(), "a sum of features has categories")
+    require((weight[begin[:-1]][by_category] == 1).all(), "weight changes categories")
+
+
+def _check_nodes(fields: dict[str, Any], offset: np.ndarray, n_columns: int) -> None:
     feature, left, right = fields["feature"], fields["left"], fields["right"]
     size = np.diff(offset)
     number = np.arange(feature.size) - np.repeat(offset[:-1], size)
     is_split = feature >= 0
-    require((feature >= -1).all() and (feature < n_features).all(), "feature has columns beyond X")
+    require((feature >= -1).all() and (feature < n_columns).all(), "feature has columns beyond X")
     is_leaf = ~is_split
     require((left[is_leaf] == -1).all() and (right[is_leaf] == -1).all(), "a leaf has children")
     first = left[is_split].astype(np.int64)
@@ -322,6 +346,9 @@ RECORDS = {
         _check_linear_forest,
     ),
     "LeafHazards": Record(LeafHazards, ("offset", "begin", "time", "increase"), _check_hazards),
+    "ObliqueForest": Record(
+        ObliqueForest, (*FOREST_FIELDS, "begin", "member", "weight"), _check_oblique_forest
+    ),
     "Reading": Record(Reading, ("single", "missing", "zero_missing", "below_zero"), _check_reading),
     "SamplingPlan": Record(
         SamplingPlan,
@@ -341,7 +368,7 @@ RECORDS = {
         TargetsInLeaves, ("values", "offset", "begin", "segment", "entries"), _check_targets
     ),
 }
-FORMAT_OF_RECORD = {"LinearForest": 2}
+FORMAT_OF_RECORD = {"LinearForest": 2, "ObliqueForest": 2}
 """The first format that has a record; all others are in the first."""
 NAME_OF_RECORD = {record.kind: name for name, record in RECORDS.items()}
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
-from ..forest.linear import require_constant_leaves
+from ..forest.plain import require_plain_trees
 from ..inputs.binning import Binner
 from ..inputs.category_bins import CategoryBinner
 from ..kernels.runtime.arrays import Array, empty_on_line
@@ -314,7 +314,7 @@ class BinnedTable:
         float64, shape (n_outputs, n_rows), on ``device``
         """
         instead = "pass the rows as an array, or "
-        require_constant_leaves(forest, "A BinnedTable, which has no values,", instead)
+        require_plain_trees(forest, "A BinnedTable, which has no values,", instead)
         n_rows = self.shape[0]
         raw = device.xp.empty((forest.n_outputs, n_rows), np.float64)
         if forest.n_trees == 0:

@@ -18,9 +18,15 @@ from ..devices.placement import CPU, Device, home_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..estimators.nothing_learned import warn_of_tiny_targets
-from ..estimators.parameters import monotone_constraints, seed_of, threads_of
+from ..estimators.parameters import (
+    monotone_constraints,
+    n_features_to_look_at,
+    seed_of,
+    threads_of,
+)
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
+from ..forest.forest import Forest
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import (
@@ -203,6 +209,19 @@ class CartEstimator(ForestEstimator, ABC):
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
 
+    def _n_columns_of(self, n_features: int) -> int:
+        """Return how many columns a table of some features has as the trees read it."""
+        return n_features
+
+    def _n_looked_at(self, n_columns: int) -> int:
+        """Return how many of the columns a node looks at."""
+        own: Any = self
+        return n_features_to_look_at(own.max_features, n_columns)
+
+    def _of_features(self, forest: Forest) -> Forest:
+        """Return trees that were grown on these columns as trees of the features."""
+        return forest
+
     def _table(
         self, values: Array, shape: tuple[int, int], problem: Problem, device: Device
     ) -> CartTable:
@@ -217,15 +236,21 @@ class CartEstimator(ForestEstimator, ABC):
         )
         if isinstance(values, BinnedTable):
             return cart_table_of_bins(values, max_bins, monotone, device)
-        return table_of_workers(
+        return self._cart_table(
             values,
-            n_categories=n_categories,
-            monotone=monotone,
+            n_categories,
+            monotone,
             max_bins=max_bins,
             seed=seed_of(self.random_state),
             device=device,
             n_threads=threads_of(self.n_jobs),
         )
+
+    def _cart_table(
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
+    ) -> CartTable:
+        """Return the columns that the trees are grown on, see ``cart_table``."""
+        return table_of_workers(values, n_categories=n_categories, monotone=monotone, **settings)
 
     def _with_class_weight(self, weight: np.ndarray | None, targets: list[Any]) -> Any:
         return weight

@@ -61,7 +61,7 @@ def grow_forest(
     params: CartParams,
     device: Device,
     *,
-    finish: Callable[[int, Forest], tuple[Forest, Array]] | None = None,
+    finish: Callable[[int, Forest, Array], tuple[Forest, Array]] | None = None,
     after_batch: Callable[[int, Forest, Any], bool] | None = None,
 ) -> Forest:
     """Grow trees, as many at a time as memory allows.
@@ -78,8 +78,8 @@ def grow_forest(
     params : CartParams
     device : Device
     finish : callable, default=None
-        ``finish(first, forest)`` with the number of a batch's first tree and its trees returns the
-        trees to keep, and the records in their nodes.
+        ``finish(first, forest, records)`` with the number of a batch's first tree, its trees and
+        their records returns the trees to keep, and the records in their nodes.
     after_batch : callable, default=None
         ``after_batch(first, forest, records)`` with the number of a batch's first tree, its
         trees and its records as growth left them. A true result ends the growth.
@@ -101,7 +101,7 @@ def grow_forest(
                 seeds[first : first + size], params, device,
             )  # fmt: skip
             if finish is not None:
-                forest, records = finish(first, forest)
+                forest, records = finish(first, forest, records)
             done.append(forest)
             stop = after_batch is not None and after_batch(first, forest, records)
         except KeyboardInterrupt:
@@ -255,30 +255,30 @@ def cart_plan(
     MemoryPlan
         See ``boosting_plan`` for the other parameters.
     """
-    n, n_features = shape
+    n, n_columns = shape[0], estimator._n_columns_of(shape[1])
     n_read = n if n_own is None else n_own
     n_trees = int(getattr(estimator, "n_estimators", 1))
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
     leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
     n_nodes = 2 * leaves - 1
-    table = n_read * n_features * itemsize
+    table = n_read * shape[1] * itemsize
     is_streamed = device.is_gpu and not is_there
-    bins = max(n_features, SORTING_BYTES) if is_streamed else code_bytes(n_features)
+    bins = max(n_columns, SORTING_BYTES) if is_streamed else code_bytes(n_columns)
     if cell_bytes is not None:
-        bins = cell_bytes * n_features
+        bins = cell_bytes * n_columns
     elif estimator.max_bins is None:
-        bins = EXACT_CELL_BYTES * n_features
+        bins = EXACT_CELL_BYTES * n_columns
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
         of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
     else:
         likely = int(LIKELY_NODES / LIKELY_SHARE * n_nodes)
-        n_sorted = n_features if sorts_on_device(estimator) else 0
+        n_sorted = n_columns if sorts_on_device(estimator) else 0
         of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
         batch = most_trees(n, of_tree, free)
         n_bins, n_records = estimator.max_bins or FEW_BINS, n * min(n_trees, batch)
-        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_features, n_sorted)
+        scratch = scratch_bytes(n_bins, 1 + width, n_records, n_columns, n_sorted)
     batch = max(1, min(n_trees, batch))
     real = 8 * n * (n_outputs + 1)  # beside their integers, which growth reads
     is_scored = bool(getattr(estimator, "oob_score", False))
@@ -297,7 +297,7 @@ def cart_plan(
         to_come = ("records and growing nodes", "histograms", "out-of-bag sums")
         parts = {name: parts[name] for name in to_come}
     what = "A tree" if n_trees == 1 else f"A forest of {n_trees:,} trees"
-    task = f"{what} on {n:,} x {n_features:,} values"
+    task = f"{what} on {n:,} x {n_columns:,} values"
     if n_own is not None:
         task += f", of which a worker reads {n_own:,} rows,"
     return plan_of(task, device, parts, free, capacity)

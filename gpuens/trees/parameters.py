@@ -49,6 +49,9 @@ _RULES = {
     "bootstrap": SWITCH,
     "oob_score": SWITCH | CALLABLE,
     "honest": SWITCH,
+    "feature_combinations": one_of("auto")
+    | number("a number >= 1", lambda value: 1 <= value < math.inf),
+    "n_projections": one_of("auto") | COUNT,
     "warm_start": SWITCH,
     "verbose": VERBOSE,
 }
@@ -64,6 +67,8 @@ def check_tree_parameters(estimator: Any) -> None:
     """
     parameters = estimator.get_params(deep=False)
     rules = _RULES | {"criterion": one_of(*estimator._criteria)}
+    if "n_projections" in parameters:
+        rules["max_features"] = one_of("auto") | FEATURES
     if "class_weight" in parameters:
         words = ["balanced", *(["balanced_subsample"] if "n_estimators" in parameters else [])]
         rules["class_weight"] = NONE | one_of(*words) | CLASS_FACTORS_OF_OUTPUTS
@@ -138,7 +143,7 @@ def cart_params(
             return min(int(value), UNLIMITED)
         return max(least, math.ceil(value * n_rows))
 
-    looked_at = n_features_to_look_at(estimator.max_features, n_features)
+    looked_at = estimator._n_looked_at(n_features)
     return CartParams(
         criterion=problem.criterion,
         max_depth=limit(estimator.max_depth),

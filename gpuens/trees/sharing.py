@@ -22,9 +22,8 @@ from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
 from ..kernels.runtime.cpu.team import get_threads
-from ..kernels.runtime.dtypes import MAX_BINS
 from .growth import DEALT_BYTES
-from .table import cart_table
+from .table import cart_table, side_by_side
 
 EXCHANGE_SECONDS = 1.0
 """Seconds between two exchanges of trees, about."""
@@ -218,7 +217,7 @@ def _dealt_table(
                     table, n_categories=n_categories[mine], monotone=monotone[mine], **settings
                 )
         parts += [part for part in objects_of_all(own, share) if part is not None]
-    return _side_by_side(parts)
+    return side_by_side(parts)
 
 
 def _columns_of_all(X: Array, columns: list[slice], share: Share) -> np.ndarray | None:
@@ -232,23 +231,3 @@ def _columns_of_all(X: Array, columns: list[slice], share: Share) -> np.ndarray 
             mine = np.concatenate(rows)
         del rows
     return mine
-
-
-def _side_by_side(parts: list[CartTable]) -> CartTable:
-    """Return the table of the features of all parts."""
-    n_bins = np.concatenate([part.n_bins for part in parts])
-    dtype = np.uint8 if n_bins.max() <= MAX_BINS else np.uint32
-    codes = np.empty((n_bins.size, parts[0].codes.shape[1]), dtype)
-    begin = 0
-    for part in parts:
-        codes[begin : begin + len(part.codes)] = part.codes
-        begin += len(part.codes)
-    return CartTable(
-        codes=codes,
-        begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
-        n_bins=n_bins,
-        **{
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("lower", "upper", "categorical", "monotone")
-        },
-    )

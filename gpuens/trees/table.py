@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from ..devices.placement import CPU, Device, is_streamed, to_numpy
 from ..devices.sparse_tables import SparseTable
@@ -120,6 +121,27 @@ def cart_table(
         upper=np.concatenate([feature.upper for feature in features]),
         categorical=categorical,
         monotone=monotone,
+    )
+
+
+def side_by_side(parts: Sequence[CartTable]) -> CartTable:
+    """Return the table of the features of all parts, which have the same rows."""
+    n_bins = np.concatenate([part.n_bins for part in parts])
+    dtype = np.uint8 if n_bins.max() <= MAX_BINS else np.uint32
+    xp, n_rows = array_namespace(parts[0].codes), parts[0].codes.shape[1]
+    codes = xp.empty((n_bins.size, n_rows), dtype=dtype)
+    begin = 0
+    for part in parts:
+        codes[begin : begin + part.n_bins.size] = part.codes
+        begin += part.n_bins.size
+    return CartTable(
+        codes=codes,
+        begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
+        n_bins=n_bins,
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lower", "upper", "categorical", "monotone")
+        },
     )
 
 

@@ -1,1 +1,1 @@
-"""Raw values to bin numbers: ``bin_values``."""
+"""Raw values to bin numbers: ``bin_values``, of sums of features ``project``."""

@@ -15,6 +15,7 @@ from gpuens import (
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     IsolationForest,
+    ObliqueRandomForestClassifier,
     RandomForestClassifier,
 )
 from gpuens.kernels.growth.cuda import grow as growth
@@ -40,6 +41,10 @@ CASES: dict[str, tuple[type, dict[str, Any]]] = {
         GradientBoostingClassifier, BOOSTED | {"subsample": 0.7, "categorical_features": [1]},
     ),
     "forest": (RandomForestClassifier, {"n_estimators": 2, "max_depth": 2, "max_bins": 8}),
+    "oblique forest": (
+        ObliqueRandomForestClassifier,
+        {"n_estimators": 2, "max_depth": 2, "feature_combinations": 2, "n_projections": 6},
+    ),
     "isolation forest": (
         IsolationForest, {"n_estimators": 2, "max_samples": 10, "bootstrap": True},
     ),

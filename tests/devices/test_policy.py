@@ -179,6 +179,7 @@ FAMILIES = {
     "tree": (binned(), Y),
     "forest": (gpuens.RandomForestClassifier(3), CLASSES),
     "extra trees": (gpuens.ExtraTreesRegressor(3), Y),
+    "oblique forest": (gpuens.ObliqueRandomForestRegressor(3), Y),
     "quantile forest": (gpuens.QuantileForestRegressor(3), Y),
     "isolation forest": (gpuens.IsolationForest(n_estimators=3, contamination=0.1), None),
     "bagging": (gpuens.BaggingRegressor(binned(), 3), Y),

@@ -18,6 +18,7 @@ from gpuens import (
     ExtraTreesRegressor,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    ObliqueRandomForestClassifier,
     RandomForestClassifier,
 )
 from gpuens.kernels.growth import frontier
@@ -273,6 +274,9 @@ def test_a_known_fingerprint():
 
 FORESTS: dict[str, tuple[type, str, dict[str, Any]]] = {
     "forest": (RandomForestClassifier, "multiclass", {"n_estimators": 6, "oob_score": True}),
+    "oblique forest": (ObliqueRandomForestClassifier, "multiclass", {
+        "n_estimators": 6, "feature_combinations": 3, "n_projections": 40,
+    }),
     "weighted forest": (
         RandomForestClassifier, "binary", {"n_estimators": 4, "class_weight": "balanced_subsample"},
     ),
@@ -336,7 +340,11 @@ class TestForests:
         (RandomForestClassifier(5, max_features=2, random_state=7), "binary", "68e93f1300533059"),
         (DecisionTreeRegressor(max_leaf_nodes=15), "regression", "ad734308715d1ede"),
         (ExtraTreesRegressor(5, bootstrap=True), "regression", "d778dd95bc71b69e"),
-    ], ids=["forest", "tree", "random forest"])  # fmt: skip
+        (
+            ObliqueRandomForestClassifier(5, feature_combinations=2, n_projections=20),
+            "binary", "5c5facbd43063a38",
+        ),
+    ], ids=["forest", "tree", "random forest", "oblique forest"])  # fmt: skip
     def test_a_known_fingerprint(self, model, kind, expected):
         """As for boosting, above."""
         X = (np.arange(240).reshape(80, 3) * 7919 % 101).astype(np.float32)

@@ -96,6 +96,12 @@ OTHERS: dict[str, Case] = {
     "forest": ("RandomForestClassifier", 3, {"oob_score": True}),
     "forest, rules": ("RandomForestRegressor", 0, {"monotonic_cst": [0, 1, -1, 0, 0]}),
     "forest, honest": ("RandomForestClassifier", 3, {"honest": True, "oob_score": True}),
+    "oblique forest": ("ObliqueRandomForestClassifier", 3, {
+        "feature_combinations": 2.5, "n_projections": 30, "oob_score": True,
+    }),
+    "oblique forest, honest": ("ObliqueRandomForestRegressor", 0, {
+        "feature_combinations": 2, "n_projections": 30, "honest": True,
+    }),
     "extra trees": ("ExtraTreesRegressor", 0, {"max_features": 2}),
     "quantile forest": ("QuantileForestRegressor", 0, {}),
     "isolation forest": ("IsolationForest", 0, {"bootstrap": True}),

@@ -16,8 +16,9 @@ from gpuens import load
 from gpuens.saving.file import DOCUMENT, ModelFileError, checksum
 
 MODELS = ("RandomForestClassifier", "QuantileForestRegressor", "GradientBoostingClassifier",
-          "BaggingClassifier", "IsolationForest", "AdaBoostClassifier", "StagewiseRegressor",
-          "DecisionTreeClassifier", "StackingClassifier", "VotingClassifier")  # fmt: skip
+          "ObliqueRandomForestClassifier", "BaggingClassifier", "IsolationForest",
+          "AdaBoostClassifier", "StagewiseRegressor", "DecisionTreeClassifier",
+          "StackingClassifier", "VotingClassifier")  # fmt: skip
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63, 1e308, -0.5)
 VALUES = (None, True, "", "x", "__class__", [], {}, {"@": 0}, {"@": -1}, {"@": 10**9},
           {"float": "nan"}, {"float": 1}, *NUMBERS)  # fmt: skip

@@ -39,6 +39,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "GradientBoostingClassifier": FEW,
     "GradientBoostingRegressor": FEW,
     "IsolationForest": FEW,
+    "ObliqueRandomForestClassifier": FEW,
+    "ObliqueRandomForestRegressor": FEW,
     "QuantileForestRegressor": FEW,
     "RandomForestClassifier": FEW | {"oob_score": True, "n_estimators": 20},
     "RandomForestRegressor": FEW,

@@ -61,6 +61,7 @@ WATCHED = {
     "DecisionTree": "predict predict_proba apply decision_path feature_importances_ classes_",
     "ExtraTree": f"predict predict_proba apply feature_importances_ {OUT_OF_BAG} classes_",
     "RandomForest": f"predict predict_proba apply feature_importances_ {OUT_OF_BAG} {SAMPLES}",
+    "ObliqueRandomForest": f"predict predict_proba apply feature_importances_ {OUT_OF_BAG}",
     "RandomSurvivalForest": f"predict {CURVES} apply {OUT_OF_BAG} {SAMPLES}",
     "ExtraSurvivalTrees": f"predict {CURVES} apply {OUT_OF_BAG}",
     "QuantileForest": f"predict predict_interval feature_importances_ {OUT_OF_BAG}",
@@ -563,6 +564,14 @@ for _cls in ("RandomForest", "ExtraTrees"):
         "poisson": {"criterion": "poisson", "target": "counts", "min_samples_leaf": 5},
         "outputs": {"target": "outputs"},
     }, n_estimators=5)  # fmt: skip
+add("ObliqueRandomForest", "ObliqueRandomForestClassifier", "three", {
+    "chosen": {"weighted": True, "n_projections": 50},
+    "sums": {"feature_combinations": 3, "n_projections": 50, "oob_score": True, "holes": True},
+}, n_estimators=5)  # fmt: skip
+add("ObliqueRandomForest", "ObliqueRandomForestRegressor", "numbers", {
+    "monotone": MONOTONE | {"feature_combinations": 2.5, "n_projections": 50},
+    "honest": {"honest": True, "feature_combinations": 3, "n_projections": 50},
+}, n_estimators=5)  # fmt: skip
 add("QuantileForest", "QuantileForestRegressor", "numbers", {
     "median": {"weighted": True},
     "quantiles": {"default_quantiles": [0.1, 0.9], "min_samples_leaf": 5, "oob_score": True},

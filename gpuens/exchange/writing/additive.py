@@ -30,7 +30,7 @@ from ...bagging.base import Bagging, joined_forest
 from ...boosting.estimator import BoostingEstimator
 from ...estimators.all_or_nothing import replacing
 from ...forest.forest import NODE_ARRAYS, Forest
-from ...forest.linear import require_constant_leaves
+from ...forest.plain import require_plain_trees
 from ...forests.isolation import IsolationForest
 from ...forests.quantile import QuantileForestRegressor
 from ...kernels.scalars.isolation import average_path_length
@@ -169,7 +169,7 @@ def described(model: Any) -> Additive:
     check_is_fitted(model)
     forest, n_averaged, link, slope = _parts(model)
     instead = "use model.save and gpuens.load, or "
-    require_constant_leaves(forest, "An export for other libraries", instead)
+    require_plain_trees(forest, "An export for other libraries", instead)
     classes = model.classes_ if is_classifier(model) else None
     if isinstance(classes, list):
         raise ValueError(

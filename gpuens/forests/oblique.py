@@ -1,0 +1,269 @@
+"""Oblique random forests, whose nodes split by sums of a few features."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import clone
+
+from ..devices.placement import CPU, Device, is_streamed, near, on_host
+from ..devices.policy import Work, size_of
+from ..devices.transfer import in_pieces
+from ..estimators.docstrings import FOREST, FOREST_OF_CLASSES, FOREST_OF_VALUES, documented
+from ..estimators.parameters import n_features_to_look_at
+from ..forest.forest import Forest
+from ..forest.oblique import ObliqueForest, Projections
+from ..kernels.cart.problem import CartTable
+from ..kernels.runtime.arrays import Array
+from ..members.rows import n_rows_of, readable, take
+from ..numerics.sampling import subset
+from ..tables.binned_table import BinnedTable
+from ..trees.cart import CartClassifier, CartRegressor, TrainingData
+from ..trees.parameters import work_of_trees
+from ..trees.table import cart_table, side_by_side
+from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
+from .estimator import ForestOfTrees
+from .projections import draw_projections, scales_of
+
+TRIAL_TREES = 50
+TRIAL_ROWS = 5000
+"""Most trees and rows of the forests that parameters are chosen by."""
+PROJECTIONS, MOST_PROJECTIONS = 1000, 4000
+PROJECTIONS_OF_FEATURE = 40
+"""Projections for each feature, if these are more than ``PROJECTIONS``."""
+PROJECTIONS_OF_PAIR = 10
+"""Projections for each pair of features, if these are fewer."""
+LOOKED_AT = 100
+"""Projections that a node looks at, if the parameters leave it open."""
+CELLS_AT_ONCE = 2**23
+"""Projections of the training rows that are in memory together, 64 MB."""
+
+OBLIQUE = """feature_combinations : float or "auto", default="auto"
+        The features of a projection on average, >= 1. With 1 the forest is a plain one; "auto"
+        tries <tried>, and keeps what has the least
+        out-of-bag error (see ``max_features``).
+    n_projections : int or "auto", default="auto"
+        Projections of the whole forest; "auto": 1000, or ten for each pair of features if that is
+        less, or as many as there are features if that is more.
+    """
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ObliqueTrees(ForestOfTrees):
+    """Trees that are grown on projections of the features, which all of them share.
+
+    The projections are drawn once, and binned once, like the columns of a wider table. No more
+    than ``CELLS_AT_ONCE`` of their values are there at a time; their codes take a byte each.
+    """
+
+    max_features: int | float | str | None = "auto"
+    feature_combinations: float | str = "auto"
+    n_projections: int | str = "auto"
+    honest: bool = False
+
+    _keeps_sparse = False
+    _plain_share: ClassVar[Any]
+
+    def _training_work(self, X: Any, y: Any) -> Work:
+        n_rows, n_features = size_of(X)
+        looked_at = min(LOOKED_AT, self._n_columns_of(n_features))
+        return work_of_trees(self, (n_rows, looked_at), self.n_estimators)
+
+    def _n_columns_of(self, n_features: int) -> int:
+        if self._combinations == 1:
+            return n_features
+        if not isinstance(self.n_projections, str):
+            return int(self.n_projections)
+        many = min(max(PROJECTIONS, PROJECTIONS_OF_FEATURE * n_features), MOST_PROJECTIONS)
+        return max(n_features, min(many, PROJECTIONS_OF_PAIR * n_features**2))
+
+    @property
+    def _combinations(self) -> float:
+        """The features of a projection on average, once they are known."""
+        chosen = getattr(self, "feature_combinations_", self.feature_combinations)
+        return math.nan if isinstance(chosen, str) else float(chosen)
+
+    def _n_looked_at(self, n_columns: int) -> int:
+        wanted: Any = self.max_features
+        if wanted == "auto":
+            few = min(LOOKED_AT, n_columns)
+            wanted = self._plain_share if self._combinations == 1 else few
+        elif isinstance(wanted, Integral) and int(wanted) > n_columns:
+            raise ValueError(
+                f"max_features={wanted} is more than the {n_columns} projections. Pass at most "
+                "that many, or raise n_projections."
+            )
+        return n_features_to_look_at(wanted, n_columns)
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self.__dict__.pop("feature_combinations_", None)
+        wanted: Any = self.feature_combinations
+        if wanted == "auto":
+            wanted = self._best_of_trials(X, y, sample_weight)
+        self.feature_combinations_ = float(wanted)
+
+    def _best_of_trials(self, X: Any, y: Any, sample_weight: Any) -> float:
+        """Return what small forests have the least out-of-bag error with."""
+        X = readable(X)
+        n_rows = n_rows_of(X)
+        if n_rows > TRIAL_ROWS and not isinstance(X, BinnedTable):
+            rows = subset(n_rows, TRIAL_ROWS, self._seed, 0, CPU)
+            X = take(on_host(X), rows, CPU)
+            y = np.asarray(on_host(y))[rows]
+            if sample_weight is not None:
+                sample_weight = np.asarray(on_host(sample_weight))[rows]
+        tried = self._tried(max(1, size_of(X)[1]))
+        errors = [self._error_of_trial(c, X, y, sample_weight) for c in tried]
+        return tried[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+
+    @staticmethod
+    def _tried(n_features: int) -> list[float]:
+        return sorted({min(float(n_features), c) for c in (1.0, 3.0, max(1.0, n_features / 2))})
+
+    def _error_of_trial(self, combinations: float, X: Any, y: Any, sample_weight: Any) -> float:
+        trial = clone(self).set_params(
+            feature_combinations=combinations,
+            n_estimators=min(self.n_estimators, TRIAL_TREES),
+            max_samples=self.max_samples if self.bootstrap else None,
+            bootstrap=True,
+            oob_score=True,
+            warm_start=False,
+            verbose=0,
+            random_state=self._seed,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the forest itself warns
+            trial.fit(X, y, sample_weight)
+        if trial.forest_.n_trees < trial.n_estimators:
+            raise KeyboardInterrupt
+        return float(trial.oob_scores_path_[-1])
+
+    def _read_training(self, X: Any, *args: Any, **kwargs: Any) -> TrainingData:
+        if isinstance(X, BinnedTable):
+            raise TypeError(
+                "X is a BinnedTable, which has no values to add up: pass the rows as an array or "
+                "a data frame."
+            )
+        return super()._read_training(X, *args, **kwargs)
+
+    def _cart_table(
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
+    ) -> CartTable:
+        alone = (n_categories > 0) | (monotone != 0)
+        self._projections = projections = self._drawn(values, ~alone)
+        lead = projections.member[projections.begin[:-1]]
+        single = projections.sizes == 1
+        n_categories, monotone = n_categories[lead] * single, monotone[lead] * single
+        step = max(1, CELLS_AT_ONCE // values.shape[0])
+        device = settings["device"]
+        table = near(values, device)
+        parts = []
+        for first in range(0, projections.n, step):
+            some = slice(first, min(first + step, projections.n))
+            columns = _projected(projections, np.arange(some.start, some.stop), table, device)
+            parts.append(
+                cart_table(
+                    columns.T, n_categories=n_categories[some], monotone=monotone[some], **settings
+                )
+            )
+        return side_by_side(parts)
+
+    def _drawn(self, values: Array, combines: np.ndarray) -> Projections:
+        """Return the projections, in a warm start those of the existing trees."""
+        before = self._forest_before()
+        if isinstance(before, ObliqueForest) and before.n_features == combines.size:
+            return before.projections
+        n = self._n_columns_of(combines.size)
+        return draw_projections(scales_of(values), combines, n, self._combinations, self._seed)
+
+    def _of_features(self, forest: Forest) -> Forest:
+        return ObliqueForest.of(forest, self.n_features_in_, self._projections)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
+        try:
+            super()._fit(X, y, sample_weight, device)
+        finally:
+            self.__dict__.pop("_projections", None)
+
+    def _parameters_of_members(self) -> dict[str, Any]:
+        return super()._parameters_of_members() | {"max_features": None}
+
+
+def _projected(
+    projections: Projections, numbers: np.ndarray, table: Array, device: Device
+) -> Array:
+    """Return some projections of all rows: float64, shape (n_numbers, n_rows), on the device."""
+    some = projections.some(numbers)
+    if not is_streamed(table, device):
+        return some.of(table, device)
+    columns = device.xp.empty((some.n, table.shape[0]))
+    for rows, piece in in_pieces(table, device.xp):
+        columns[:, rows] = some.of(piece, device)
+    return columns
+
+
+@documented(
+    FOREST,
+    bins="255",
+    bootstrap="True",
+    **FOREST_OF_CLASSES | {
+        "features": '"auto"',
+        "class_weight": FOREST_OF_CLASSES["class_weight"] + OBLIQUE,
+    },
+)  # fmt: skip
+@dataclass(kw_only=True, eq=False, repr=False)
+class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
+    """A random forest for classification whose nodes split by sums of a few features with random
+    signs.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from gpuens import ObliqueRandomForestClassifier
+    >>> from gpuens.datasets import make_sparse_parity
+    >>> X, y = make_sparse_parity(3000, 10)
+    >>> forest = ObliqueRandomForestClassifier(n_estimators=20, device="cpu")
+    >>> bool(forest.fit(X[:2000], y[:2000]).score(X[2000:], y[2000:]) > 0.8)
+    True
+    """
+
+    _tree_class = DecisionTreeClassifier
+    _plain_share = "sqrt"
+
+    criterion: str = "gini"
+    class_weight: Any = None
+
+
+@documented(
+    FOREST,
+    bins="255",
+    bootstrap="True",
+    **FOREST_OF_VALUES | {"features": '"auto"', "class_weight": OBLIQUE},
+)
+@dataclass(kw_only=True, eq=False, repr=False)
+class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):
+    """A random forest for regression whose nodes split by sums of a few features with random
+    signs.
+
+    <shared>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gpuens import ObliqueRandomForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = ObliqueRandomForestRegressor(n_estimators=20, device="cpu").fit(X, y)
+    >>> forest.predict(X[:2]).shape
+    (2,)
+    """
+
+    _tree_class = DecisionTreeRegressor
+    _plain_share = 1.0
+
+    criterion: str = "squared_error"
