@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import CPU, Device, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import losses as formulas
 from ..kernels.statistics.gradients import row_values
 from ..kernels.survival.running_sums import running_sums
+from ..numerics.weighted import ordered_sum
 
 LEAST_EXPONENT = -500.0
 """Scores count as at most so far below the largest one: no risk is zero."""
+SMALLEST_WEIGHT = 2.3e-308
 
 
 class RiskSets(NamedTuple):
@@ -28,6 +30,8 @@ class RiskSets(NamedTuple):
     weight : float64, shape (n_rows,) or (0,)
     is_tied : bool
         Whether a share is positive.
+    rate : float
+        Weight of the events, divided by that of all rows.
     order : int64, shape (n_rows,)
         The rows, latest first.
     at_risk : int64, shape (n_times,)
@@ -50,6 +54,7 @@ class RiskSets(NamedTuple):
     times: np.ndarray
     weight: Array
     is_tied: bool
+    rate: float
     order: Array
     at_risk: Array
     n_before: Array
@@ -101,7 +106,8 @@ def risk_sets(event: Array, time: Array, weight: Array, efron: bool, device: Dev
     at_risk = np.searchsorted(-when[order], -times, side="right")
     n_before = np.searchsorted(times, when, side="right")
     arrays = order, at_risk, n_before, events, number, end - of_time, end, share, event_weight
-    return RiskSets(times, weight, bool(share.any()), *map(device.asarray, arrays))
+    rate = ordered_sum(factor[events], CPU) / max(ordered_sum(factor, CPU), SMALLEST_WEIGHT)
+    return RiskSets(times, weight, bool(share.any()), rate, *map(device.asarray, arrays))
 
 
 def risks_of(score: Array, sets: RiskSets, device: Device) -> Risks:
@@ -133,7 +139,9 @@ def gradients_of(sets: RiskSets, risks: Risks, event: Array, device: Device) -> 
 
     The hessian of a row is what it is expected to contribute to the events: the curvature along
     its own score is smaller, and that along any move d of all scores is at most the sum of
-    hessian · d².
+    hessian · d². It is never less than the mean over the rows, which is their rate of events. What
+    is expected of a row depends on when it left, so that leaves of rows that left early by chance
+    would have the longest steps. The sum of the hessians at most doubles.
     """
     xp = device.xp
     before = xp.zeros(risks.hazard.shape[0] + 1)
@@ -142,4 +150,4 @@ def gradients_of(sets: RiskSets, risks: Risks, event: Array, device: Device) -> 
     if sets.is_tied:
         expected[sets.events] -= risks.relative[sets.events] * risks.spared[sets.time_of_event]
     expected = xp.maximum(expected, 0.0)
-    return xp.stack([expected - event, expected])
+    return xp.stack([expected - event, xp.maximum(expected, sets.rate)])
