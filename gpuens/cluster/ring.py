@@ -193,7 +193,7 @@ class Ring(Collective):
         return (self.rank + step) % self.size
 
     def _beat(self, heartbeat: float, patience: float) -> None:
-        """Send a pulse now and then, and declare neighbours lost that send none."""
+        """Send further pulses now and then, and declare neighbours lost that send none."""
         names = dict(zip(self._pulses, (self._name(1), self._name(-1)), strict=True))
         heard = dict.fromkeys(self._pulses, time.monotonic() + patience)
         with selectors.DefaultSelector() as selector:
@@ -201,9 +201,6 @@ class Ring(Collective):
                 pulse.setblocking(False)
                 selector.register(pulse, selectors.EVENT_READ)
             while heard and not self._closing.is_set():
-                for pulse in heard:
-                    with suppress(OSError):  # a full buffer, or a neighbour that has finished
-                        pulse.send(b"!")
                 begun = time.monotonic()
                 while (left := begun + heartbeat / BEATS - time.monotonic()) > 0 and heard:
                     for key, _ in selector.select(min(left, LONGEST_WAIT)):
@@ -215,6 +212,9 @@ class Ring(Collective):
                     if time.monotonic() - last > heartbeat:
                         self._declare_lost(names[pulse], heartbeat)
                         return
+                for pulse in heard:
+                    with suppress(OSError):  # a full buffer, or a neighbour that has finished
+                        pulse.send(b"!")
 
     def _declare_lost(self, name: int, heartbeat: float) -> None:
         self._silent = name
