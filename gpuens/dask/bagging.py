@@ -7,8 +7,9 @@ from typing import Any
 
 from ..bagging import bagging as local
 from ..bagging.parameters import check_bagging_parameters
+from ..estimators.docstrings import documented
 from .collections import parts_of
-from .on_cluster import OnCluster
+from .on_cluster import OF_CLUSTER, OnCluster
 
 
 class BagOnCluster(OnCluster):
@@ -44,53 +45,35 @@ class BagOnCluster(OnCluster):
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingClassifier(BagOnCluster, local.BaggingClassifier):  # type: ignore[misc]
     """Trees for classification on random samples, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.BaggingClassifier``.
     """
 
     _local = local.BaggingClassifier
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, lazily if X is in parts."""
         return self._of_parts("predict_proba", X)
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaggingRegressor(BagOnCluster, local.BaggingRegressor):  # type: ignore[misc]
     """Trees for regression on random samples, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.BaggingRegressor``.
     """
 
     _local = local.BaggingRegressor
-
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0

@@ -9,8 +9,9 @@ from ..boosting.classifier import GradientBoostingClassifier as LocalClassifier
 from ..boosting.parameters import check_parameters
 from ..boosting.ranker import GradientBoostingRanker as LocalRanker
 from ..boosting.regressor import GradientBoostingRegressor as LocalRegressor
+from ..estimators.docstrings import documented
 from .collections import parts_of
-from .on_cluster import WithLeaves
+from .on_cluster import OF_CLUSTER, WithLeaves
 
 
 class BoostingOnCluster(WithLeaves):
@@ -55,80 +56,53 @@ class BoostingOnCluster(WithLeaves):
         return self._train(model, parts_of(X, y, sample_weight), others)
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingClassifier(BoostingOnCluster, LocalClassifier):  # type: ignore[misc]
     """Gradient boosted classification trees, trained by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.GradientBoostingClassifier``.
     """
 
     _local = LocalClassifier
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, lazily if X is in parts."""
         return self._of_parts("predict_proba", X)
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRegressor(BoostingOnCluster, LocalRegressor):  # type: ignore[misc]
     """Gradient boosted regression trees, trained by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.GradientBoostingRegressor``.
     """
 
     _local = LocalRegressor
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
 
-
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientBoostingRanker(WithLeaves, LocalRanker):  # type: ignore[misc]
     """Gradient boosted trees that rank documents, trained by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.GradientBoostingRanker``.
     """
 
     _local = LocalRanker
-
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
 
     def fit(  # type: ignore[override]
         self,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..estimators.docstrings import documented
 from ..forests import forests as local
 from ..forests.isolation import IsolationForest as LocalIsolationForest
 from ..forests.isolation import check_isolation_parameters
 from ..trees.parameters import check_tree_parameters
 from .collections import parts_of
-from .on_cluster import OnCluster, WithLeaves
+from .on_cluster import OF_CLUSTER, OnCluster, WithLeaves
 
 
 class ForestOnCluster(WithLeaves):
@@ -47,132 +48,87 @@ class ForestOnCluster(WithLeaves):
         return self._train(model, parts_of(X, y, sample_weight), {})
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestClassifier(ForestOnCluster, local.RandomForestClassifier):  # type: ignore[misc]
     """A random forest for classification, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often growth goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.RandomForestClassifier``.
     """
 
     _local = local.RandomForestClassifier
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, lazily if X is in parts."""
         return self._of_parts("predict_proba", X)
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class RandomForestRegressor(ForestOnCluster, local.RandomForestRegressor):  # type: ignore[misc]
     """A random forest for regression, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often growth goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.RandomForestRegressor``.
     """
 
     _local = local.RandomForestRegressor
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
 
-
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesClassifier(ForestOnCluster, local.ExtraTreesClassifier):  # type: ignore[misc]
     """Extremely randomised trees for classification, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often growth goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.ExtraTreesClassifier``.
     """
 
     _local = local.ExtraTreesClassifier
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
-
     def predict_proba(self, X: Any) -> Any:
         """Predict the probabilities of the classes, lazily if X is in parts."""
         return self._of_parts("predict_proba", X)
 
 
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExtraTreesRegressor(ForestOnCluster, local.ExtraTreesRegressor):  # type: ignore[misc]
     """Extremely randomised trees for regression, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often growth goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.ExtraTreesRegressor``.
     """
 
     _local = local.ExtraTreesRegressor
 
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
 
-
+@documented(OF_CLUSTER)
 @dataclass(kw_only=True, eq=False, repr=False)
 class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
     """An isolation forest, grown by the workers of a Dask cluster.
 
     Parameters
     ----------
-    client : distributed.Client, default=None
-        None: the one that was created last.
-    max_restarts : int, default=3
-        How often training goes on with other workers after some were lost.
-    heartbeat : float, default=10
-        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
-        lost at once.
+    <shared>
     **parameters
         Those of ``gpuens.IsolationForest``.
     """
 
     _local = LocalIsolationForest
-
-    client: Any = None
-    max_restarts: int = 3
-    heartbeat: float = 10.0
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster, which send each other the rows that are drawn

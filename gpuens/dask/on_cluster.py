@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import dask
@@ -14,12 +15,24 @@ from ..estimators.parameters import seed_of
 from .collections import is_collection
 from .running import Training
 
-OF_CLUSTER = ("client", "max_restarts", "heartbeat")
-"""The parameters that the estimators of ``gpuens`` do not have."""
+OF_CLUSTER = """client : distributed.Client, default=None
+        None: the one that was created last.
+    max_restarts : int, default=3
+        How often training goes on with other workers after some were lost.
+    heartbeat : float, default=10
+        Seconds of silence, at least 1, after which a worker is lost. One whose process ends is
+        lost at once.
+"""
+"""The parameters that the estimators of ``gpuens`` do not have, in docstrings."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnCluster:
-    """The methods of the estimators of this module: training on workers, predicting by parts."""
+    """What these estimators have in common: training on workers, and predicting by parts."""
+
+    client: Any = None
+    max_restarts: int = 3
+    heartbeat: float = 10.0
 
     _local: ClassVar[Any]
     """The estimator of ``gpuens``."""
@@ -30,7 +43,7 @@ class OnCluster:
         model.set_params(random_state=seed_of(model.random_state))
         is_fitted = not {"forest_", "estimators_"}.isdisjoint(vars(self))
         before = self.to_local() if model.warm_start and is_fitted else None
-        client = distributed.default_client() if self.client is None else self.client  # type: ignore[attr-defined]
+        client = distributed.default_client() if self.client is None else self.client
         fitted = Training(client, model, others, restarts, heartbeat, before).run(parts)
         params = fitted.get_params(deep=False)
         for name, value in vars(fitted).items():
@@ -55,10 +68,11 @@ class OnCluster:
 
     def _unfitted(self) -> Any:
         params = self.get_params(deep=False)  # type: ignore[attr-defined]
-        return self._local(**{n: v for n, v in params.items() if n not in OF_CLUSTER})
+        own = {field.name for field in fields(OnCluster)}
+        return self._local(**{n: v for n, v in params.items() if n not in own})
 
     def _cluster_settings(self) -> tuple[int, float]:
-        restarts, heartbeat = self.max_restarts, self.heartbeat  # type: ignore[attr-defined]
+        restarts, heartbeat = self.max_restarts, self.heartbeat
         if isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0:
             raise ValueError(f"max_restarts must be an integer >= 0, got {restarts!r}.")
         if isinstance(heartbeat, bool) or not isinstance(heartbeat, (int, float)) or heartbeat < 1:
