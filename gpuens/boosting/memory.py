@@ -23,6 +23,7 @@ from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
+from ..losses import ArrayLoss
 from ..tables.binned_table import BinnedTable
 from .parameters import growth_params
 from .round import batch_size
@@ -38,6 +39,11 @@ PATH_FEATURES = 16
 """Different features on the way to a leaf, in estimates: paths rarely have more."""
 SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
+GATHERED_BYTES = 2 * 8
+"""Bytes of a number of a row of any worker, as the workers send it and in the array of all rows."""
+FUNCTION_BYTES = 5 * 8
+"""Bytes of a row's score, gradient and hessian for a function of arrays: these two once as the
+function returns them, and once checked."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
         "records": 2 * 8 * batch * in_sample,
-        "queries or risk sets": estimator._bytes_of_row() * n,
+        **_bytes_of_loss(estimator, data),
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
@@ -241,6 +247,20 @@ def _linear_bytes(estimator: Any, data: DataSize, device: Device, n_leaves: int)
     n_path = min(n_features, PATH_FEATURES)
     sums = 8 * n_leaves * ((n_path + 1) * (n_path + 4) // 2 + 1)
     return {"values for linear leaves": table, "sums of linear leaves": 2 * sums}
+
+
+def _bytes_of_loss(estimator: Any, data: DataSize) -> dict[str, int]:
+    """Return what gradients take that are not those of each row by itself: of the rows of all
+    workers where each of them computes these."""
+    loss = estimator._read_loss()
+    n, n_all = data.shape[0], data.n_all
+    parts = {}
+    if n_all is not None and loss.reads_all_rows:
+        parts["scores of all rows"] = GATHERED_BYTES * data.n_outputs * n_all
+        n = n_all
+    if isinstance(loss, ArrayLoss):
+        parts["arguments and results of the loss"] = (8 + FUNCTION_BYTES * data.n_outputs) * n
+    return {"queries or risk sets": estimator._bytes_of_row() * n, **parts}
 
 
 def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:

@@ -120,7 +120,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
         return super()._train(given, init)
 
     def _training_work(self, X: Any, y: Any) -> Work:
-        return super()._training_work(X, y[:, 0] if self._loss_is(*OF_TIMES) else y)
+        return super()._training_work(X, None if self._loss_is(*OF_TIMES) else y)
 
     def _complete(self, training: EvalSet) -> None:
         for name in ("unique_times_", "baseline_cumulative_hazard_"):

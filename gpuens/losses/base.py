@@ -47,6 +47,8 @@ class Loss:
     """Whether the leaf values minimise the loss, so that a line search finds a step of 1."""
     coupled: ClassVar[bool] = False
     """Whether the gradients of an output depend on the others."""
+    reads_all_rows: ClassVar[bool] = False
+    """Whether every worker of those that share a table needs the raw predictions of all rows."""
     checks_rows: ClassVar[bool] = False
     """Whether ``check_gradients`` needs the gradients of every row, not only their totals."""
     reads_raw: ClassVar[bool] = False

@@ -306,6 +306,7 @@ class ArrayLoss(FunctionLoss):
     start: float | None = None
 
     coupled: ClassVar[bool] = True
+    reads_all_rows: ClassVar[bool] = True
 
     def formula(self, k: int) -> Any:
         return formulas.Given()

@@ -364,6 +364,7 @@ class CrossEntropyNDCG(RankingLoss):
 
     label_gain: Any = "exponential"
     name: ClassVar[str] = "xendcg"
+    reads_all_rows: ClassVar[bool] = True
     draws_by_row: ClassVar[bool] = True
 
     def _gradients(self, documents: Documents, score: Array) -> Array:

@@ -112,6 +112,7 @@ class Cox(SurvivalLoss):
 
     ties: str = "efron"
     name: ClassVar[str] = "cox"
+    reads_all_rows: ClassVar[bool] = True
     _known: ClassVar[dict[int, tuple[Array, Array, RiskSets]]]
     _weight: ClassVar[Array]
     """The weights of the training rows."""

@@ -15,6 +15,7 @@ from gpuens import (
     DecisionTreeRegressor,
     ExtraTreesRegressor,
     GradientBoostingClassifier,
+    GradientBoostingRanker,
     GradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
@@ -27,6 +28,7 @@ from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
 from gpuens.kernels.growth import frontier
+from gpuens.losses import ArrayLoss
 from gpuens.memory_plans import trainings_at_once
 from gpuens.trees import cart, growth
 from tests.support import strict_cupy
@@ -396,6 +398,42 @@ class TestWorkers:
         plan = memory_plan(model, (1_000_000, 28), n_outputs=3, n_workers=4)
         assert plan.parts["order of all rows"] == 24 * 1_000_000
         assert plan.parts["evaluation sets"] == 200_000 * (28 * 4 + 60 + 3 * 8 + 4)
+
+    @pytest.mark.parametrize(
+        ("model", "n_outputs", "parts"),
+        [
+            (
+                GradientBoostingRegressor(loss="cox"),
+                1,
+                {"scores of all rows": 16, "queries or risk sets": 16 * 8},
+            ),
+            (
+                GradientBoostingClassifier(loss=ArrayLoss(lambda y, score: (score, score))),
+                3,
+                {"scores of all rows": 3 * 16, "arguments and results of the loss": 8 + 3 * 40},
+            ),
+            (
+                GradientBoostingRanker(loss="xendcg"),
+                1,
+                {"scores of all rows": 16, "queries or risk sets": 96},
+            ),
+        ],
+    )
+    def test_losses_that_read_all_rows(self, model, n_outputs, parts):
+        """Their arrays do not shrink with the number of workers; those of other losses do."""
+        for n_workers in (1, 2, 50):
+            plan = memory_plan(model, (1_000_000, 28), n_outputs=n_outputs, n_workers=n_workers)
+            for name, of_row in parts.items():
+                assert plan.parts[name] == of_row * 1_000_000, (name, n_workers)
+        alone = memory_plan(model, (1_000_000, 28), n_outputs=n_outputs)
+        assert "scores of all rows" not in alone.parts
+
+    def test_losses_that_read_the_rows_of_a_worker(self):
+        for model in (GradientBoostingRegressor(loss="aft"), GradientBoostingRanker()):
+            plan = memory_plan(model, (1_000_000, 28), n_workers=3)
+            of_row = memory_plan(model, (1, 28)).parts["queries or risk sets"]
+            assert plan.parts["queries or risk sets"] == of_row * 326 * 1024 > 0
+            assert "scores of all rows" not in plan.parts
 
     def test_forests_have_the_bins_of_all_rows(self):
         model = RandomForestClassifier(oob_score=True)
