@@ -164,7 +164,7 @@ def entries() -> Iterator[Entry]:
     yield Entry("probabilities_many", softmax, (array(f64, 2), ROWS, array(f64, 2)), 64)
     arguments = (array(i64), array(i64), array(i32, 2), array(i64), array(i32, 2), array(i64))
     yield Entry("quantile_of_leaves", find_ranks, (*arguments, i64, array(i32, 2)), 64)
-    arguments = (*STATISTICS, array(i32), u64, i64, TABLE, array(u64, 2), array(i64, 2))
+    arguments = (*STATISTICS, array(i32), i64, u64, i64, TABLE, array(u64, 2), array(i64, 2))
     yield Entry("quantise", make_records, arguments, 48)
     arguments = (array(u64), array(i64), array(i32), array(i32), array(i32, 2))
     yield Entry("scatter_leaves", scatter, arguments, 32)

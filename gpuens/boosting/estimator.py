@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
+from ..devices.among_workers import device_among_workers
 from ..devices.placement import Device, home_of, is_streamed, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..devices.sparse_tables import SparseTable
@@ -59,6 +60,7 @@ from .sharing import (
     hold_out,
     is_first_worker,
     require_shareable,
+    require_shareable_on,
 )
 from .start import base_of
 from .trees import ForestBuilder
@@ -132,11 +134,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         arrays = {name: array for rows in given for name, array in rows.arrays().items()}
         X = arrays.pop("X")
         work = self._training_work(X, arrays["y"])
-        wanted = self.device
-        if current_share() is not None:
+        if (share := current_share()) is not None:
             require_shareable(self, loss)
-            wanted = "cpu"
-        device = resolve_device(wanted, X, work=work, **arrays)
+            device = device_among_workers(self.device, share, X, **arrays)
+            require_shareable_on(device, self, loss)
+        else:
+            device = resolve_device(self.device, X, work=work, **arrays)
         self._report_choice(device)
         with self._working_on(device):
             with kept_on_failure(self):

@@ -120,7 +120,7 @@ def mvs_chances(squares: Array, fraction: float, device: Device) -> Array:
     whole = xp.floor(size * 2.0 ** (SUM_BITS - 1 - n.bit_length())).astype(np.int64)
     whole = xp.maximum(whole, 1)
     if (share := current_share()) is not None:
-        threshold = mvs_threshold(whole, fraction, SUM_BITS, share)
+        threshold = mvs_threshold(to_numpy(whole), fraction, SUM_BITS, share)
         return xp.minimum(1.0, whole.astype(np.float64) / threshold)
     return xp.minimum(1.0, whole.astype(np.float64) / _threshold(whole, fraction, xp))
 
@@ -203,8 +203,9 @@ def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Tota
     rows, factor = sample
     totals = []
     for statistics in (g, h):
-        with np.errstate(over="ignore"):
-            statistics[rows] *= factor
+        if rows is not NO_ROWS:
+            with np.errstate(over="ignore"):
+                statistics[rows] *= factor
         size = abs(selected(statistics, rows))
         largest = largest_of_all(float(size.max()) if size.size else 0.0)
         totals += [largest, ordered_sum(size.astype(np.float64), device)]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
+from ..devices.placement import CPU, Device, module_of, to_numpy
 from ..estimators.parameters import threads_of
 from ..estimators.training import Evaluation, TrainingState
 from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
@@ -73,6 +73,10 @@ SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
 gradients are those of a row, or are computed from the scores of all rows."""
 
 
+ON_CPUS: tuple[type[Loss], ...] = (*OF_RANKINGS, AFT, Cox)
+"""Those that are shared on CPUs alone."""
+
+
 def require_shareable(model: Any, loss: Loss) -> None:
     """Raise NotImplementedError for settings that would not give the model of all rows.
 
@@ -86,8 +90,15 @@ def require_shareable(model: Any, loss: Loss) -> None:
         _refuse("loss", model.loss, f"use one of {names}, a CustomLoss or an ArrayLoss")
     if getattr(model, "init", None) not in (None, "zero"):
         _refuse("init", model.init, "use init=None or init='zero'")
-    if model.device not in ("auto", "cpu"):
-        _refuse("device", model.device, "set device='cpu'")
+
+
+def require_shareable_on(device: Device, model: Any, loss: Loss) -> None:
+    """Raise NotImplementedError for losses of shared rows that need the CPU."""
+    if device.kind != "cpu" and isinstance(loss, ON_CPUS):
+        _refuse(
+            "device", model.device,
+            f"loss={loss!r} orders the rows of all workers on the host: set device='cpu'",
+        )  # fmt: skip
 
 
 def _refuse(name: str, value: Any, instead: str) -> NoReturn:
@@ -218,7 +229,7 @@ def hold_out(
     if reads_target:
         target = np.concatenate(share.collective.gather(to_numpy(rows.target)))
     if rows.weight.size:
-        has_weight = np.concatenate(share.collective.gather(has_weight))
+        has_weight = np.concatenate(share.collective.gather(to_numpy(has_weight)))
     train, held_out = split(target, has_weight)
     ranges = ranges_among(share.collective.size, train.size)
     sets = [
@@ -232,6 +243,11 @@ def hold_out(
         return sets, Share(EachAlone(share.collective.group), 0, train.size, train.size)
     begin, end = ranges[share.collective.rank]
     return sets, Share(share.collective, begin, end - begin, train.size)
+
+
+def _rows_on_host(values: Array, at: np.ndarray) -> np.ndarray:
+    """Return some rows of an array as a contiguous one on the host."""
+    return np.ascontiguousarray(to_numpy(values[module_of(values).asarray(at)]))
 
 
 def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -> Binner:
@@ -250,17 +266,17 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
         at = sampled[inside] - share.first
     weight = None
     if rows.weight.size:
-        weight = np.concatenate(collective.gather(np.ascontiguousarray(rows.weight[at])))
+        weight = np.concatenate(collective.gather(_rows_on_host(rows.weight, at)))
     n_features = rows.table.shape[1]
     cuts: list[np.ndarray] = []
     for begin in range(0, n_features, FEATURES_AT_ONCE * collective.size):
         end = min(begin + FEATURES_AT_ONCE * collective.size, n_features)
-        own = np.ascontiguousarray(rows.table[at, begin:end])
+        own = _rows_on_host(rows.table[:, begin:end], at)
         sample = np.concatenate(collective.gather(own))
         bounds = np.linspace(0, end - begin, collective.size + 1).astype(int)
         mine = sample[:, bounds[collective.rank] : bounds[collective.rank + 1]]
         threads = threads_of(model.n_jobs)
-        of_mine = Binner.fit(mine, weight, int(model.max_bins), model._seed, device, threads)
+        of_mine = Binner.fit(mine, weight, int(model.max_bins), model._seed, CPU, threads)
         for each in objects_of_all(of_mine.thresholds, share):
             cuts += each
     binner = Binner(tuple(cuts))

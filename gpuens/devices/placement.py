@@ -131,7 +131,7 @@ class Device:
             The GPU has not enough memory; the message has the free bytes.
         """
         if self.kind == "simulator":
-            return dispatch.using(Implementation.CUDA)
+            return dispatch.using_cuda()
         return _OnGpu(self) if self.kind == "cuda" else _ON_HOST
 
 

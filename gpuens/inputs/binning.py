@@ -82,7 +82,8 @@ class Binner:
                 cuts += _cut_there(device.asarray(sample.T, order="C"), weight, max_bins, device)
             else:
                 cuts += _cut_columns(to_numpy(sample), weight, max_bins, n_threads)
-        del sample, sampled, rows, weight
+            del sample
+        del sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
             _return_freed_memory()
         return cls(tuple(cuts))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.placement import module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, objects_of_all
@@ -98,6 +99,7 @@ def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Sh
 
     Weights are added in the order of the rows: each worker goes on from the sums of the one before.
     """
+    codes = to_numpy(codes)
     if weight is None:
         counts = np.bincount(codes, minlength=n)
         share.collective.add(counts)
@@ -106,7 +108,8 @@ def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Sh
     for rank in range(share.collective.size):
         if rank == share.collective.rank:
             numbers = np.concatenate([np.arange(n), codes])
-            totals = np.bincount(numbers, np.concatenate([totals, weight]), minlength=n)
+            before_and_own = np.concatenate([totals, to_numpy(weight)])
+            totals = np.bincount(numbers, before_and_own, minlength=n)
         totals = share.collective.gather(totals[None])[rank][0]
     return totals
 
@@ -137,10 +140,11 @@ def dealt_rows(
     """
     if not len(values):
         return values
-    mine = ranges[share.collective.rank % len(ranges)]
-    return np.concatenate([
-        _rows_at(values, order[begin:end], (begin, end) == mine, share) for begin, end in ranges
+    mine, own = ranges[share.collective.rank % len(ranges)], to_numpy(values)
+    dealt = np.concatenate([
+        _rows_at(own, order[begin:end], (begin, end) == mine, share) for begin, end in ranges
     ])  # fmt: skip
+    return module_of(values).asarray(dealt)
 
 
 def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, share: Share) -> np.ndarray:

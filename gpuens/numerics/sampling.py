@@ -239,11 +239,11 @@ def draw_rows(
             bits[~keep] = np.uint64(2**32)
         least = bits.min()
         if share is not None:
-            least = np.min(share.collective.gather(np.array([least])))
+            least = np.min(share.collective.gather(np.array([int(least)], np.uint64)))
         keep = (bits < np.uint64(fraction * 2**32)) | (bits == least)
     # The weights of some workers may leave rows out where those of others do not.
     if share is not None:
-        return rows_of_worker(keep, share)
+        return rows_of_worker(keep, share, device)
     if keep is None or bool(keep.all()):
         return xp.empty(0, dtype=xp.int32)
     return xp.flatnonzero(keep).astype(xp.int32)

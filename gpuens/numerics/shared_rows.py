@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.runtime.collective import NO_ROWS, Share, current_share, halved, not_sharing
+from ..devices.placement import Device, module_of, to_numpy
+from ..kernels.runtime.collective import (
+    NO_ROWS,
+    Share,
+    count_of_all,
+    current_share,
+    halved,
+    not_sharing,
+)
 from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
@@ -30,7 +38,7 @@ def sum_of_all(values: Any, share: Share) -> float:
     last = -(-int(ends[share.collective.rank]) // SUM_CHUNK)
     chunks = np.zeros((max(last - first, 0), SUM_CHUNK))
     begin = int(begins[share.collective.rank]) - first * SUM_CHUNK
-    chunks.reshape(-1)[begin : begin + values.size] = values
+    chunks.reshape(-1)[begin : begin + values.size] = to_numpy(values)
     n_chunks = max(1, -(-int(ends[-1]) // SUM_CHUNK))
     total = np.empty(SUM_CHUNK)
     for low in range(0, SUM_CHUNK, OFFSETS_AT_ONCE):
@@ -43,23 +51,23 @@ def sum_of_all(values: Any, share: Share) -> float:
     return float(halved(total))
 
 
-def rows_of_worker(keep: np.ndarray | None, share: Share) -> np.ndarray:
+def rows_of_worker(keep: Any, share: Share, device: Device) -> Any:
     """Return the rows of a sample that this worker has, as ``draw_rows`` does: an empty array is
     for all rows of all workers, ``NO_ROWS`` for none of this one."""
-    n_out = np.zeros(1, np.int64) if keep is None else np.array([np.count_nonzero(~keep)])
-    share.collective.add(n_out)
-    if n_out[0] == 0:
-        return np.empty(0, np.int32)
+    xp = device.xp
+    if not count_of_all(0 if keep is None else int(xp.count_nonzero(~keep))):
+        return xp.empty(0, dtype=np.int32)
     if keep is None:
-        return np.arange(share.n_own, dtype=np.int32)
-    return np.flatnonzero(keep).astype(np.int32) if keep.any() else NO_ROWS
+        return xp.arange(share.n_own, dtype=np.int32)
+    rows = xp.flatnonzero(keep).astype(np.int32)
+    return rows if rows.size else NO_ROWS
 
 
-def of_all_rows(values: Any, share: Share) -> np.ndarray:
-    """Return the values of the rows of all workers, of shape (..., n_all)."""
-    own = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+def of_all_rows(values: Any, share: Share) -> Any:
+    """Return the values of the rows of all workers, of shape (..., n_all), where those are."""
+    own = np.ascontiguousarray(np.moveaxis(to_numpy(values), -1, 0))
     found = np.concatenate(share.collective.gather(own))
-    return np.ascontiguousarray(np.moveaxis(found, 0, -1))
+    return module_of(values).asarray(np.ascontiguousarray(np.moveaxis(found, 0, -1)))
 
 
 def of_own_rows(values: Any) -> Any:
@@ -67,7 +75,8 @@ def of_own_rows(values: Any) -> Any:
     share = current_share()
     if share is None:
         return values
-    return np.ascontiguousarray(values[..., share.first : share.first + share.n_own])
+    own = values[..., share.first : share.first + share.n_own]
+    return module_of(values).ascontiguousarray(own)
 
 
 @contextmanager

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dispatch import Implementation, using
+from .arrays import Array
+from .dispatch import using_shares, using_whole_tables
 from .dtypes import SUM_CHUNK
+from .fetch import fetch
 
 NO_ROWS = np.array([-1], np.int32)
 """The rows of a sample that has none of this worker's: an empty array is for all rows."""
@@ -48,9 +50,24 @@ class Collective(ABC):
 
         Parameters
         ----------
-        values : int64, contiguous
+        values : int32 or int64, contiguous
             Of the same shape on every worker. Sums of integers do not depend on the order.
         """
+
+    def sum_to_host(self, values: Array) -> np.ndarray:
+        """Add up arrays on the workers' devices, and return the sum on the host.
+
+        They pass through pinned memory of the host, unless the devices can reach each other (see
+        ``gpuens.cluster.nccl``).
+
+        Parameters
+        ----------
+        values : int32 or int64, contiguous
+            As for ``add``; it may hold anything afterwards.
+        """
+        total = np.ascontiguousarray(fetch(values)())
+        self.add(total)
+        return total
 
     @abstractmethod
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
@@ -118,7 +135,7 @@ def sharing(share: Share) -> Iterator[None]:
         )
     token = _share.set(share)
     try:
-        with using(Implementation.SHARED):
+        with using_shares():
             yield
     finally:
         _share.reset(token)
@@ -134,7 +151,7 @@ def not_sharing() -> Iterator[None]:
     """Let the operations inside the block work on tables that every worker has as a whole."""
     token = _share.set(None)
     try:
-        with using(Implementation.CPU):
+        with using_whole_tables():
             yield
     finally:
         _share.reset(token)

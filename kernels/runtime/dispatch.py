@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,17 +25,25 @@ class Implementation(enum.Enum):
     CUDA = "cuda"
     SHARED = "shared"
     """On the CPU, on a share of the rows (see ``collective``). What is not there is the CPU's."""
+    SHARED_CUDA = "shared_cuda"
+    """The same on CUDA. What is not there is CUDA's."""
 
+
+BENEATH = {
+    Implementation.SHARED: Implementation.CPU,
+    Implementation.SHARED_CUDA: Implementation.CUDA,
+}
+"""What runs operations that an implementation lacks."""
 
 _forced: ContextVar[Implementation | None] = ContextVar("gpuens_implementation", default=None)
 
 
 @contextmanager
-def using(implementation: Implementation) -> Iterator[None]:
+def using(implementation: Implementation | None) -> Iterator[None]:
     """Run every operation inside the block with one implementation.
 
-    Without it the arrays decide: NumPy runs on the CPU, CuPy on CUDA, anything else on the
-    reference. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
+    With None, and without a block, the arrays decide: NumPy runs on the CPU, CuPy on CUDA, anything
+    else on the reference. The simulator, whose arrays are NumPy's, needs it, and so do the tests.
     """
     token = _forced.set(implementation)
     try:
@@ -44,9 +52,30 @@ def using(implementation: Implementation) -> Iterator[None]:
         _forced.reset(token)
 
 
+def using_cuda() -> AbstractContextManager[None]:
+    """Run every operation inside the block on CUDA, whatever its arrays are: on a share of the rows
+    where a table is shared."""
+    is_shared = _forced.get() in (Implementation.SHARED, Implementation.SHARED_CUDA)
+    return using(Implementation.SHARED_CUDA if is_shared else Implementation.CUDA)
+
+
+def using_shares() -> AbstractContextManager[None]:
+    """Run every operation inside the block on a share of the rows, where its arrays are."""
+    is_on_cuda = _forced.get() in (Implementation.CUDA, Implementation.SHARED_CUDA)
+    return using(Implementation.SHARED_CUDA if is_on_cuda else Implementation.SHARED)
+
+
+def using_whole_tables() -> AbstractContextManager[None]:
+    """Run every operation inside the block on tables as a whole, where its arrays are."""
+    is_on_cuda = _forced.get() in (Implementation.CUDA, Implementation.SHARED_CUDA)
+    return using(Implementation.CUDA if is_on_cuda else None)
+
+
 def implementation_for(array: Array) -> Implementation:
     """Return the implementation that runs an operation whose main array is ``array``."""
     forced = _forced.get()
+    if forced is Implementation.SHARED and is_cupy_array(array):
+        return Implementation.SHARED_CUDA
     if forced is not None:
         return forced
     if is_numpy_array(array):
@@ -84,8 +113,8 @@ def _cpu_module(contract: str) -> ModuleType:
 def _module(contract: str, implementation: Implementation) -> ModuleType:
     room, _, stem = contract.rpartition(".")
     folders = [implementation.value, "reference"]
-    if implementation is Implementation.SHARED:
-        folders.insert(1, Implementation.CPU.value)
+    if implementation in BENEATH:
+        folders.insert(1, BENEATH[implementation].value)
     names = (f"{room}.{folder}.{stem}" for folder in folders if find_spec(f"{room}.{folder}"))
     last = f"{room}.{folders[-1]}.{stem}"  # whose import says what is missing
     return import_module(next((name for name in names if find_spec(name)), last))

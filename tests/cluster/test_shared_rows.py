@@ -379,7 +379,6 @@ REFUSED: list[tuple[type, dict[str, Any], str]] = [
     (R, {"loss": Squares()}, "Squares()"),
     (R, {"early_stopping": True, "validation_fraction": None, "scoring": "r2"}, "scoring='r2'"),
     (R, {"init": LinearRegression()}, "init=LinearRegression()"),
-    (R, {"device": "cuda"}, "device='cuda'"),
 ]
 
 
@@ -393,6 +392,13 @@ def test_what_is_not_supported_is_named(cls, params, named):
         fit_shared(model, (table, y[:2048]), [1024, 2048])
     assert named in str(error.value)
     assert "where several workers share the rows" in str(error.value)
+
+
+def test_fewer_columns_than_workers():
+    table = np.ascontiguousarray(X[:, :1])
+    plain = R(n_estimators=2, device="cpu").fit(table, Y)
+    for shared in fit_shared(R(n_estimators=2, device="cpu"), (table, Y), CUTS[3]):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
 def test_sparse_matrices():

@@ -20,6 +20,8 @@ from gpuens import (
 )
 from gpuens.kernels.growth.cuda import grow as growth
 from gpuens.kernels.growth.cuda import split as search
+from gpuens.kernels.runtime.collective import Share, sharing
+from tests.support.thread_workers import run_workers
 
 N = 40
 
@@ -60,6 +62,23 @@ def test_the_model_is_that_of_the_cpu(cls, settings):
     assert cpu.forest_.n_leaves.min() > 2
     assert gpu.forest_.fingerprint() == cpu.forest_.fingerprint()
     np.testing.assert_array_equal(gpu.predict(X[:5]), cpu.predict(X[:5]), strict=True)
+
+
+def test_workers_that_share_the_rows(rng):
+    """Compiled PTX shows more: ``tests/gpu/test_shared_rows_on_gpu.py``."""
+    X = rng.normal(size=(1100, 2))
+    y = X[:, 0] * X[:, 1]
+    settings = {"n_estimators": 1, "max_leaf_nodes": 3, "max_bins": 8}
+    plain = GradientBoostingRegressor(**settings, device="cpu").fit(X, y)
+    rows = slice(0, 1024), slice(1024, 1100)
+
+    def work(collective):
+        own = rows[collective.rank]
+        with sharing(Share(collective, own.start, own.stop - own.start, 1100)):
+            return GradientBoostingRegressor(**settings, device="cuda").fit(X[own], y[own])
+
+    for shared in run_workers(2, work):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
 def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):

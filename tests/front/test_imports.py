@@ -40,7 +40,9 @@ KERNELS = (
 )
 """The rooms of ``kernels``."""
 
-IMPLEMENTATIONS = ("reference", "cpu", "cuda", "shared")
+IMPLEMENTATIONS = ("reference", "cpu", "cuda", "shared", "shared_cuda")
+BENEATH = {"shared": ("cpu",), "shared_cuda": ("shared", "cuda", "cpu")}
+"""The implementations that those on shared rows are made of: on GPUs the host decides."""
 LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""
 CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator")}
@@ -121,7 +123,7 @@ def may_import(path: str, target: tuple[str, ...]) -> bool:
         return other is None
     if target[1:3] == ("runtime", "dispatch"):
         return False
-    allowed = (own, "reference", None, "cpu") if own == "shared" else (own, "reference", None)
+    allowed = (own, "reference", None, *BENEATH.get(own, ()))
     return other in allowed or path in LEFT_TO_THE_HOST
 
 
@@ -142,6 +144,8 @@ def test_imports_run_downward():
         ("kernels/growth/cpu/split.py", "kernels.growth.split", True),
         ("kernels/growth/shared/grow.py", "kernels.growth.cpu.grow", True),
         ("kernels/growth/cpu/grow.py", "kernels.growth.shared.grow", False),
+        ("kernels/growth/shared_cuda/grow.py", "kernels.growth.cuda.partition", True),
+        ("kernels/growth/shared/grow.py", "kernels.growth.cuda.partition", False),
         ("kernels/growth/cpu/split.py", "kernels.leaves.newton_steps", False),
         ("kernels/growth/cpu/split.py", "kernels.runtime.dispatch", False),
         ("kernels/growth/reference/split.py", "kernels.growth.cpu.split", False),

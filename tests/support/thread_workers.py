@@ -32,7 +32,7 @@ class ThreadCollective(Collective):
         self.n_calls = 0
 
     def add(self, values: np.ndarray) -> None:
-        assert values.dtype == np.int64
+        assert values.dtype in (np.int32, np.int64)
         values[...] = np.sum(self.gather(values[None]), axis=0)[0]
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:

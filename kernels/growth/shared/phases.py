@@ -75,6 +75,20 @@ def _place_children(frontier, own):
 
 
 @inner
+def begin_round(frontier, own, params, n_left, own_begin, is_first):
+    """Plant the roots, or turn the partitioned nodes into parents: ``n_left`` rows of all workers
+    went left. This worker's rows are divided among the new nodes."""
+    if is_first:
+        control.start(frontier, params)
+        _place_roots(frontier, own, own_begin)
+        return
+    for k in range(frontier.state[fr.N_EXPAND]):
+        frontier.expand[k].n_left = n_left[k]
+    control.commit(frontier, params)
+    _place_children(frontier, own)
+
+
+@inner
 def _copy_used(slots, begin, first, last, histogram, line, is_back):
     """Copy the used entries of some bytes to a line of ``Sums.pairs``, or back."""
     for column in range(first, last):
@@ -119,14 +133,7 @@ def build(
 ):  # fmt: skip
     """Turn the partitioned nodes into parents and build the histograms of the new pairs."""
     if thread == 0:
-        if is_first:
-            control.start(frontier, params)
-            _place_roots(frontier, own, own_begin)
-        else:
-            for k in range(frontier.state[fr.N_EXPAND]):
-                frontier.expand[k].n_left = sums.n_left[k]
-            control.commit(frontier, params)
-            _place_children(frontier, own)
+        begin_round(frontier, own, params, sums.n_left, own_begin, is_first)
         for p in range(frontier.state[fr.N_PAIRS]):
             x = frontier.pairs[p].build
             own.nodes[x].slot = frontier.nodes[x].slot
@@ -167,7 +174,7 @@ def _read_counts(table, node, k, f, known, row_counts):
         row_counts[code] = known[1][k, f, code]
 
 
-_recheck = rechecking(_read_histogram, _read_counts)
+recheck = rechecking(_read_histogram, _read_counts)
 
 
 @inner
@@ -180,6 +187,19 @@ def _route(frontier, own):
         target.feature = node.feature
         target.bin = node.bin
         target.missing_left = node.missing_left
+
+
+@inner
+def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, known):
+    """Find the best splits of the new nodes and of those to recheck, and choose the nodes to
+    expand. ``known`` are the histograms and counts of rows of ``count_rechecked``."""
+    evaluate(thread, n_threads, table, frontier, params, work)
+    recheck(thread, table, frontier, params, work, known)
+    wait(barrier, n_threads)
+    if thread == 0:
+        settle_nodes(frontier, params, work)
+        control.choose(frontier, params)
+        _route(frontier, own)
 
 
 @kernel_without_allocation
@@ -196,13 +216,10 @@ def open_nodes(
     if thread == 0:
         work.counts[EVALUATE] = 0
     wait(barrier, n_threads)
-    evaluate(thread, n_threads, table, frontier, params, work)
-    _recheck(thread, table, frontier, params, work, (packed, counts))
-    wait(barrier, n_threads)
+    find_splits(
+        thread, n_threads, barrier, table, frontier, own, params, work, (packed, counts)
+    )  # fmt: skip
     if thread == 0:
-        settle_nodes(frontier, params, work)
-        control.choose(frontier, params)
-        _route(frontier, own)
         plan_partition(own, work, n_threads)
     wait(barrier, n_threads)
     partition(thread, table, own, work)
@@ -212,16 +229,22 @@ def open_nodes(
             sums.n_left[k] = own.expand[k].n_left = work.filled[2 * k]
 
 
+@inner
+def number_leaves(frontier, own, params, order, tree_offset):
+    """Number the nodes of the final trees, and their leaves in both tables."""
+    control.finish(frontier, params, order, tree_offset)
+    for x in range(frontier.state[fr.N_NODES]):
+        own.nodes[x].child = frontier.nodes[x].child
+        own.nodes[x].leaf = frontier.nodes[x].leaf
+
+
 @kernel_without_allocation
 def finish(
     thread, n_threads, barrier, table, frontier, own, params, work, order, tree_offset, leaf
 ):
     """Number the nodes of the final trees and write the leaf of every row of this worker."""
     if thread == 0:
-        control.finish(frontier, params, order, tree_offset)
-        for x in range(frontier.state[fr.N_NODES]):
-            own.nodes[x].child = frontier.nodes[x].child
-            own.nodes[x].leaf = frontier.nodes[x].leaf
+        number_leaves(frontier, own, params, order, tree_offset)
         work.counts[LEAVES] = 0
     wait(barrier, n_threads)
     scatter_leaves(table, own, work, leaf)

@@ -8,6 +8,8 @@ which bits the wanted value has. ``quantile_of_leaves`` bisects over the ranks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...runtime.arrays import Array
@@ -107,15 +109,30 @@ def pick_digits(counts, total, least, place, found):
 def leaf_quantiles(
     leaf: Array, values: Array, weight: Array, quantile: float, n_nodes: int
 ) -> np.ndarray:
+    return quantiles_of_sums(leaf, values, weight, quantile, n_nodes, lambda sums: None)
+
+
+def quantiles_of_sums(
+    leaf: Array,
+    values: Array,
+    weight: Array,
+    quantile: float,
+    n_nodes: int,
+    join: Callable[[Array], None],
+) -> np.ndarray:
+    """Do the same where other rows take part: ``join`` adds the sums of their weights to an array
+    of those of these rows."""
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)
     least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)
     counts = zeros((n_nodes, 2, DIGITS), np.int64)
     over_rows, over_nodes = (blocks_for_rows(size, BLOCK) for size in (leaf.shape[0], 2 * n_nodes))
     launch(sum_weights, over_rows, BLOCK, leaf, weight, total)
+    join(total)
     launch(find_shares, over_nodes, BLOCK, total, float(quantile), least)
     for place in range(56, -1, -8):
         launch(count_digits, over_rows, BLOCK, leaf, bits, weight, found, u64(place), counts)
+        join(counts)
         launch(pick_digits, over_nodes, BLOCK, counts, total, least, u64(place), found)
     keys, used = download(found), download(total) > 0
     back = np.where(keys >= SIGN, keys ^ SIGN, ~keys).view(np.float64)

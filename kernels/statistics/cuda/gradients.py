@@ -288,6 +288,26 @@ def launch_gradients(
     return [DeviceTotals(measured, output) for output in range(n_outputs)]
 
 
+def measure_chunks(
+    loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
+) -> Array:
+    """Launch the kernel of a loss with a block for each of at most ``SUM_CHUNK`` chunks.
+
+    Returns
+    -------
+    float64, shape (ARRIVED + 1, n), on the device
+        The largest magnitudes and the sums of each chunk, by their constants; those after the last
+        chunk are 0.
+    """
+    blocks = 1 << (-(-raw.shape[0] // SUM_CHUNK) - 1).bit_length()
+    measures = zeros((1, ARRIVED + 1, blocks), np.float64)
+    rows = y[None], NO_CLASS, raw[None]
+    args = (*rows, float(loss.parameter), shift, weight, *nothing_to_add(), g[None], h[None], 1)
+    args += (fixed_point_bits(raw.shape[0]), measures, empty(N_VALUES, np.float64))
+    launch(gradients_kernel(type(loss)), (blocks, 1), BLOCK, *args)
+    return measures[0]
+
+
 @functools.cache
 def row_values_kernel(loss: type) -> Any:
     """The kernel that is specialised on a class of ``scalars.losses``."""

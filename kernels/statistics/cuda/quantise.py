@@ -19,9 +19,9 @@ BLOCK = block_size(256)
 
 
 @kernel
-def make_records(g, h, rows, key, first, scales, records, sums):
+def make_records(g, h, rows, begin, key, first, scales, records, sums):
     """One record a thread: ``g << 48 | h << 32 | row``; a block adds up its own. ``blockIdx.y`` is
-    the output."""
+    the output. Rows are rounded by their numbers from ``begin`` on."""
     g_of_block = cuda.shared.array(BLOCK, np.int64)
     h_of_block = cuda.shared.array(BLOCK, np.int64)
     t = cuda.threadIdx.x
@@ -39,7 +39,7 @@ def make_records(g, h, rows, key, first, scales, records, sums):
         row = i64(i)
         if sampled:
             row = i64(rows[i])
-        bits = draw(own_key, u64(row))
+        bits = draw(own_key, u64(begin + row))
         g_int = i64(stochastic_round(mul(f64(own_g[u32(row)]), scale_g), f64(bits & LOW_16)))
         h_int = i64(stochastic_round(mul(f64(own_h[u32(row)]), scale_h), f64(bits >> S16)))
         own[i] = u64((g_int << i64(48)) | (h_int << i64(32)) | row)
@@ -64,9 +64,16 @@ def make_records(g, h, rows, key, first, scales, records, sums):
 def quantise(
     g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
+    return quantise_from(0, g, h, rows, key, first, scales)
+
+
+def quantise_from(
+    begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
+) -> TreeRecords:
+    """Do the same for rows that are those from ``begin`` on of a larger table."""
     n_outputs, n = g.shape[0], rows.shape[0] or g.shape[1]
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)
-    args = (g, h, rows, u64(key), i64(first), on_device(scales), records, sums)
+    args = (g, h, rows, i64(begin), u64(key), i64(first), on_device(scales), records, sums)
     launch(make_records, (blocks_for_rows(n, BLOCK), n_outputs), BLOCK, *args)
     return TreeRecords(records, sums, scales)

@@ -39,8 +39,6 @@ def gradients(
     h: Array,
     update: Update | None = None,
 ) -> Totals:
-    share = current_share()
-    assert share is not None
     if update is not None:
         add_leaf_values(raw, *update)
     n_threads = threads_for(raw.size)
@@ -48,10 +46,24 @@ def gradients(
     sums = np.zeros((2, -(-raw.size // SUM_CHUNK)))
     worker = compiled_for(_chunks_worker, loss)
     run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
+    return totals_of_all(largest.max(axis=0)[:2].view(np.float64), sums.T)
+
+
+def totals_of_all(largest: np.ndarray, sums: np.ndarray) -> Totals:
+    """Return the totals of all workers' rows.
+
+    Parameters
+    ----------
+    largest : float64, shape (2,)
+        The largest magnitudes of this worker's g and h.
+    sums : float64, shape (n_chunks, 2)
+        Those of its chunks.
+    """
+    share = current_share()
+    assert share is not None
     # One message: the largest magnitudes in the first line, then the sums of the chunks.
-    lines = np.empty((1 + sums.shape[1], 2))
-    lines[0] = largest.max(axis=0)[:2].view(np.float64)
-    lines[1:] = sums.T
+    lines = np.empty((1 + len(sums), 2))
+    lines[0], lines[1:] = largest, sums
     found = share.collective.gather(lines)
     max_g, max_h = np.max([of_worker[0] for of_worker in found], axis=0).tolist()
     chunks = np.concatenate([of_worker[1:] for of_worker in found])

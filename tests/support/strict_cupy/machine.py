@@ -118,8 +118,14 @@ class State:
         self.defaults = [Stream(0, index) for index in range(max(gpus, 1))]
         self.streams = 0
         self.properties = [
-            {"name": b"Stand-in", "totalGlobalMem": 2**34, "major": 9, "minor": 0}
-            for _ in range(gpus)
+            {
+                "name": b"Stand-in",
+                "totalGlobalMem": 2**34,
+                "major": 9,
+                "minor": 0,
+                "uuid": index.to_bytes(16, "big") + b"GPU",
+            }
+            for index in range(gpus)
         ]
         self.memory = (2**30, 2**34)
 

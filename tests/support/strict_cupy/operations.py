@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuens.kernels.runtime import dispatch
+from gpuens.kernels.runtime.collective import NO_ROWS
 from gpuens.kernels.runtime.dispatch import Implementation
 
 from .arrays import ndarray, require_here, result
@@ -70,19 +71,29 @@ WAITING = {
 """Operations whose results the host waits for."""
 
 
+ON_CPU = {
+    Implementation.CUDA: Implementation.CPU,
+    Implementation.SHARED_CUDA: Implementation.SHARED,
+}
+"""What runs in the place of CUDA."""
+ON_HOST_IF_SHARED = {"records.sums"}
+"""Arguments that are on the host where workers share the rows."""
+
+
 def module_for(contract: str, implementation: Implementation) -> Any:
     """Take the place of ``dispatch._module``."""
     room, stem = contract.split(".")[-2:]
-    if implementation is not Implementation.CUDA or room == "runtime" or stem in OF_ARRAYS:
+    if implementation not in ON_CPU or room == "runtime" or stem in OF_ARRAYS:
         return _module(contract, implementation)
-    return _routed(contract)
+    return _routed(contract, implementation)
 
 
 @cache
-def _routed(contract: str) -> SimpleNamespace:
-    cpu, declared = _module(contract, Implementation.CPU), import_of(contract)
+def _routed(contract: str, implementation: Implementation) -> SimpleNamespace:
+    cpu, declared = _module(contract, ON_CPU[implementation]), import_of(contract)
+    is_shared = implementation is Implementation.SHARED_CUDA
     return SimpleNamespace(**{
-        name: _operation(name, getattr(declared, name), getattr(cpu, name))
+        name: _operation(name, getattr(declared, name), getattr(cpu, name), is_shared)
         for name in ARGUMENTS
         if hasattr(cpu, name) and getattr(declared, name, None) is not None
         and getattr(declared, name).__module__ == contract
@@ -96,32 +107,35 @@ def import_of(contract: str) -> ModuleType:
     return import_module(contract)
 
 
-def _operation(name: str, contract: Callable[..., Any], on_cpu: Callable[..., Any]) -> Any:
+def _operation(
+    name: str, contract: Callable[..., Any], on_cpu: Callable[..., Any], is_shared: bool
+) -> Any:
     parameters = inspect.signature(contract)
+    wanted = ARGUMENTS[name] - (ON_HOST_IF_SHARED if is_shared else set())
+    results = RESULTS.get(name, set()) - ({"sums"} if is_shared else set())
 
     def operation(*args: Any, **settings: Any) -> Any:
         for parameter, value in parameters.bind(*args, **settings).arguments.items():
-            require_places(name, parameter, value)
+            require_places(name, parameter, value, wanted)
         begun(name)
         if name in WAITING:
             waited(name)
         found = on_cpu(*map(host, args), **{key: host(value) for key, value in settings.items()})
-        return _placed(found, RESULTS.get(name, set()))
+        return _placed(found, results)
 
     return operation
 
 
-def require_places(operation: str, path: str, value: Any) -> None:
+def require_places(operation: str, path: str, value: Any, wanted: set[str]) -> None:
     """Raise a TypeError for an array that is not where the contract wants it."""
     fields = getattr(value, "_fields", None)
     if fields is not None:
         for field, part in zip(fields, value, strict=True):
-            require_places(operation, f"{path}.{field}", part)
+            require_places(operation, f"{path}.{field}", part, wanted)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            require_places(operation, path, part)
-    elif isinstance(value, (ndarray, np.ndarray)):
-        wanted = ARGUMENTS[operation]
+            require_places(operation, path, part, wanted)
+    elif isinstance(value, (ndarray, np.ndarray)) and value is not NO_ROWS:
         on_device = path in wanted or f"{path.split('.')[0]}.*" in wanted
         if on_device != isinstance(value, ndarray):
             raise TypeError(

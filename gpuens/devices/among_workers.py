@@ -1,0 +1,86 @@
+"""The devices of workers that share the rows of a table: all work on CPUs, or each on a GPU of its
+own."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+from ..kernels.runtime.collective import Share, objects_of_all
+from .placement import ANY_GPU, Device, gpu_of, gpu_problem, resolve_device, simulated
+
+NO_GPU = ""
+
+
+def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> Device:
+    """Choose where this worker works (see ``resolve_device``).
+
+    "auto" follows the arrays alone. "cuda" is the k-th GPU for the k-th of the workers that see the
+    same ones, for arrays in host memory.
+
+    Raises
+    ------
+    ValueError
+        On all workers: some would work on a GPU and others on the CPU, or two on the same GPU.
+    RuntimeError
+        On all workers: one of them cannot use a GPU, though it should.
+    """
+    is_on_gpu = any(gpu_of(array) is not None for array in (X, *others.values()))
+    wanted = "cpu" if device == "auto" and not is_on_gpu else device
+    gpus = _visible_gpus() if wanted == "cuda" and not is_on_gpu else ()
+    before = objects_of_all(gpus, share)[: share.collective.rank]
+    if len(gpus) > 1:
+        wanted = f"cuda:{before.count(gpus) % len(gpus)}"
+    chosen, problem = Device("cpu"), ""
+    try:
+        chosen = resolve_device(wanted, X, **others)
+    except RuntimeError as error:
+        problem = str(error)
+    found = objects_of_all((chosen.kind, name_of_gpu(chosen), problem), share)
+    for rank, (_, _, of_worker) in enumerate(found):
+        if of_worker:
+            raise RuntimeError(
+                f"Worker {rank} of {len(found)} cannot work on a GPU: {of_worker} Start a worker "
+                "for each GPU, and none elsewhere, or pass device='cpu'."
+            )
+    _require_equal([kind for kind, _, _ in found])
+    _require_own([name for _, name, _ in found])
+    return chosen
+
+
+def _visible_gpus() -> tuple[str, ...]:
+    """Return the names of the GPUs that this process may use."""
+    if simulated() or gpu_problem() is not None:
+        return ()
+    n_gpus = ANY_GPU.xp.cuda.runtime.getDeviceCount()
+    return tuple(name_of_gpu(Device("cuda", index)) for index in range(n_gpus))
+
+
+def name_of_gpu(device: Device) -> str:
+    """Return what no other GPU is called, of any machine; an empty string where there is none."""
+    if not device.is_gpu:
+        return NO_GPU
+    uuid = device.xp.cuda.runtime.getDeviceProperties(device.index).get("uuid", b"")
+    own = uuid.hex() if any(uuid) else device.xp.cuda.Device(device.index).pci_bus_id
+    return f"{platform.node()} {own}"
+
+
+def _require_equal(kinds: list[str]) -> None:
+    if len(set(kinds)) > 1:
+        on_gpu = [rank for rank, kind in enumerate(kinds) if kind != "cpu"]
+        on_cpu = [rank for rank, kind in enumerate(kinds) if kind == "cpu"]
+        raise ValueError(
+            "All workers must work on GPUs, or all on CPUs: the rows of worker "
+            f"{', '.join(map(str, on_gpu))} are on a GPU, those of worker "
+            f"{', '.join(map(str, on_cpu))} are not. Pass device='cuda' or device='cpu'."
+        )
+
+
+def _require_own(names: list[str]) -> None:
+    for rank, name in enumerate(names):
+        if name != NO_GPU and (first := names.index(name)) < rank:
+            raise ValueError(
+                f"Each worker must have a GPU of its own, but workers {first} and {rank} have the "
+                f"same one ({name}). Start one worker a GPU, each with its own "
+                "CUDA_VISIBLE_DEVICES, as dask-cuda's LocalCUDACluster does."
+            )
