@@ -25,6 +25,7 @@ from numba.cuda import compile_ptx, dispatcher
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import ahead, ptx_text
 from gpuens.kernels.runtime.cuda.compiling import kinds_of
+from gpuens.kernels.runtime.cuda.loops import COMMENT
 from gpuens.kernels.scalars.deferred import load_numba
 
 OLDEST = (7, 5)
@@ -34,6 +35,8 @@ code of 8.6: nvJitLink generates the same bytes for the two. Devices of 10.3 and
 10.0 and 12.0."""
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
 ENTRY = re.compile(r"\.entry (\w+)")
+NO_UNROLLING = '.pragma "nounroll";\n'
+"""In front of a kernel: the assembler leaves all of its loops as libNVVM has written them."""
 UNUSED = re.compile(r"^\.common \.global \.align 8 \.u64 _ZN08NumbaEnv\w+;\n", re.MULTILINE)
 """Variables for exceptions in Python, which kernels do not raise."""
 
@@ -48,8 +51,10 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
     name = f"gpuens_{entry.name}"
-    code = shortened("\n".join(lines) + "\n", symbol, name).encode()
-    return ahead.Code(name, ahead.stamp_of(entry.kernel), code), tuple(map(int, release))
+    code = shortened("\n".join(lines) + "\n", symbol, name)
+    if COMMENT in text:
+        code = code.replace(".visible .entry", f"{NO_UNROLLING}.visible .entry")
+    return ahead.Code(name, ahead.stamp_of(entry.kernel), code.encode()), tuple(map(int, release))
 
 
 def shortened(text: str, symbol: str, name: str) -> str:

@@ -45,9 +45,11 @@ BENEATH = {"shared": ("cpu",), "shared_cuda": ("shared", "cuda", "cpu")}
 """The implementations that those on shared rows are made of: on GPUs the host decides."""
 LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py"}
 """CUDA implementations that give some problems to the CPU's."""
-CUDA_DOOR = {f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator")}
+CUDA_DOOR = {
+    f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator", "loops")
+}
 """What kernels see of CUDA is the target's; it starts them by the second, or runs them in the
-third."""
+third. The fourth has what they loop over."""
 ASKS_ABOUT_DEVICES = {
     "kernels/runtime/dispatch.py",
     "gpuens/inputs/arrays.py",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function
 from ...scalars.gain import poisson_score, square, x_log_x
 from ...scalars.rng import draw
@@ -47,7 +48,8 @@ def feature_after(stream, j, n_features, shuffle):
     if shuffle == 0:
         return i64(j)
     place = j + i64((draw(stream, u64(j)) * u64(n_features - j)) >> u64(32))
-    for before in range(j - 1, -1, -1):
+    for step in rolled(range(j)):
+        before = j - 1 - step
         other = before + i64((draw(stream, u64(before)) * u64(n_features - before)) >> u64(32))
         if other == place:
             place = i64(before)
@@ -82,7 +84,7 @@ def n_packed(entry_begin):
 def packed_weight(data, child):
     """Return rows and weight of a child."""
     packed = i64(0)
-    for s in range(n_packed(data[3])):
+    for s in rolled(range(n_packed(data[3]))):
         packed += statistic(data, child, s)
     return packed
 
@@ -91,7 +93,7 @@ def packed_weight(data, child):
 def packed_weight_of_slot(sums, line, slot, entry_begin):
     """Return rows and weight of a bin."""
     packed = i64(0)
-    for s in range(n_packed(entry_begin)):
+    for s in rolled(range(n_packed(entry_begin))):
         packed += sums[line, slot, s]
     return packed
 
@@ -107,9 +109,9 @@ def score_of(data, child, weight, criterion):
     """Return the score of a child, ``NO_SPLIT`` where it has none (POISSON)."""
     entry_begin = data[3]
     total = 0.0
-    for output in range(entry_begin.shape[0] - 1):
+    for output in rolled(range(entry_begin.shape[0] - 1)):
         score = 0.0
-        for s in range(entry_begin[output], entry_begin[output + 1]):
+        for s in rolled(range(entry_begin[output], entry_begin[output + 1])):
             x = as_real(statistic(data, child, s), entry_begin)
             if criterion == ENTROPY:
                 score += x_log_x(x)
@@ -178,7 +180,7 @@ def left_is_larger(data, left, right):
 @device_function
 def mark_bins(codes, records, begin, end, feature, n_bins, place_of, n_threads, t):
     """Mark the bins that hold rows."""
-    for b in range(t, n_bins + 1, n_threads):
+    for b in rolled(range(t, n_bins + 1, n_threads)):
         place_of[b] = 0
     cuda.syncthreads()
     i = begin + t
@@ -191,7 +193,7 @@ def mark_bins(codes, records, begin, end, feature, n_bins, place_of, n_threads, 
 @device_function
 def mark_summed(summed, at, entry_begin, n_bins, place_of, n_threads, t):
     """Mark the bins that hold rows, of a huge node."""
-    for b in range(t, n_bins + 1, n_threads):
+    for b in rolled(range(t, n_bins + 1, n_threads)):
         is_empty = packed_weight_of_slot(summed, at, b, entry_begin) == 0
         place_of[b] = i32(0) if is_empty else i32(1)
     cuda.syncthreads()
@@ -207,13 +209,13 @@ def list_bins(n_bins, place_of, ascending, scan, t):
     first = min(t * share, n_bins)
     last = min(first + share, n_bins)
     own = 0
-    for b in range(first, last):
+    for b in rolled(range(first, last)):
         own += place_of[b]
     scan[t] = own
     inclusive_scan(scan, t)
     n_places = i32(scan[n_threads - 1])
     place = i32(scan[t] - own)
-    for b in range(first, last):
+    for b in rolled(range(first, last)):
         if place_of[b] != 0:
             ascending[place] = b
             place_of[b] = place
@@ -234,7 +236,7 @@ def add_up_slots(codes, of_rows, records, begin, end, feature, place_of, n_slots
     n_threads = scan.shape[0]
     t = cuda.threadIdx.x
     n_statistics = sums.shape[2]
-    for entry in range(t, n_slots * n_statistics, n_threads):
+    for entry in rolled(range(t, n_slots * n_statistics, n_threads)):
         sums[line, entry // n_statistics, entry % n_statistics] = 0
     cuda.syncthreads()
     i = begin + t
@@ -250,7 +252,7 @@ def add_up_slots(codes, of_rows, records, begin, end, feature, place_of, n_slots
 def copy_slots(summed, at, n_bins, ascending, n_places, sums, line, n_threads, t):
     """Fill the statistics of the slots, of a huge node."""
     n_statistics = sums.shape[2]
-    for entry in range(t, (n_places + 1) * n_statistics, n_threads):
+    for entry in rolled(range(t, (n_places + 1) * n_statistics, n_threads)):
         slot = entry // n_statistics
         b = ascending[slot] if slot < n_places else n_bins
         sums[line, slot, entry % n_statistics] = summed[at, b, entry % n_statistics]
@@ -261,9 +263,9 @@ def copy_slots(summed, at, n_bins, ascending, n_places, sums, line, n_threads, t
 def sort_by_keys(ascending, keys, n_places, order, place_of, scan, t):
     """Rank every bin; the lower one wins ties."""
     cuda.syncthreads()
-    for p in range(t, n_places, scan.shape[0]):
+    for p in rolled(range(t, n_places, scan.shape[0])):
         rank = 0
-        for q in range(n_places):
+        for q in rolled(range(n_places)):
             if keys[q] < keys[p] or keys[q] == keys[p] and q < p:
                 rank += 1
         order[rank] = p
@@ -283,7 +285,7 @@ def sum_over_threads(own, scan, t):
 @device_function
 def rank_by_statistic(sums, line, s, entry_begin, n_places, keys, scan, t):
     """Compute the keys of the categories: entry s of their statistics per unit of weight."""
-    for p in range(t, n_places, scan.shape[0]):
+    for p in rolled(range(t, n_places, scan.shape[0])):
         weight = f64(packed_weight_of_slot(sums, line, p, entry_begin) & MASK)
         keys[p] = as_real(sums[line, p, s], entry_begin) / weight
 
@@ -293,7 +295,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
     """Compute keys of the categories that put those on the left first, and return how many these
     are."""
     own = 0
-    for p in range(t, n_places, scan.shape[0]):
+    for p in rolled(range(t, n_places, scan.shape[0])):
         side = i32(draw(stream, u64(ascending[p] + 1)) & u64(1))
         keys[p] = 1.0 - side
         own += side
@@ -309,7 +311,7 @@ def rank_at_random(stream, ascending, n_places, keys, scan, t):
 def bins_up_to(cut, lower, upper, begin, ascending, n_places, scan, t):
     """Return how many bins a random cut leaves on the left."""
     own = 0
-    for p in range(t, n_places, scan.shape[0]):
+    for p in rolled(range(t, n_places, scan.shape[0])):
         at = begin + ascending[p]
         if lower[at] / 2.0 + upper[at] / 2.0 <= cut:
             own += 1
@@ -321,24 +323,24 @@ def add_up_places(sums, line, order, n_places, up_to, scan, t):
     """Compute running sums over the bins in their order."""
     n_threads = scan.shape[0]
     if n_places <= FEW_PLACES:
-        for s in range(t, sums.shape[2], n_threads):
+        for s in rolled(range(t, sums.shape[2], n_threads)):
             total = i64(0)
-            for p in range(n_places):
+            for p in rolled(range(n_places)):
                 total += sums[line, order[p], s]
                 up_to[line, p, s] = total
     else:
         share = (n_places + n_threads - 1) // n_threads
         first = min(t * share, n_places)
         last = min(first + share, n_places)
-        for s in range(sums.shape[2]):
+        for s in rolled(range(sums.shape[2])):
             own = i64(0)
-            for p in range(first, last):
+            for p in rolled(range(first, last)):
                 own += sums[line, order[p], s]
             cuda.syncthreads()
             scan[t] = own
             inclusive_scan(scan, t)
             total = scan[t] - own
-            for p in range(first, last):
+            for p in rolled(range(first, last)):
                 total += sums[line, order[p], s]
                 up_to[line, p, s] = total
     cuda.syncthreads()
@@ -371,7 +373,7 @@ def arrange(categorical, ascending, keys, n_places, order, place_of, scan, t):
     if categorical != 0:
         sort_by_keys(ascending, keys, n_places, order, place_of, scan, t)
     else:
-        for p in range(t, n_places, scan.shape[0]):
+        for p in rolled(range(t, n_places, scan.shape[0])):
             order[p] = p
         cuda.syncthreads()
 
@@ -420,8 +422,8 @@ def best_of_order(data, places, only, limits, criterion, ascending, scores, mark
     best = NO_SPLIT
     best_number = NOWHERE
     share = (n_places + scores.shape[0] - 1) // scores.shape[0]
-    for p in range(t * share, min((t + 1) * share, n_places)):
-        for side in range(2 if missing >= 0 else 1):
+    for p in rolled(range(t * share, min((t + 1) * share, n_places))):
+        for side in rolled(range(2 if missing >= 0 else 1)):
             number = i32(2 * p + side)
             wanted = ascending[p + 1] != ascending[p]
             if ascending[p + 1] < 0:
@@ -446,7 +448,7 @@ def best_item(scores_of, first, n_first, scan, scores, marks, t):
     best = NO_SPLIT
     best_number = NOWHERE
     n_varied = 0
-    for j in range(t, n_first, scan.shape[0]):
+    for j in rolled(range(t, n_first, scan.shape[0])):
         score = scores_of[first + j]
         if score == score:
             n_varied += 1

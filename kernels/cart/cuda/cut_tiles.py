@@ -23,6 +23,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import NOWHERE, best_to_front, inclusive_scan
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     blocks_for,
     cuda,
@@ -163,13 +164,13 @@ def sum_cuts(
             continue
         place = (f, features[f, LIST])
         last = end_of_values(codes, lists, place, part[0], part[1], features[f, N_BINS])
-        for s in range(sums.shape[1]):
+        for s in rolled(range(sums.shape[1])):
             own[b, t, s] = 0
         k = part[0] + t
         while k < last:
             add_row_alone(classes, values, weight, i64(lists[place[1], k]), b, t, own)
             k += BLOCK
-        for s in range(sums.shape[1]):
+        for s in rolled(range(sums.shape[1])):
             scan[t] = own[b, t, s]
             inclusive_scan(scan, t)
             if t == BLOCK - 1:
@@ -180,9 +181,9 @@ def sum_cuts(
 def begin_tile(sums_of_tiles, first, i, n, totals, x, lines, scan, t):
     """Fill the statistics of the rows before a tile, and of the missing rows."""
     sums, _, line = lines
-    for s in range(sums_of_tiles.shape[1]):
+    for s in rolled(range(sums_of_tiles.shape[1])):
         before, others = i64(0), i64(0)
-        for k in range(t, n, BLOCK):
+        for k in rolled(range(t, n, BLOCK)):
             if k < i:
                 before += sums_of_tiles[first + k, s]
             else:
@@ -201,11 +202,11 @@ def sums_before_own(of_rows, records, begin, end, lines, scan, t):
     them."""
     classes, values, weight = of_rows
     sums, up_to, line = lines
-    for s in range(sums.shape[2]):
+    for s in rolled(range(sums.shape[2])):
         up_to[line, t, s] = 0
-    for i in range(begin, end):
+    for i in rolled(range(begin, end)):
         add_row_alone(classes, values, weight, i64(records[i]), line, t, up_to)
-    for s in range(sums.shape[2]):
+    for s in rolled(range(sums.shape[2])):
         own = up_to[line, t, s]
         scan[t] = own
         inclusive_scan(scan, t)
@@ -219,7 +220,7 @@ def sums_before_own(of_rows, records, begin, end, lines, scan, t):
 def keep_left(lines, missing, side, t):
     """Keep the statistics on the left of a thread's best cut."""
     sums, up_to, line = lines
-    for s in range(sums.shape[2]):
+    for s in rolled(range(sums.shape[2])):
         left = up_to[line, t, s]
         if missing and side == 1:
             left += sums[line, MISSING, s]
@@ -240,7 +241,7 @@ def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, l
     if begin < end:
         record = i64(lists[place[1], begin])
         code = code_at(codes, lists, place, begin)
-    for i in range(begin, end):
+    for i in rolled(range(begin, end)):
         add_row_alone(classes, values, weight, record, line, t, up_to)
         upcoming = i64(-1)
         if i + 1 < stop:
@@ -251,7 +252,7 @@ def walk_own(codes, of_rows, place, lists, part, x, limits, criterion, totals, l
         n_sides = 2 if missing and upcoming >= 0 else 1
         if upcoming == code or upcoming < 0 and not missing:
             n_sides = 0
-        for side in range(n_sides):
+        for side in rolled(range(n_sides)):
             left, right = children_at(line, x, t, side, missing)
             own = score_of_cut(data, left, right, limits, criterion)
             if own > score:
@@ -320,7 +321,7 @@ def search_cuts(
                 scores_of_tiles[first + i] = NO_SPLIT
         else:
             winner = marks[0] % (BLOCK * OWN) // OWN
-            for s in range(t, sums.shape[2], BLOCK):
+            for s in rolled(range(t, sums.shape[2], BLOCK)):
                 lefts_of_tiles[first + i, s] = sums[b, OWN_SLOTS + winner, s]
             if t == winner:
                 scores_of_tiles[first + i] = best[0]
@@ -405,7 +406,7 @@ def sum_sides(
         _, last, _ = cut_at_random(
             nodes[x].key, f, lowest, highest, features[f, BEGIN], lower, upper
         )
-        for s in range(summed.shape[2]):
+        for s in rolled(range(summed.shape[2])):
             of_left[b, t, s] = 0
             of_missing[b, t, s] = 0
         low, high = n_bins, i32(-1)
@@ -422,7 +423,7 @@ def sum_sides(
             else:
                 low = min(low, code)
         note_ends(low, high, n_bins, (summed, at), (DOWN_TO_RIGHT, UP_TO_LEFT), found, t)
-        for s in range(summed.shape[2]):
+        for s in rolled(range(summed.shape[2])):
             left = sum_over_threads(of_left[b, t, s], scan, t)
             missing = sum_over_threads(of_missing[b, t, s], scan, t)
             if t == 0:
@@ -455,7 +456,7 @@ def add_up_random_cuts(
 def copy_left(lefts_of_tiles, tile, lines, n_threads, t):
     """Copy the statistics on the left of a tile's best cut to a line."""
     sums, _, line = lines
-    for s in range(t, sums.shape[2], n_threads):
+    for s in rolled(range(t, sums.shape[2], n_threads)):
         sums[line, LEFT, s] = lefts_of_tiles[tile, s]
         sums[line, NONE, s] = 0
     cuda.syncthreads()

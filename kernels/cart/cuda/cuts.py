@@ -20,6 +20,7 @@ from array_api_compat import array_namespace
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import inclusive_scan
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function, empty, upload
 from ...runtime.dtypes import RECORD
 from ...scalars.rng import PURPOSE_THRESHOLD, draw, subkey
@@ -90,7 +91,7 @@ def own_statistic(of_rows, record, s, entry_begin):
     row = record & ROW_MASK
     own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
     if is_classification(entry_begin):
-        for output in range(classes.shape[0]):
+        for output in rolled(range(classes.shape[0])):
             if classes[output, row] == s:
                 return ONE_ROW + own_weight
         return i64(0)
@@ -103,7 +104,7 @@ def own_statistic(of_rows, record, s, entry_begin):
 def clear_slots(sums, line, n_slots, n_threads, t):
     """Fill the first slots of a line with zeros."""
     n_statistics = sums.shape[2]
-    for entry in range(t, n_slots * n_statistics, n_threads):
+    for entry in rolled(range(t, n_slots * n_statistics, n_threads)):
         sums[line, entry // n_statistics, entry % n_statistics] = 0
     cuda.syncthreads()
 
@@ -121,7 +122,7 @@ def running_sums(of_rows, record, entry_begin, lines, scan, t):
     """Write the statistics of the rows up to each thread's record (0: none), and add all to
     those before them."""
     sums, up_to, line = lines
-    for s in range(sums.shape[2]):
+    for s in rolled(range(sums.shape[2])):
         own = i64(0)
         if record != 0:
             own = own_statistic(of_rows, record, s, entry_begin)
@@ -170,7 +171,7 @@ def summed_sides(summed, n_bins, lines, n_threads, t):
     ``add_up_sides`` does."""
     sums, _, line = lines
     of_huge, at = summed
-    for s in range(t, sums.shape[2], n_threads):
+    for s in rolled(range(t, sums.shape[2], n_threads)):
         sums[line, LEFT, s] = of_huge[at, LEFT, s]
         sums[line, MISSING, s] = of_huge[at, MISSING, s]
         sums[line, NONE, s] = 0
@@ -253,7 +254,7 @@ def begin_random_cut(table, of_rows, bins, node, f, lines, summed, shared):
     else:
         own = (begin, end)
         add_up_sides(table, of_rows, own, f, n_bins, last, lines, found, n_threads, t)
-    for s in range(t, sums.shape[2], n_threads):
+    for s in rolled(range(t, sums.shape[2], n_threads)):
         up_to[line, 0, s] = sums[line, LEFT, s]
     if not missing:
         return i64(1), i32(-1), i64(last), i64(0)

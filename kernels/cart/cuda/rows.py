@@ -22,6 +22,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import cut, inclusive_scan, upload_tiles
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -90,9 +91,9 @@ def add_row(classes, values, weight, record, k, place, sums):
     packed = ONE_ROW + own_weight
     if classes.shape[0] == 0:
         cuda.atomic.add(sums, (k, place, 0), packed)
-    for output in range(classes.shape[0]):
+    for output in rolled(range(classes.shape[0])):
         cuda.atomic.add(sums, (k, place, classes[output, row]), packed)
-    for output in range(values.shape[0]):
+    for output in rolled(range(values.shape[0])):
         cuda.atomic.add(sums, (k, place, output + 1), values[output, row] * own_weight)
 
 
@@ -104,9 +105,9 @@ def add_row_alone(classes, values, weight, record, k, place, sums):
     packed = ONE_ROW + own_weight
     if classes.shape[0] == 0:
         sums[k, place, 0] += packed
-    for output in range(classes.shape[0]):
+    for output in rolled(range(classes.shape[0])):
         sums[k, place, classes[output, row]] += packed
-    for output in range(values.shape[0]):
+    for output in rolled(range(values.shape[0])):
         sums[k, place, output + 1] += values[output, row] * own_weight
 
 
@@ -305,7 +306,7 @@ def join_tiles(lists, laid, nodes, parts, state, line, tile_rows, lefts):
         x, i = parts[p] >> TILE_SHIFT, parts[p] & TILE_MASK
         begin, end = part_of(nodes[x].begin, nodes[x].end, i, tile_rows)
         own = i64(0)
-        for k in range(p - i + t, p, TILE_BLOCK):
+        for k in rolled(range(p - i + t, p, TILE_BLOCK)):
             own += lefts[cuda.blockIdx.x, k]
         scan[t] = own
         inclusive_scan(scan, t)

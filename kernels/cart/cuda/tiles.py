@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -59,9 +60,9 @@ def add_row_to_block(classes, values, weight, record, first, sums):
     packed = ONE_ROW + own_weight
     if classes.shape[0] == 0:
         cuda.atomic.add(sums, first, packed)
-    for output in range(classes.shape[0]):
+    for output in rolled(range(classes.shape[0])):
         cuda.atomic.add(sums, first + classes[output, row], packed)
-    for output in range(values.shape[0]):
+    for output in rolled(range(values.shape[0])):
         cuda.atomic.add(sums, first + output + 1, values[output, row] * own_weight)
 
 
@@ -105,7 +106,7 @@ def sum_tiles(
         n_entries = (features[f, N_BINS] + 1) * n_statistics
         in_shared = n_entries <= HELD
         if in_shared:
-            for entry in range(t, n_entries, BLOCK):
+            for entry in rolled(range(t, n_entries, BLOCK)):
                 held[entry] = 0
         cuda.syncthreads()
         i = part[0] + t
@@ -119,7 +120,7 @@ def sum_tiles(
             i += BLOCK
         cuda.syncthreads()
         if in_shared:
-            for entry in range(t, n_entries, BLOCK):
+            for entry in rolled(range(t, n_entries, BLOCK)):
                 if held[entry] != 0:
                     own = held[entry]
                     cuda.atomic.add(summed, (at, entry // n_statistics, entry % n_statistics), own)

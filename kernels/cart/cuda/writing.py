@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import blocks_for, cuda, device_function, kernel, launch
 from ...scalars.routing import midpoint
 from .candidates import (
@@ -76,9 +77,9 @@ def threshold_of(where, last_left, first_right, random_splits, cut):
 @device_function
 def write_categories(place_of, place, others_left, n_bins, x, categories, n_threads, t):
     """Write the categories up to a place, and perhaps those without rows, one word a thread."""
-    for w in range(t, categories.shape[1], n_threads):
+    for w in rolled(range(t, categories.shape[1], n_threads)):
         word = u32(0)
-        for c in range(32 * w, min(32 * w + 32, n_bins)):
+        for c in rolled(range(32 * w, min(32 * w + 32, n_bins))):
             is_left = place_of[c] <= place
             if place_of[c] == NO_PLACE:
                 is_left = others_left
@@ -98,7 +99,7 @@ def write_split(data, family, ends, side, score, where, cut, settings, node, of_
     last_left, first_right, missing = ends
     criterion, random_splits, n_threads = settings
     x = left[1]
-    for s in range(t, of_left.shape[1], n_threads):
+    for s in rolled(range(t, of_left.shape[1], n_threads)):
         of_left[x, s] = statistic(data, left, s)
     if t == 0:
         weight = f64(packed_weight(data, whole) & MASK)

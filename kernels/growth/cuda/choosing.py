@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function, kernel
 from .. import frontier as fr
 from ..params import UNLIMITED
@@ -49,7 +50,7 @@ def order_trees(frontier, x, sums, t):
     n_trees = i64(x.trees.shape[0])
     power = width_for(n_trees, GROUPS)
     width = i64(1) << power
-    for first in range(0, n_trees, BLOCK >> power):
+    for first in rolled(range(0, n_trees, BLOCK >> power)):
         tree, lane = first + (t >> power), t & (width - 1)
         update_order(frontier, x, order, target, tree, lane, width, sums, t)
     cuda.syncthreads()
@@ -68,7 +69,7 @@ def fill_expand(x, settings, tally, sums, t):
     power = width_for(n_trees, GROUPS)
     width = i64(1) << power
     total = i64(0)
-    for first in range(0, n_trees, BLOCK >> power):
+    for first in rolled(range(0, n_trees, BLOCK >> power)):
         tree, lane = first + (t >> power), t & (width - 1)
         total = open_in_order(x, settings, order, tree, lane, width, total, tally, sums, t)
     return total >> i64(32)
@@ -78,7 +79,7 @@ def fill_expand(x, settings, tally, sums, t):
 def choose(x, settings, tally, sums, t):
     """Choose the nodes to open. If there are no slots for a single one all histograms are given
     up; the children of those nodes will both be built from their rows."""
-    for _ in range(2):
+    for _ in rolled(range(2)):
         if t == 0:
             tally[OPENED] = tally[TAKEN] = tally[REST] = tally[COUNTED] = 0
         cuda.syncthreads()
@@ -90,7 +91,7 @@ def choose(x, settings, tally, sums, t):
         if n > 0 or total == 0:
             break
         cuda.syncthreads()
-        for node in range(t, x.state[fr.N_NODES], BLOCK):
+        for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
             give_back(x, node, tally)
         cuda.syncthreads()
 
@@ -99,14 +100,14 @@ def choose(x, settings, tally, sums, t):
 def plan_partition(x, settings, tally, sums, least, t):
     """Plan the partition of the nodes to open, and the clearing of the histograms after it."""
     n, free = i64(tally[OPENED]), i64(tally[FREE])
-    for k in range(t, n, BLOCK):
+    for k in rolled(range(t, n, BLOCK)):
         node = x.expand[k].node
         x.looked[k] = node
         x.filled[2 * k] = 0
         x.filled[2 * k + 1] = 0
         if settings.min_samples_leaf > 1 and rows_of(x.nodes, node) >= least:
             cuda.atomic.add(tally, COUNTED, i32(2))
-    for k in range(t, tally[TAKEN], BLOCK):
+    for k in rolled(range(t, tally[TAKEN], BLOCK)):
         x.cleared[k] = x.free_slots[free - 1 - k]
     cuda.syncthreads()
     n_tiles = count_tiles(x.nodes, x.looked, n, i64(PARTITION_TILE), x.first_tile, sums, t)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
@@ -59,7 +60,7 @@ allow_features = control(growth_limits.allow_features)
 def plant_roots(frontier, settings, x, totals, scales, sums, t):
     """Begin all trees. Those whose root may be split are the first pairs, in the first slots."""
     n_trees, n_slots = i64(x.trees.shape[0]), i64(x.free_slots.shape[0])
-    for tree in range(t, n_trees, BLOCK):
+    for tree in rolled(range(t, n_trees, BLOCK)):
         own = x.trees[tree]
         own.g = totals[2 * tree]
         own.h = totals[2 * tree + 1]
@@ -68,15 +69,15 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
         plant(frontier, i64(tree))
         x.plans[tree].length = x.plans[tree].expanded = 0
         x.plans[tree].recheck_begin = x.plans[tree].recheck_end = 0
-    for i in range(t, n_slots, BLOCK):
+    for i in rolled(range(t, n_slots, BLOCK)):
         x.free_slots[i] = n_slots - 1 - i
     cuda.syncthreads()
     begin, end = share_of(n_trees, t)
     own = i64(0)
-    for tree in range(begin, end):
+    for tree in rolled(range(begin, end)):
         own += i64(is_root_looked(frontier, settings, tree))
     p, n_pairs = before(sums, own, t)
-    for tree in range(begin, end):
+    for tree in rolled(range(begin, end)):
         x.plans[tree].pairs_begin = p
         if is_root_looked(frontier, settings, tree):
             x.nodes[tree].slot = p
@@ -107,12 +108,12 @@ def part_expansions(frontier, settings, x, n, sums, t):
     others in ``recheck``. Return how many have got children."""
     begin, end = share_of(n, t)
     own = i64(0)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         x.expand[k].n_left = x.filled[2 * k]
         own += i64(is_enough(frontier, settings, k))
     opened, n_opened = before(sums, own, t)
     n_nodes = x.state[fr.N_NODES]
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         node = x.expand[k].node
         plan = x.plans[x.nodes[node].tree]
         if k == 0 or is_last_of_tree(x, k - 1, n):
@@ -163,7 +164,7 @@ def pair_children(frontier, settings, x, k, p, free):
         node.slot = -1
         add_pair(x, p, free, build, sibling)
         return
-    for child in range(left, left + 2):
+    for child in rolled(range(left, left + 2)):
         if can_split(frontier, settings, child):
             add_pair(x, p, free, child, i64(-1))
             p += 1
@@ -173,17 +174,17 @@ def pair_children(frontier, settings, x, k, p, free):
 def commit(frontier, settings, x, sums, top, t):
     """Turn the partitioned nodes into parents (see ``kernels.growth.control.commit``)."""
     n, free = x.state[fr.N_EXPAND], x.state[fr.N_FREE_SLOTS]
-    for tree in range(t, x.trees.shape[0], BLOCK):
+    for tree in rolled(range(t, x.trees.shape[0], BLOCK)):
         plan = x.plans[tree]
         plan.pairs_begin = plan.pairs_end = plan.recheck_begin = plan.recheck_end = 0
         plan.opened_begin = plan.opened_end = 0
     n_opened = part_expansions(frontier, settings, x, n, sums, t)
     begin, end = share_of(n, t)
     own = i64(0)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         own += n_pairs_of(frontier, settings, x, k)
     p, n_pairs = before(sums, own, t)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         plan = x.plans[x.nodes[x.expand[k].node].tree]
         if k == 0 or is_last_of_tree(x, k - 1, n):
             plan.pairs_begin = p
@@ -196,10 +197,10 @@ def commit(frontier, settings, x, sums, top, t):
     if t == 0:
         top[0] = i32(free - n_pairs)
     cuda.syncthreads()
-    for k in range(begin, end):  # no child is looked at
+    for k in rolled(range(begin, end)):  # no child is looked at
         if x.nodes[x.expand[k].node].child >= 0:
             give_back(x, x.expand[k].node, top)
-    for tree in range(t, x.trees.shape[0], BLOCK):
+    for tree in rolled(range(t, x.trees.shape[0], BLOCK)):
         x.plans[tree].expanded += x.plans[tree].opened_end - x.plans[tree].opened_begin
     cuda.syncthreads()
     if t == 0:
@@ -216,7 +217,7 @@ def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_
     splits."""
     n_pairs, n_recheck = x.state[fr.N_PAIRS], x.state[fr.N_RECHECK]
     n_looked = 2 * n_pairs + n_recheck
-    for p in range(t, n_pairs, BLOCK):  # first the nodes to build, for the tiles
+    for p in rolled(range(t, n_pairs, BLOCK)):  # first the nodes to build, for the tiles
         x.looked[p] = x.pairs[p].build
     n_counted = plan_counts(
         x.nodes, x.recheck, n_pairs, n_recheck, least, n_kept, x.looked, x.limits, counted, t
@@ -226,10 +227,10 @@ def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_
     n_tiles = count_tiles(x.nodes, x.looked, n_built, size, x.first_tile, sums, t)
     write_tiles(x.nodes, x.looked, n_built, x.first_tile, n_tiles, size, x.tiles, t)
     address_tiles(x.nodes, x.looked, n_pairs, n_kept, x.tiles, n_tiles, t)
-    for p in range(t, n_pairs, BLOCK):
+    for p in rolled(range(t, n_pairs, BLOCK)):
         x.looked[2 * p] = x.pairs[p].build
         x.looked[2 * p + 1] = x.pairs[p].sibling
-    for k in range(t, n_recheck, BLOCK):
+    for k in rolled(range(t, n_recheck, BLOCK)):
         x.looked[2 * n_pairs + k] = x.recheck[k]
     if t == 0:
         x.counts[N_TILES] = n_tiles
@@ -340,9 +341,9 @@ def mark_splits(x, settings, t):
     """Mark the first nodes of the orders as chosen, where growth has a limit of leaves."""
     if settings.max_leaves != UNLIMITED:
         order = x.heap if x.counts[SIDE] == 0 else x.need
-        for tree in range(x.trees.shape[0]):
+        for tree in rolled(range(x.trees.shape[0])):
             first = x.trees[tree].first
-            for at in range(t, min(x.plans[tree].length, settings.max_leaves - 1), BLOCK):
+            for at in rolled(range(t, min(x.plans[tree].length, settings.max_leaves - 1), BLOCK)):
                 x.nodes[order[first + at]].chosen = 1
 
 
@@ -381,12 +382,12 @@ def number_leaves(
         top[0] = 0
     if not is_done:
         return
-    for node in range(t, state[fr.N_NODES], BLOCK):
+    for node in rolled(range(t, state[fr.N_NODES], BLOCK)):
         forget_choice(frontier, settings, i64(node))
     cuda.syncthreads()
     mark_splits(x, settings, t)
     number_trees(x, need if counts[SIDE] == 0 else heap, sums, t)
-    for node in range(t, state[fr.N_NODES], BLOCK):
+    for node in rolled(range(t, state[fr.N_NODES], BLOCK)):
         inherit_leaf(frontier, i64(node))
         if nodes[node].child < 0:
             recheck[cuda.atomic.add(top, 0, i32(1))] = node

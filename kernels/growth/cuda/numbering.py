@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function
 from .block import BLOCK, before, share_of
 
@@ -35,15 +36,15 @@ def number_level(x, queue, first, end, sums, t):
     begin += first
     stop += first
     own = i64(0)
-    for at in range(begin, stop):
+    for at in rolled(range(begin, stop)):
         own += x.nodes[queue[at]].chosen
     to, total = before(sums, own, t)
-    for at in range(begin, stop):
+    for at in rolled(range(begin, stop)):
         if begins_tree(x, queue, first, at):
             x.plans[x.nodes[queue[at]].tree].offset = at - x.plans[x.nodes[queue[at]].tree].numbered
     cuda.syncthreads()
     to = end + 2 * to
-    for at in range(begin, stop):
+    for at in rolled(range(begin, stop)):
         node = x.nodes[queue[at]]
         if node.chosen == 1:
             queue[to] = node.child
@@ -52,7 +53,7 @@ def number_level(x, queue, first, end, sums, t):
         else:
             node.leaf = at - x.plans[node.tree].offset
     cuda.syncthreads()
-    for at in range(begin, stop):
+    for at in rolled(range(begin, stop)):
         node = x.nodes[queue[at]]
         if at + 1 == end or begins_tree(x, queue, first, at + 1):
             plan = x.plans[node.tree]
@@ -66,7 +67,7 @@ def number_trees(x, queue, sums, t):
     """Number the leaves of all trees, whose nodes are ``chosen`` or not; ``queue`` has an entry a
     node of the table."""
     n_trees = i64(x.trees.shape[0])
-    for tree in range(t, n_trees, BLOCK):
+    for tree in rolled(range(t, n_trees, BLOCK)):
         queue[tree] = tree
         x.plans[tree].numbered = 0
     cuda.syncthreads()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function
 from .. import control as growth_control
 from .. import frontier as fr
@@ -67,11 +68,11 @@ def leave(x, order, tree, lane, width):
     """Take rechecked nodes out of the order, and put their former places into ``recheck``."""
     plan = x.plans[tree]
     first = x.trees[tree].first
-    for r in range(plan.recheck_begin + lane, plan.recheck_end, width):
+    for r in rolled(range(plan.recheck_begin + lane, plan.recheck_end, width)):
         at = x.place[x.recheck[r]]
         order[at] = -1
         x.recheck[r] = at
-    for j in range(lane, n_arrivals(plan), width):
+    for j in rolled(range(lane, n_arrivals(plan), width)):
         k = arrival(x, plan, j)
         x.gaps[k] = first + plan.length if arrives(x, k) else NEVER
 
@@ -86,7 +87,7 @@ def find_gaps(frontier, x, order, tree, lane, width):
     shared = i64(1)  # threads an arrival
     while 0 < 2 * shared * n <= width:
         shared *= 2
-    for j in range(lane // shared, n, width // shared):
+    for j in rolled(range(lane // shared, n, width // shared)):
         k = arrival(x, plan, j)
         if arrives(x, k):
             node = x.looked[k]
@@ -105,7 +106,7 @@ def find_gaps(frontier, x, order, tree, lane, width):
 def n_left_before(x, plan, at):
     """Return how many rechecked nodes were before a place."""
     n = i64(0)
-    for r in range(plan.recheck_begin, plan.recheck_end):
+    for r in rolled(range(plan.recheck_begin, plan.recheck_end)):
         if x.recheck[r] < at:
             n += 1
     return n
@@ -115,7 +116,7 @@ def n_left_before(x, plan, at):
 def n_arrived(x, begin, end, gap):
     """Return how many of some entries of ``looked`` arrive at a gap or before."""
     n = i64(0)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         if x.gaps[k] <= gap:
             n += 1
     return n
@@ -126,7 +127,7 @@ def n_ahead(frontier, x, begin, end, k):
     """Return how many of some entries of ``looked`` arrive before entry k does."""
     gap, node = x.gaps[k], x.looked[k]
     n = i64(0)
-    for other in range(begin, end):
+    for other in rolled(range(begin, end)):
         if x.gaps[other] < gap:
             n += 1
         elif x.gaps[other] == gap and other != k:
@@ -144,7 +145,7 @@ def merge(frontier, x, order, target, tree, lane, width):
     pairs = 2 * plan.pairs_begin, 2 * plan.pairs_end
     behind = 2 * x.state[fr.N_PAIRS]
     rechecked = behind + plan.recheck_begin, behind + plan.recheck_end
-    for at in range(first + lane, first + plan.length, width):
+    for at in rolled(range(first + lane, first + plan.length, width)):
         node = order[at]
         if node >= 0:
             to = at - n_left_before(x, plan, at)
@@ -153,7 +154,7 @@ def merge(frontier, x, order, target, tree, lane, width):
             target[to] = node
             x.place[node] = to
     longer = i64(0) if lane > 0 else plan.recheck_begin - plan.recheck_end
-    for j in range(lane, n_arrivals(plan), width):
+    for j in rolled(range(lane, n_arrivals(plan), width)):
         k = arrival(x, plan, j)
         if x.gaps[k] != NEVER:
             to = x.gaps[k] - n_left_before(x, plan, x.gaps[k])
@@ -239,7 +240,7 @@ def open_in_order(x, settings, order, tree, lane, width, others, tally, sums, t)
     begin = first + min(lane * share, n_splits)
     end = min(begin + share, first + n_splits)
     own = i64(0)
-    for at in range(begin, end):
+    for at in rolled(range(begin, end)):
         own += i64(x.nodes[order[at]].child < 0)
     rank, n_need = before_in_group(sums, own, t, width)
     n_open = closes = i64(0)
@@ -252,14 +253,14 @@ def open_in_order(x, settings, order, tree, lane, width, others, tally, sums, t)
         closes = i64(n_need == 1 and needs_last and n_splits == most_splits)
     own = i64(0)
     number = rank
-    for at in range(begin, end):
+    for at in rolled(range(begin, end)):
         if x.nodes[order[at]].child < 0:
             if number < n_open:
                 own += slots_needed(x, order[at])
             number += 1
     packed, total = before(sums, own, t)
     packed += others
-    for at in range(begin, end):
+    for at in rolled(range(begin, end)):
         if x.nodes[order[at]].child < 0:
             if rank < n_open:
                 packed += slots_needed(x, order[at])
@@ -274,11 +275,11 @@ def open_all(x, tally, sums, t):
     and return their slots (low half) and their number. Without a limit there is no order."""
     begin, end = share_of(x.state[fr.N_NODES], t)
     own = i64(0)
-    for node in range(begin, end):
+    for node in rolled(range(begin, end)):
         if x.nodes[node].child < 0 and x.nodes[node].gain > fr.NO_GAIN:
             own += slots_needed(x, node)
     packed, total = before(sums, own, t)
-    for node in range(begin, end):
+    for node in rolled(range(begin, end)):
         if x.nodes[node].child < 0 and x.nodes[node].gain > fr.NO_GAIN:
             packed += slots_needed(x, node)
             open_node(x, node, packed, i64(0), tally)

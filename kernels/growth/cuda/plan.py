@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function
 from .. import limits as growth_limits
 from .block import BLOCK, before, control, share_of
@@ -41,7 +42,7 @@ def write_tiles(nodes, of, n, first_tile, n_tiles, size, tiles, t):
             low = middle
         else:
             high = middle - 1
-    for i in range(begin, end):
+    for i in rolled(range(begin, end)):
         while first_tile[low + 1] <= i:
             low += 1
         node = nodes[of[low]]
@@ -57,7 +58,7 @@ def write_tiles(nodes, of, n, first_tile, n_tiles, size, tiles, t):
 def fair_size(nodes, of, n, least, n_shares, sums, t):
     """Return the rows of a tile that give every block about as many."""
     rows = i64(0)
-    for k in range(t, n, BLOCK):
+    for k in rolled(range(t, n, BLOCK)):
         rows += rows_of(nodes, of[k])
     _, total = before(sums, rows, t)
     return max(i64(least), total // n_shares + 1)
@@ -69,10 +70,10 @@ def count_tiles(nodes, of, n, size, first_tile, sums, t):
     nodes."""
     begin, end = share_of(n, t)
     own = i64(0)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         own += (rows_of(nodes, of[k]) + size - 1) // size
     first, total = before(sums, own, t)
-    for k in range(begin, end):
+    for k in rolled(range(begin, end)):
         first_tile[k] = first
         first += (rows_of(nodes, of[k]) + size - 1) // size
     if t == 0:
@@ -93,7 +94,7 @@ def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_cou
     if t == 0:
         n_counted[0] = 0
     cuda.syncthreads()
-    for k in range(t, n, BLOCK):
+    for k in rolled(range(t, n, BLOCK)):
         x = recheck[k]
         counted = i64(-1)
         if rows_of(nodes, x) >= least:
@@ -111,7 +112,7 @@ def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
     """Let the tiles of ``write_tiles`` belong to histograms: those of pairs to the slots of their
     nodes, the others to the histograms of ``plan_counts``."""
     cuda.syncthreads()
-    for i in range(t, n_tiles, BLOCK):
+    for i in rolled(range(t, n_tiles, BLOCK)):
         k = tiles[i].of
         other = k - n_pairs
         tiles[i].of = nodes[of[k]].slot if other < 0 else n_kept + other
@@ -122,7 +123,7 @@ def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
 @device_function
 def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
     """Fill in the limits of the splits that are looked for."""
-    for k in range(t, n_looked, BLOCK):
+    for k in rolled(range(t, n_looked, BLOCK)):
         x = looked[k]
         limit = limits[k]
         wanted = i64(0)

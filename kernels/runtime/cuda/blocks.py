@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .loops import unknown
 from .target import cuda, device_function, records_in, upload
 
 NOWHERE = np.int32(2**31 - 1)
@@ -24,7 +25,7 @@ def inclusive_scan(values, t):
         a     ab    bc    cd        step 1
         a     ab    abc   abcd      step 2
     """
-    step = 1
+    step = unknown(1)
     cuda.syncthreads()
     while step < values.shape[0]:
         mine = values[t]
@@ -51,7 +52,7 @@ def best_to_front(scores, numbers, t):
     Both arrays have one entry a thread, a power of two of them. Every thread of the block
     must call this; it may read entry 0 afterwards.
     """
-    half = scores.shape[0] // 2
+    half = unknown(scores.shape[0] // 2)
     cuda.syncthreads()
     while half > 0:
         if t < half:
