@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import gpuens
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
@@ -84,6 +85,9 @@ def share_rows() -> None:
             gpuens.GradientBoostingRegressor(loss=loss, **few).fit(X, y + 1.0)
         for n_classes, loss in ((2, "log_loss"), (3, "log_loss"), (2, "exponential"), (3, "focal")):
             gpuens.GradientBoostingClassifier(loss=loss, **few).fit(X, y % n_classes)
+        wide = np.tile(X, 4)
+        wide[np.arange(wide.size).reshape(wide.shape) % 13 > 0] = 0.0
+        gpuens.GradientBoostingRegressor(**few | {"min_samples_leaf": 3}).fit(csr_array(wide), y)
 
 
 def use(model: Any, table: np.ndarray) -> None:

@@ -174,11 +174,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         sets, share = self._hold_out(read, device)
         del read
         params = growth_params(self, sets[0].table.shape)
-        columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
-        size = data_size(
-            sets[0].table, columns, device, self._fitted_loss.n_outputs,
-            [rows.table for rows in sets[1:]], share and share.n_all,
-        )  # fmt: skip
+        with sharing_again(share):
+            columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
+            size = data_size(
+                sets[0].table, columns, device, self._fitted_loss.n_outputs,
+                [rows.table for rows in sets[1:]], share and share.n_all,
+            )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
         if self.verbose and is_first_worker():

@@ -19,6 +19,7 @@ from ..devices.memory_plan import (
 from ..devices.placement import Device, is_streamed
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import PIECE_BYTES
+from ..inputs.shared_tables import entries_of_all
 from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
@@ -39,6 +40,8 @@ PATH_FEATURES = 16
 """Different features on the way to a leaf, in estimates: paths rarely have more."""
 SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
+SPARSE_MESSAGE_BYTES = 16
+"""Bytes of the same entry while workers add it up."""
 GATHERED_BYTES = 2 * 8
 """Bytes of a number of a row of any worker, as the workers send it and in the array of all rows."""
 FUNCTION_BYTES = 5 * 8
@@ -127,7 +130,7 @@ def data_size(
     if not isinstance(table, SparseTable):
         return size
     kept = table if columns is None else table.columns(columns)
-    most_places = int((np.minimum(kept.n_entries, MAX_BINS) + 2).sum())
+    most_places = int((np.minimum(entries_of_all(kept), MAX_BINS) + 2).sum())
     return replace(
         size,
         is_there=True,
@@ -181,9 +184,10 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     free, capacity = device.memory()
     is_streamed = device.is_gpu and not data.is_there
     pieces = 2 * PIECE_BYTES if is_streamed else table
-    histograms = _histograms(n_features, n_nodes, batch, params)
+    histograms = messages = _histograms(n_features, n_nodes, batch, params)
     if data.n_places is not None:
-        histograms = fr.n_slots(n_features, n_nodes, batch) * SPARSE_PLACE_BYTES * data.n_places
+        n_entries = fr.n_slots(n_features, n_nodes, batch) * data.n_places
+        histograms, messages = SPARSE_PLACE_BYTES * n_entries, SPARSE_MESSAGE_BYTES * n_entries
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
@@ -209,7 +213,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     if data.n_all is not None:
         task += f" of {n_all:,} rows"
         parts |= {
-            "messages": parts["histograms"],
+            "messages": messages,
             "nodes of the worker's rows": n_nodes * (fr.NODE.itemsize + fr.EXPANSION.itemsize),
             **_held_out(estimator, data),
         }

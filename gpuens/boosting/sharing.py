@@ -12,11 +12,18 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..devices.placement import CPU, Device, module_of, to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..estimators.parameters import threads_of
 from ..estimators.training import Evaluation, TrainingState
 from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
 from ..inputs.category_bins import count_categories, with_counts
-from ..inputs.shared_tables import dealt_rows, ranges_among
+from ..inputs.shared_tables import (
+    dealt_rows,
+    entries_of_all,
+    ranges_among,
+    sparse_columns_of_all,
+)
+from ..inputs.sparse_bins import ENTRIES_AT_ONCE, fit_sparse_binner, parts_of_columns
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
     EachAlone,
@@ -267,6 +274,11 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
     weight = None
     if rows.weight.size:
         weight = np.concatenate(collective.gather(_rows_on_host(rows.weight, at)))
+    if isinstance(rows.table, SparseTable):
+        if device.is_gpu:
+            _refuse("device", model.device, "set device='cpu' for a sparse X")
+        own_rows = rows.table if sampled is None else rows.table[at]
+        return _fit_shared_sparse_binner(model, own_rows, weight, share)
     n_features = rows.table.shape[1]
     cuts: list[np.ndarray] = []
     for begin in range(0, n_features, FEATURES_AT_ONCE * collective.size):
@@ -290,3 +302,21 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
             collective.add(of_feature)
     how = int(model.max_bins), int(model.cat_hash_groups), model._seed
     return with_counts(binner, counts, *how)
+
+
+def _fit_shared_sparse_binner(
+    model: Any, sample: SparseTable, weight: np.ndarray | None, share: Share
+) -> Binner:
+    """Return the bins of the columns of a sparse table, from each worker's rows of the sample and
+    the weights of all rows of it."""
+    collective = share.collective
+    indptr = np.cumsum(np.append(0, entries_of_all(sample)))
+    cuts: list[np.ndarray] = []
+    for features in parts_of_columns(indptr, ENTRIES_AT_ONCE):
+        table = sparse_columns_of_all(sample, slice(features.start, features.stop), share)
+        bounds = np.linspace(0, len(features), collective.size + 1).astype(int)
+        mine = table.columns(slice(*bounds[collective.rank : collective.rank + 2]))
+        of_mine = fit_sparse_binner(mine, weight, int(model.max_bins), model._seed)
+        for each in objects_of_all(of_mine.thresholds, share):
+            cuts += each
+    return Binner(tuple(cuts))

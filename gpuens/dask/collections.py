@@ -87,7 +87,9 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _some(array: Any, begin: int, end: int) -> Any:
-    return array.iloc[begin:end] if hasattr(array, "iloc") else array[begin:end]
+    if hasattr(array, "iloc"):
+        return array.iloc[begin:end]
+    return (array.tocsr() if issparse(array) else array)[begin:end]
 
 
 def _join(arrays: Sequence[Any]) -> Any:
@@ -97,8 +99,8 @@ def _join(arrays: Sequence[Any]) -> Any:
         import pandas as pd
 
         return pd.concat(arrays, ignore_index=True)
-    if issparse(arrays[0]):
-        return vstack(arrays)
+    if any(map(issparse, arrays)):
+        return vstack(arrays, format="csr")
     return np.concatenate(arrays)
 
 

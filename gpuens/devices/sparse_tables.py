@@ -5,10 +5,10 @@ They stay in host memory as they are, and come to a device as dense blocks of so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, vstack
 
 BLOCK_BYTES = 2**24
 """Bytes of the dense rows that are in memory together, or one row if that is more."""
@@ -58,7 +58,14 @@ class SparseTable:
         found.sort_indices()
         return SparseTable(found)
 
-    def columns(self, features: np.ndarray) -> SparseTable:
+    def astype(self, dtype: np.dtype, copy: bool = True) -> SparseTable:
+        """Return the table with values of another type, itself if it has that type already and
+        ``copy`` is false."""
+        if not copy and dtype == self.dtype:
+            return self
+        return SparseTable(self.entries.astype(dtype))
+
+    def columns(self, features: np.ndarray | slice) -> SparseTable:
         """Return some columns."""
         return SparseTable(self.entries[:, features])
 
@@ -72,6 +79,11 @@ class SparseTable:
     def dense(self) -> np.ndarray:
         """Return the table with its zeros."""
         return np.asarray(self.entries.toarray())
+
+    @classmethod
+    def stacked(cls, parts: Sequence[csc_array]) -> SparseTable:
+        """Return the rows of all parts, which have the entries of ``SparseTable``."""
+        return cls(csc_array(vstack(parts, format="csc")))
 
     def blocks(self, features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield some columns of all rows, dense, a block of rows after the other.

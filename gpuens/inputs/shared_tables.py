@@ -6,16 +6,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse, vstack
 
 from ..devices.placement import module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, objects_of_all
+from ..kernels.runtime.collective import Share, count_of_all, objects_of_all, sum_of_each
 from ..kernels.runtime.dtypes import SUM_CHUNK
 from .frames import kind_of
 
 MESSAGE_BYTES = 2**25
 """Bytes of rows that all workers have from the others at once."""
+ENTRY_BYTES = 12
+"""Bytes of an entry of a sparse table: a value, and the number of its row or column."""
 
 
 def require_agreement(what: str, value: Any, share: Share) -> None:
@@ -32,21 +35,16 @@ def require_agreement(what: str, value: Any, share: Share) -> None:
             )
 
 
-def agreed_table(table: Any, estimator: Any, share: Share) -> Array:
+def agreed_table(table: Any, estimator: Any, share: Share) -> Any:
     """Return the table in the type that holds the numbers of all workers.
 
     Raises
     ------
-    TypeError
-        The table is sparse.
     ValueError
-        The workers have different columns.
+        The workers have different columns, or the tables of some are sparse.
     """
-    if isinstance(table, SparseTable):
-        raise TypeError(
-            "X is sparse, but must be an array or a data frame where workers share the rows: pass "
-            "dense chunks, for example X.map_blocks(lambda block: block.toarray())."
-        )
+    is_sparse = isinstance(table, SparseTable) or issparse(table)
+    require_agreement("format", "sparse" if is_sparse else "dense", share)
     names = getattr(estimator, "feature_names_in_", None)
     columns = f"{table.shape[1]}" if names is None else ", ".join(map(repr, names))
     require_agreement("columns", columns, share)
@@ -124,14 +122,12 @@ def ranges_among(n_workers: int, n: int) -> list[tuple[int, int]]:
     return list(zip(begins, [*begins[1:], n], strict=True))
 
 
-def dealt_rows(
-    values: Array, order: np.ndarray, ranges: list[tuple[int, int]], share: Share
-) -> Array:
+def dealt_rows(values: Any, order: np.ndarray, ranges: list[tuple[int, int]], share: Share) -> Any:
     """Return the rows that this worker gets of the table of all.
 
     Parameters
     ----------
-    values : shape (n_own, ...)
+    values : array of shape (n_own, ...), or SparseTable
         This worker's rows; empty where no worker has any, as of weights.
     order : int64
         Numbers of rows, the same on all workers.
@@ -140,7 +136,16 @@ def dealt_rows(
     """
     if not len(values):
         return values
-    mine, own = ranges[share.collective.rank % len(ranges)], to_numpy(values)
+    mine = ranges[share.collective.rank % len(ranges)]
+    if isinstance(values, SparseTable):
+        rows = csr_array(values.entries)
+        parts = [
+            part
+            for begin, end in ranges
+            for part in _sparse_rows_at(rows, order[begin:end], (begin, end) == mine, share)
+        ]
+        return SparseTable.stacked(parts)
+    own = to_numpy(values)
     dealt = np.concatenate([
         _rows_at(own, order[begin:end], (begin, end) == mine, share) for begin, end in ranges
     ])  # fmt: skip
@@ -150,7 +155,7 @@ def dealt_rows(
 def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, share: Share) -> np.ndarray:
     """Return rows of the table of all workers; a worker that does not keep them sends its own, and
     gets none."""
-    begins = np.concatenate(share.collective.gather(np.array([share.first])))
+    begins = _first_rows(share)
     at_once = max(1, MESSAGE_BYTES // max(1, values[:1].nbytes))
     rows = np.empty((len(wanted) if is_mine else 0, *values.shape[1:]), values.dtype)
     for begin in range(0, len(wanted), at_once):
@@ -161,3 +166,38 @@ def _rows_at(values: Array, wanted: np.ndarray, is_mine: bool, share: Share) -> 
         for rank, of_worker in enumerate(found if is_mine else ()):
             rows[begin : begin + at_once][holder == rank] = of_worker
     return rows
+
+
+def _sparse_rows_at(
+    values: csr_array, wanted: np.ndarray, is_mine: bool, share: Share
+) -> list[csr_array]:
+    """Return rows as ``_rows_at`` does, in parts one after the other."""
+    begins = _first_rows(share)
+    row_bytes = ENTRY_BYTES * count_of_all(values.nnz) // share.n_all
+    at_once = max(1, MESSAGE_BYTES // max(1, row_bytes))
+    parts = []
+    for begin in range(0, len(wanted), at_once):
+        numbers = wanted[begin : begin + at_once]
+        holder = np.searchsorted(begins, numbers, side="right") - 1
+        own = numbers[holder == share.collective.rank] - share.first
+        found = objects_of_all(values[own], share)
+        if is_mine:  # they come one worker's after the other's
+            place = np.empty(len(numbers), np.int64)
+            place[np.argsort(holder, kind="stable")] = np.arange(len(numbers))
+            parts.append(csr_array(vstack(found, format="csr"))[place])
+    return parts
+
+
+def _first_rows(share: Share) -> np.ndarray:
+    """Return the number of each worker's first row."""
+    return np.concatenate(share.collective.gather(np.array([share.first])))
+
+
+def entries_of_all(table: SparseTable) -> np.ndarray:
+    """Return the number of values other than zero in each column, of the rows of all workers."""
+    return sum_of_each(table.n_entries.astype(np.int64))
+
+
+def sparse_columns_of_all(table: SparseTable, features: slice, share: Share) -> SparseTable:
+    """Return some columns of the rows of all workers."""
+    return SparseTable.stacked(objects_of_all(table.columns(features).entries, share))

@@ -14,6 +14,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Codes
 from .binning import Binner, sample_rows
 from .cut_points import cut_points, cut_points_of_distinct, midpoints
+from .shared_tables import entries_of_all
 
 ENTRIES_AT_ONCE = 2**21
 """Entries whose columns are sorted together."""
@@ -44,10 +45,16 @@ def fit_sparse_binner(
 
 def parts_of(table: SparseTable) -> Iterator[range]:
     """Divide the columns into parts whose entries are sorted together."""
-    begin, indptr = 0, table.entries.indptr
-    while begin < table.shape[1]:
-        end = int(np.searchsorted(indptr, indptr[begin] + ENTRIES_AT_ONCE, side="right")) - 1
-        end = max(begin + 1, min(end, table.shape[1]))
+    return parts_of_columns(table.entries.indptr, ENTRIES_AT_ONCE)
+
+
+def parts_of_columns(indptr: np.ndarray, n_entries: int) -> Iterator[range]:
+    """Divide columns, whose entries begin at ``indptr``, into parts of not more than so many
+    entries, or one column."""
+    begin, n_columns = 0, indptr.size - 1
+    while begin < n_columns:
+        end = int(np.searchsorted(indptr, indptr[begin] + n_entries, side="right")) - 1
+        end = max(begin + 1, min(end, n_columns))
         yield range(begin, end)
         begin = end
 
@@ -134,10 +141,11 @@ class NarrowBinner(Binner):
 
 
 def columns_that_split(table: SparseTable, fewest: int) -> np.ndarray:
-    """Return the columns that can be split so that each side has at least ``fewest`` rows (int32).
+    """Return the columns that can be split so that each side has at least ``fewest`` rows, of all
+    workers where they share these (int32).
 
     Zeros are in one bin, so that a side without them has no more rows than the column has entries.
     There is one column at least.
     """
-    found = np.flatnonzero(table.n_entries >= fewest).astype(np.int32)
+    found = np.flatnonzero(entries_of_all(table) >= fewest).astype(np.int32)
     return found if found.size else np.zeros(1, np.int32)

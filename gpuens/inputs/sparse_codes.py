@@ -9,6 +9,7 @@ from ..devices.placement import Device
 from ..devices.sparse_tables import SparseTable
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import empty_on_line
+from ..kernels.runtime.collective import count_of_all
 from ..kernels.runtime.dispatch import Implementation
 from ..kernels.runtime.dtypes import MISSING, ROW_ALIGNMENT, Codes
 
@@ -21,9 +22,10 @@ ENTRY_BYTES = 20
 
 
 def stays_sparse(table: SparseTable, device: Device) -> bool:
-    """Return whether the codes of a table leave out its zeros: on the CPU, if these are many."""
+    """Return whether the codes of a table leave out its zeros: on the CPU, if these are many. Where
+    workers share the rows, those of all decide."""
     n_rows, n_features = table.shape
-    is_rare = CELLS_OF_ENTRY * table.entries.nnz < n_rows * n_features
+    is_rare = CELLS_OF_ENTRY * count_of_all(table.entries.nnz) < count_of_all(n_rows) * n_features
     return is_rare and device.implementation is Implementation.CPU
 
 

@@ -176,7 +176,6 @@ class CartEstimator(ForestEstimator, ABC):
         if (share := current_share()) is not None:
             if isinstance(values, BinnedTable):
                 raise TypeError("X must be an array or a data frame where workers share the rows.")
-            values = values.dense() if isinstance(values, SparseTable) else values
             values = agreed_table(values, self, share)
         n_own, n_features = values.shape
         n_rows, itemsize = rows_of_all(n_own), values.itemsize

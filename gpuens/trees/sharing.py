@@ -15,8 +15,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..devices.placement import to_numpy
+from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
-from ..inputs.shared_tables import MESSAGE_BYTES, labels_of_all
+from ..inputs.shared_tables import (
+    ENTRY_BYTES,
+    MESSAGE_BYTES,
+    entries_of_all,
+    labels_of_all,
+    sparse_columns_of_all,
+)
 from ..inputs.targets import Labels
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
@@ -188,14 +195,14 @@ def labels_of_workers(labels: Labels) -> Labels:
     return Labels(*labels_of_all(labels.classes, to_numpy(labels.codes), share))
 
 
-def table_of_workers(X: Array, **settings: Any) -> CartTable:
+def table_of_workers(X: Array | SparseTable, **settings: Any) -> CartTable:
     """Return ``cart_table`` of the rows of all workers, on each of them."""
     share = current_share()
     return cart_table(X, **settings) if share is None else _dealt_table(X, share, **settings)
 
 
 def _dealt_table(
-    X: Array,
+    X: Array | SparseTable,
     share: Share,
     *,
     n_categories: np.ndarray,
@@ -203,7 +210,10 @@ def _dealt_table(
     **settings: Any,
 ) -> CartTable:
     n_features, size = X.shape[1], share.collective.size
-    at_once = max(1, DEALT_BYTES // (share.n_all * X.dtype.itemsize))
+    column_bytes = share.n_all * X.dtype.itemsize
+    if isinstance(X, SparseTable):
+        column_bytes = ENTRY_BYTES * int(entries_of_all(X).sum()) // n_features
+    at_once = max(1, DEALT_BYTES // max(1, column_bytes))
     parts: list[CartTable] = []
     for begin in range(0, n_features, at_once * size):
         ends = np.minimum(begin + at_once * np.arange(size + 1), n_features)
@@ -220,14 +230,20 @@ def _dealt_table(
     return side_by_side(parts)
 
 
-def _columns_of_all(X: Array, columns: list[slice], share: Share) -> np.ndarray | None:
+def _columns_of_all(
+    X: Array | SparseTable, columns: list[slice], share: Share
+) -> np.ndarray | SparseTable | None:
     """Return the columns that this worker bins, of the rows of all workers."""
-    mine = None
+    mine: np.ndarray | SparseTable | None = None
     for rank, some in enumerate(columns):
         if some.start == some.stop:
             continue
-        rows = share.collective.gather(np.ascontiguousarray(X[:, some]))
+        of_all: np.ndarray | SparseTable
+        if isinstance(X, SparseTable):
+            of_all = sparse_columns_of_all(X, some, share)
+        else:
+            of_all = np.concatenate(share.collective.gather(np.ascontiguousarray(X[:, some])))
         if rank == share.collective.rank:
-            mine = np.concatenate(rows)
-        del rows
+            mine = of_all
+        del of_all
     return mine

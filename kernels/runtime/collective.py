@@ -166,6 +166,22 @@ def rows_of_all(n: int) -> int:
     return share.n_all
 
 
+def first_row() -> int:
+    """Return the number of this worker's first row."""
+    share = _share.get()
+    return 0 if share is None else share.first
+
+
+def sum_of_each(counts: np.ndarray) -> np.ndarray:
+    """Return the sum of each entry of the arrays (int64) of all workers."""
+    share = _share.get()
+    if share is None:
+        return counts
+    total = counts.copy()
+    share.collective.add(total)
+    return total
+
+
 def count_of_all(n: int) -> int:
     """Return the sum of a number of every worker."""
     share = _share.get()

@@ -260,29 +260,50 @@ def test_bags_and_isolation_forests(client):
         gpuens.dask.BaggingRegressor(LinearRegression()).fit(*given[:2])
 
 
-def test_sparse_chunks(client):
-    """Forests make them dense, boosting refuses them."""
-    sparse = scipy.sparse.csr_matrix(np.where(X > 1, X, 0.0))
-    cuts = [slice(0, 2500), slice(2500, N)]
-    parts = [[dask.delayed(t[rows]) for rows in cuts] for t in (sparse, Y)]
+SPARSE = scipy.sparse.csr_matrix(np.where(np.tile(X, 4) > 1.5, np.tile(X, 4), 0.0))
+
+
+@pytest.mark.parametrize("name", ["GradientBoostingRegressor", "RandomForestRegressor"])
+def test_sparse_parts(client, name):
+    """Parts in any format, an empty one among them."""
+    cuts = [slice(0, 2500), slice(2500, 2500), slice(2500, 3000), slice(3000, N)]
+    formats = ["csr", "csr", "coo", "csc"]
+    X_parts = [
+        dask.delayed(SPARSE[rows].asformat(name)) for rows, name in zip(cuts, formats, strict=True)
+    ]
     settings: dict[str, Any] = {**PARAMS, "max_depth": 4}
-    model = gpuens.dask.RandomForestRegressor(**settings).fit(*parts)
-    plain = gpuens.RandomForestRegressor(**settings).fit(sparse.toarray(), Y)
+    model = getattr(gpuens.dask, name)(**settings)
+    model.fit(X_parts, [dask.delayed(Y[rows]) for rows in cuts])
+    plain = getattr(gpuens, name)(**settings).fit(SPARSE, Y)
     assert model.forest_.fingerprint() == plain.forest_.fingerprint()
-    predicted = np.concatenate(dask.compute(*model.predict(parts[0])))
-    assert np.array_equal(predicted, plain.predict(sparse.toarray()))
-    with pytest.raises(TypeError, match="X is sparse, but must be an array or a data frame where"):
-        GradientBoostingRegressor(**PARAMS).fit(*parts)
+    predicted = dask.compute(*model.predict(X_parts))
+    assert [len(part) for part in predicted] == [2500, 0, 500, 3000]
+    assert np.array_equal(np.concatenate(predicted), plain.predict(SPARSE))
+
+
+@pytest.mark.parametrize("rows", [1700, (1024, 0, 4000, 976)])
+def test_dask_arrays_of_sparse_blocks(client, rows):
+    given, target = arrays(SPARSE.toarray(), Y, rows=rows)
+    given = given.map_blocks(scipy.sparse.csr_matrix)
+    params = {**PARAMS, "early_stopping": True}
+    model = GradientBoostingRegressor(**params).fit(given, target)
+    plain = gpuens.GradientBoostingRegressor(**params).fit(SPARSE, Y)
+    assert model.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert model.evals_result_ == plain.evals_result_
+    lazy = model.predict(given)
+    assert lazy.shape == (N,) and lazy.dtype == np.float64
+    assert np.array_equal(lazy.compute(), plain.predict(SPARSE))
+    dense = [dask.delayed(SPARSE[:1024]), dask.delayed(SPARSE[1024:].toarray())]
+    with pytest.raises(ValueError, match="must have the same format: worker 0 has sparse, worker"):
+        model.fit(dense, [dask.delayed(Y[:1024]), dask.delayed(Y[1024:])])
 
 
 def stop_pulse_once() -> None:
-    """Let the next ring of this process send one pulse."""
+    """Let the next ring of this process send its first pulse alone."""
     beat = Ring._beat
 
     def once(self: Ring, *args: float) -> None:
         Ring._beat = beat  # type: ignore[method-assign]
-        for pulse in self._pulses:
-            pulse.send(b"!")
         self._closing.wait()
 
     Ring._beat = once  # type: ignore[method-assign]

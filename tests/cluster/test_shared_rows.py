@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.linear_model import LinearRegression
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.devices.placement import CPU
 from gpuens.inputs import shared_tables
+from gpuens.kernels.growth.cpu import grow as cpu_grow
+from gpuens.kernels.growth.cpu.layout import layout
+from gpuens.kernels.growth.shared import grow as shared_grow
 from gpuens.kernels.runtime.collective import Alone, Share, current_share, rows_of_all, sharing
 from gpuens.losses import ArrayLoss, CustomLoss, SquaredError
 from gpuens.numerics.weighted import ordered_sum, weighted_mean
@@ -152,6 +154,32 @@ def test_any_number_of_workers(n_workers):
     rows = X.astype(np.float32), Y, WEIGHT
     for shared in fit_shared(model, rows, CUTS[n_workers]):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
+def test_features_share_bytes_as_in_fit(monkeypatch):
+    """Two columns are away from their common bins in the same row of the last worker alone, one has
+    missing values there alone, and another one's common bin is that of all rows."""
+    towns = np.random.default_rng(0).integers(0, 12, N)
+    X = np.column_stack([towns[:, None] == np.arange(12), Y]).astype(float)
+    X[-1, [0, 1]] = 1.0
+    X[-2, 2] = np.nan
+    X[:1024, 3] = 1.0 - X[:1024, 3]
+    found: list[Any] = []
+    for module in (cpu_grow, shared_grow):
+        monkeypatch.setattr(
+            module, "layout", lambda *args: found.append(layout(*args)) or found[-1]
+        )
+    model = R(n_estimators=3, random_state=3, device="cpu")
+    plain = R(**model.get_params()).fit(X, Y**2)
+    expected = found[0]
+    assert expected.column_slots.size < 8
+    for n_workers in (2, 5):
+        found.clear()
+        for shared in fit_shared(model, (X, Y**2), CUTS[n_workers]):
+            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+        assert len(found) >= n_workers
+        for other in found:
+            assert (other.features == expected.features).all()
 
 
 def test_histograms_that_are_not_kept(monkeypatch):
@@ -399,11 +427,6 @@ def test_fewer_columns_than_workers():
     plain = R(n_estimators=2, device="cpu").fit(table, Y)
     for shared in fit_shared(R(n_estimators=2, device="cpu"), (table, Y), CUTS[3]):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
-
-
-def test_sparse_matrices():
-    with pytest.raises(TypeError, match="X is sparse, but must be an array or a data frame where"):
-        fit_shared(R(device="cpu"), (scipy.sparse.csr_array(np.eye(2048)), Y[:2048]), [1024, 2048])
 
 
 def test_one_class_in_all_rows():

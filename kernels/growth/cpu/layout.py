@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived, empty_on_line
+from ...runtime.collective import count_of_all, first_row, rows_of_all, sum_of_each
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 from .histogram import SLOT_ALIGNMENT
 
@@ -96,7 +97,7 @@ class Digit:
         if self._taken is None:
             self._taken = self._away(self.features[0], self.common[0])
         away = self._away(feature, common)
-        if (self._taken & away).any():
+        if count_of_all(int((self._taken & away).any())):
             return False
         self._taken |= away
         self.features.append(feature)
@@ -188,21 +189,23 @@ def _parts(column: np.ndarray, feature: np.void) -> np.ndarray:
 
 def _digits(codes: Codes, n_bins: np.ndarray) -> tuple[list[int], list[Digit]]:
     """Decide which features keep a byte, and which digits the others make. Those with missing
-    values keep theirs."""
-    n_features, n_rows = codes.columns.shape
+    values keep theirs. Where workers share the rows, those of all decide."""
+    n_features, n_rows = codes.columns.shape[0], rows_of_all(codes.columns.shape[1])
     if n_rows < FEWEST_ROWS:
         return list(range(n_features)), []
-    sample = codes.columns[:, :: -(-n_rows // SAMPLED_ROWS)]
+    step = -(-n_rows // SAMPLED_ROWS)
+    sample = codes.columns[:, -first_row() % step :: step]
     taken = np.zeros((n_features, -(-sample.shape[1] // 8)), np.uint8)
     own: list[int] = []
     digits: list[Digit] = []
     for f, n in enumerate(n_bins.tolist()):
-        if n > MOST_BINS_TOGETHER or int(codes.columns[f].max()) == MISSING:
+        if n > MOST_BINS_TOGETHER or count_of_all(int(codes.columns[f].max() == MISSING)):
             own.append(f)
             continue
-        common = int(np.bincount(sample[f]).argmax())
+        common = int(sum_of_each(np.bincount(sample[f], minlength=n)).argmax())
         away = np.packbits(sample[f] != common)
-        at = _digit_for(f, n, common, digits, ~(taken[: len(digits)] & away).any(axis=1))
+        conflicts = (taken[: len(digits)] & away).any(axis=1).astype(np.int64)
+        at = _digit_for(f, n, common, digits, sum_of_each(conflicts) == 0)
         if at == len(digits):
             digits.append(Digit(codes, f, n, common))
         taken[at] |= away

@@ -103,7 +103,7 @@ def _add_entries(codes, records, begin, end, sums, row_counts):
 
 
 @inner
-def _build(table, frontier, work):
+def add_pairs(table, frontier, work):
     while True:
         p = atomic_add(work.queues, BUILD, 1)
         if p >= frontier.state[fr.N_PAIRS]:
@@ -117,7 +117,7 @@ def _build(table, frontier, work):
 
 
 @inner
-def _search(thread, n_threads, table, frontier, params, work):
+def search(thread, n_threads, table, frontier, params, work):
     """Find the best splits of the new nodes, in tasks of a pair of nodes and a share of the
     features. A single thread carries the best split of a pair from share to share."""
     n_features = table.n_bins.size
@@ -220,7 +220,7 @@ def _fill_bins(sums, row_counts, n_bins, zero, total, n_rows, bins, counts):
 
 
 @inner
-def _partition(thread, table, frontier, work):
+def partition(thread, table, frontier, work):
     codes = table.codes
     column = work.column[thread]
     while True:
@@ -240,7 +240,7 @@ def _partition(thread, table, frontier, work):
 
 
 @inner
-def _scatter_leaves(table, frontier, work, leaf):
+def scatter_leaves(table, frontier, work, leaf):
     """Write the leaf of every row; the nodes without children cover all segments."""
     while True:
         x = atomic_add(work.queues, LEAVES, 1)
@@ -264,9 +264,9 @@ def _grow_worker(
         work.queues[:] = 0
     while True:
         wait(barrier, n_threads)
-        _build(table, frontier, work)
+        add_pairs(table, frontier, work)
         wait(barrier, n_threads)
-        _search(thread, n_threads, table, frontier, params, work)
+        search(thread, n_threads, table, frontier, params, work)
         wait(barrier, n_threads)
         if thread == 0:
             settle_nodes(frontier, params, work)
@@ -274,7 +274,7 @@ def _grow_worker(
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:
             break
-        _partition(thread, table, frontier, work)
+        partition(thread, table, frontier, work)
         wait(barrier, n_threads)
         if thread == 0:
             control.commit(frontier, params)
@@ -282,7 +282,7 @@ def _grow_worker(
     if thread == 0:
         control.finish(frontier, params, order, tree_offset)
     wait(barrier, n_threads)
-    _scatter_leaves(table, frontier, work, leaf)
+    scatter_leaves(table, frontier, work, leaf)
 
 
 def grow(
@@ -304,7 +304,7 @@ def grow(
     sizes = frontier.nodes.size, frontier.free_slots.size, n_threads
     if kept.get("sizes") != sizes:
         kept.clear()
-        kept.update(sizes=sizes, work=_allocate_work(codes, n_bins, frontier, n_threads))
+        kept.update(sizes=sizes, work=allocate_work(codes, n_bins, frontier, n_threads))
     table = SparseRows(codes, n_bins, (words, np.empty_like(words)))
     leaf = np.full((n_trees, n_rows), -1, np.int32)
     order = np.empty(frontier.nodes.size, np.int64)
@@ -313,7 +313,7 @@ def grow(
     return emitted(frontier, order, offset, leaf)
 
 
-def _allocate_work(
+def allocate_work(
     codes: SparseCodes, n_bins: np.ndarray, frontier: Frontier, n_threads: int
 ) -> SparseWork:
     n_features, n_places = n_bins.size, int(codes.place_begin[-1])

@@ -21,12 +21,13 @@ from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import N_SLOTS, Codes, TreeRecords
 from .. import frontier as fr
 from ..cpu.grow import MIN_CELLS_PER_THREAD
-from ..cpu.layout import plain_layout
+from ..cpu.layout import layout
 from ..cpu.tables import Table, Work, allocate_work
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from . import phases
+from ..sparse_codes import SparseCodes
+from . import phases, sparse
 from .phases import Sums
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
@@ -43,13 +44,15 @@ class Growth(NamedTuple):
 
 
 def grow(
-    codes: Codes,
+    codes: Codes | SparseCodes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
+    if isinstance(codes, SparseCodes):
+        return sparse.grow(codes, n_bins, records, keys, params, rules)
     share = current_share()
     assert share is not None
     n_trees, n_own = records.words.shape
@@ -108,20 +111,20 @@ def _workspace(
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""
     kept = derived(codes.rows, "shared workspace", dict)
-    layout = derived(codes.rows, "plain layout", lambda: plain_layout(codes, n_bins))
+    own_layout = layout(codes, n_bins)
     capacity = frontier.nodes.size
     sizes = (records.size, capacity, frontier.free_slots.size, n_threads)
     if kept.get("sizes") != sizes:
         kept.clear()
         kept["sizes"] = sizes
         kept["spare"] = np.empty_like(records)
-        kept["work"] = allocate_work(layout, records.size, frontier, n_threads)
+        kept["work"] = allocate_work(own_layout, records.size, frontier, n_threads)
         kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
-        n_used = layout.column_slots + (layout.column_slots < N_SLOTS)
+        n_used = own_layout.column_slots + (own_layout.column_slots < N_SLOTS)
         begin = np.cumsum([0, *n_used])
         pairs = np.empty((frontier.free_slots.size, begin[-1]), np.int64)
         kept["sums"] = Sums(begin, pairs, np.empty(capacity, np.int64))
     nodes, expand = kept["own"]
     own = frontier._replace(nodes=nodes, expand=expand)
-    table = Table(codes.columns, layout, (records, kept["spare"]), few_rows=0)
+    table = Table(codes.columns, own_layout, (records, kept["spare"]), few_rows=0)
     return Growth(table, frontier, own, params, kept["work"]), kept["sums"]

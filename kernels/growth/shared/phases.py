@@ -178,7 +178,7 @@ recheck = rechecking(_read_histogram, _read_counts)
 
 
 @inner
-def _route(frontier, own):
+def route(frontier, own):
     """Copy the nodes to expand, with their splits, to the table of this worker's rows."""
     for k in range(frontier.state[fr.N_EXPAND]):
         x = frontier.expand[k].node
@@ -199,7 +199,7 @@ def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, 
     if thread == 0:
         settle_nodes(frontier, params, work)
         control.choose(frontier, params)
-        _route(frontier, own)
+        route(frontier, own)
 
 
 @kernel_without_allocation
