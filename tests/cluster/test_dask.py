@@ -26,6 +26,8 @@ import gpuens  # noqa: E402
 import gpuens.dask  # noqa: E402
 from gpuens.cluster.ring import Ring  # noqa: E402
 from gpuens.dask import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: E402
+from gpuens.dask.worker import fingerprint_of  # noqa: E402
+from gpuens.trees import sharing  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("default")
 """Warnings of Dask, its dependencies and their threads are not ours."""
@@ -384,3 +386,43 @@ def test_a_worker_of_a_forest_that_is_killed(client):
     killer.join()
     assert killed.is_set() and victim not in client.run(os.getpid).values()
     assert model.forest_.fingerprint() == expected
+
+
+def die_at_exchange(number: int) -> None:
+    """Let this process be killed when it has grown the trees of an exchange."""
+    exchange, calls = sharing.objects_of_all, []
+
+    def counted(value: Any, share: Any) -> list[Any]:
+        if isinstance(value, tuple):  # trees, and the seconds that they took
+            calls.append(1)
+            if len(calls) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return exchange(value, share)
+
+    sharing.objects_of_all = counted  # type: ignore[assignment]
+
+
+def left_behind() -> list[str]:
+    """Return what trainings have left in this process."""
+    pulses = [thread.name for thread in threading.enumerate() if thread.name == "gpuens-pulse"]
+    return [*gpuens.dask.worker._snapshots, *gpuens.dask.worker._listeners, *pulses]
+
+
+@pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
+def test_a_worker_of_trees_that_are_not_kept_is_killed(client, name):
+    """The others begin again, and nothing is left of the first attempt."""
+    client.wait_for_workers(2)
+    settings: dict[str, Any] = {"n_estimators": 60, "random_state": 3}
+    plain = getattr(gpuens, name)(**settings).fit(X, Y)
+    before = client.run(os.getpid)
+    victim = max(before)
+    client.run(die_at_exchange, 3, workers=[victim])
+    model = getattr(gpuens.dask, name)(**settings).fit(*arrays(X, Y))
+    after = client.run(os.getpid)
+    assert before[victim] not in after.values() and before[min(before)] in after.values()
+    assert fingerprint_of(model.to_local()) == fingerprint_of(plain)
+    deadline = time.monotonic() + 30.0
+    while any(client.run(left_behind).values()) or any(client.processing().values()):
+        assert time.monotonic() < deadline, (client.run(left_behind), client.processing())
+        time.sleep(0.1)
+    client.wait_for_workers(2)
