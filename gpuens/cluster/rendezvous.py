@@ -58,7 +58,13 @@ def open_listener(host: str) -> socket.socket:
     return socket.create_server((host, 0), family=family)
 
 
-def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience: float) -> Ring:
+def join_ring(
+    place: Place,
+    listener: socket.socket,
+    heartbeat: float,
+    patience: float,
+    kind: type[Ring] = Ring,
+) -> Ring:
     """Connect with the neighbours, and close the listener.
 
     Parameters
@@ -70,6 +76,7 @@ def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience:
         See ``Ring``.
     patience : float
         Seconds until all must be there.
+    kind : type, default=Ring
 
     Raises
     ------
@@ -83,15 +90,15 @@ def join_ring(place: Place, listener: socket.socket, heartbeat: float, patience:
     try:
         with listener:
             address = place.addresses[(place.rank + 1) % len(place.addresses)]
-            for kind in (DATA, PULSE):
-                opened.append(_call(address, place, kind, deadline))
+            for use in (DATA, PULSE):
+                opened.append(_call(address, place, use, deadline))
             watch = _Next(opened[0], deadline)
             found = _await_last(listener, place, deadline, opened, watch)
         watch.read_answer()
         _check_answer(_receive(opened[1], deadline))
         neighbours = Neighbours(opened[0], found[DATA], (opened[1], found[PULSE]))
         left = max(0.0, deadline - time.monotonic())
-        return Ring(place.rank, len(place.addresses), neighbours, heartbeat, left)
+        return kind(place.rank, len(place.addresses), neighbours, heartbeat, left)
     except BaseException as error:
         for connection in opened:
             connection.close()

@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -167,9 +167,24 @@ class Ring(Collective):
         try:
             self._move(_bytes_of(out), _bytes_of(into))
         except (OSError, ValueError) as error:  # ValueError: of a selector that was closed
-            lost = self._lost or f"worker {self._name(-1)} or {self._name(1)} is gone ({error})"
-            self.close()
-            raise WorkerLostError(lost, self._silent) from error
+            self.give_up(error)
+
+    def has_lost_one(self) -> bool:
+        """Return whether a neighbour has closed its connection, or is silent."""
+        try:
+            for data in (self._next, self._last):
+                with suppress(BlockingIOError):
+                    if not data.recv(1, socket.MSG_PEEK):
+                        return True
+        except OSError:
+            return True
+        return bool(self._lost)
+
+    def give_up(self, error: Exception) -> NoReturn:
+        """Close all connections, and raise WorkerLostError."""
+        lost = self._lost or f"worker {self._name(-1)} or {self._name(1)} is gone ({error})"
+        self.close()
+        raise WorkerLostError(lost, self._silent) from error
 
     def _move(self, out: memoryview, into: memoryview) -> None:
         sent = received = 0

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask.delayed import Delayed
 from scipy.sparse import issparse, vstack
+
+from ..devices.placement import gpu_of, is_gpu_frame, module_of
 
 
 class Part(NamedTuple):
@@ -95,13 +98,17 @@ def _some(array: Any, begin: int, end: int) -> Any:
 def _join(arrays: Sequence[Any]) -> Any:
     if len(arrays) == 1:
         return arrays[0]
+    if len({gpu_of(array) for array in arrays}) > 1:
+        raise TypeError(
+            "All parts of an argument that a worker has must be on its GPU, or all in the memory "
+            "of the host: copy them to the same place."
+        )
     if hasattr(arrays[0], "iloc"):
-        import pandas as pd
-
-        return pd.concat(arrays, ignore_index=True)
+        frames = import_module("cudf" if is_gpu_frame(arrays[0]) else "pandas")
+        return frames.concat(arrays, ignore_index=True)
     if any(map(issparse, arrays)):
         return vstack(arrays, format="csr")
-    return np.concatenate(arrays)
+    return module_of(arrays[0]).concatenate(arrays)
 
 
 def _is_list_of_parts(X: Any) -> bool:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from distributed import get_worker
 
+from ..cluster.nccl import RingOfGPUs
 from ..cluster.rendezvous import Address, Place, join_ring, open_listener
 from ..estimators.training import TrainingState
 from ..forest.forest import Forest
@@ -118,7 +119,8 @@ def _seat(job: Job, n_own: int) -> Iterator[None]:
         with sharing(Share(Alone(), 0, job.n_all, job.n_all)):
             yield
     else:
-        with join_ring(job.place, listener, job.heartbeat, job.patience) as ring:
+        how = job.heartbeat, job.patience, RingOfGPUs
+        with join_ring(job.place, listener, *how) as ring:
             with sharing(Share(ring, job.first, n_own, job.n_all)):
                 yield
 

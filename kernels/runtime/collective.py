@@ -233,7 +233,12 @@ def smallest_of_all(value: int) -> int:
 
 
 def objects_of_all(value: Any, share: Share) -> list[Any]:
+    """Return an object of every worker (see ``objects_among``)."""
+    return objects_among(value, share.collective)
+
+
+def objects_among(value: Any, collective: Collective) -> list[Any]:
     """Return an object of every worker, in the order of the ranks. They are pickled, so that they
     must come from workers that are trusted."""
     own = np.frombuffer(pickle.dumps(value), np.uint8)
-    return [pickle.loads(each.tobytes()) for each in share.collective.gather(own)]
+    return [pickle.loads(each.tobytes()) for each in collective.gather(own)]

@@ -7,6 +7,7 @@ nor a frame converts to NumPy implicitly. Columns of text and of categories have
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -67,9 +68,42 @@ class Series:
             made[sys.modules["cupy"].asarray(self._missing)] = na_value
         return made if dtype is None else made.astype(dtype)
 
+    @property
+    def iloc(self) -> Any:
+        return Rows(self._rows)
+
+    def _rows(self, rows: slice) -> Series:
+        return _column(self, self._values[rows], self._missing[rows])
+
     def to_pandas(self) -> pd.Series:
         column = pd.Series(self._values.get() if self._is_number else self._values)
         return column.mask(self._missing) if self.null_count else column
+
+
+class Rows:
+    """``iloc``, for slices."""
+
+    def __init__(self, read: Callable[[slice], Any]) -> None:
+        self._read = read
+
+    def __getitem__(self, rows: slice) -> Any:
+        return self._read(rows)
+
+
+def _column(like: Series, values: Any, missing: np.ndarray) -> Series:
+    made = object.__new__(Series)
+    vars(made).update(vars(like))
+    made._values, made._missing = values, missing
+    return made
+
+
+def concat(parts: Any, ignore_index: bool = False) -> Any:
+    """The rows of columns, or of frames, one after the other."""
+    first = parts[0]
+    if isinstance(first, DataFrame):
+        return DataFrame({name: concat([part[name] for part in parts]) for name in first.columns})
+    values = sys.modules["cupy"].concatenate([part._values for part in parts])
+    return _column(first, values, np.concatenate([part._missing for part in parts]))
 
 
 class DataFrame:
@@ -80,6 +114,12 @@ class DataFrame:
             name: column if isinstance(column, Series) else Series(column)
             for name, column in columns.items()
         }
+
+    @property
+    def iloc(self) -> Any:
+        return Rows(
+            lambda rows: DataFrame({n: column.iloc[rows] for n, column in self._columns.items()})
+        )
 
     @property
     def columns(self) -> pd.Index:
@@ -120,6 +160,7 @@ Series.__module__ = DataFrame.__module__ = "cudf.core"
 def install(monkeypatch: Any) -> ModuleType:
     """Make ``import cudf`` give the stand-in; CuPy's has to be installed before."""
     cudf = ModuleType("cudf")
+    cudf.concat = concat  # type: ignore[attr-defined]
     cudf.DataFrame, cudf.Series, cudf.__version__ = DataFrame, Series, "26.08.00"  # type: ignore
     monkeypatch.setitem(sys.modules, "cudf", cudf)
     return cudf

@@ -1,0 +1,93 @@
+"""Sums over the GPUs of a ring by NVIDIA's library NCCL, as CuPy offers it.
+
+The ring stays: it carries everything that is on the host, the name of the communicator, and the
+news of a lost worker, which NCCL would wait for without end. Where some worker's CuPy has no NCCL,
+or another version of it, arrays of GPUs pass through the hosts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import objects_among
+from ..kernels.runtime.fetch import fetch
+from .ring import GRACE, Ring
+
+MOMENT = 5e-5
+"""Seconds between two looks at whether a sum is there."""
+
+
+class RingOfGPUs(Ring):
+    """A ring of processes that may have a GPU each (parameters: those of ``Ring``).
+
+    The communicator is made for the first sum, by all workers together.
+    """
+
+    _communicator: Any = None
+    _is_asked = False
+
+    def sum_to_host(self, values: Array) -> np.ndarray:
+        if not self._is_asked:
+            self._communicator, self._is_asked = communicator_of(self), True
+        if self._communicator is None:
+            return super().sum_to_host(values)
+        add_in_place(self._communicator, values, self)
+        return fetch(values)()
+
+    def close(self) -> None:
+        communicator, self._communicator = self._communicator, None
+        if communicator is not None:
+            communicator.abort()  # unlike its end in order, this waits for nobody
+        super().close()
+
+
+def nccl_of_cupy() -> Any:
+    """Return CuPy's module of NCCL, or None if there is none."""
+    try:
+        nccl = importlib.import_module("cupy.cuda.nccl")
+    except ImportError:
+        return None
+    return nccl if getattr(nccl, "available", True) else None
+
+
+def communicator_of(ring: Ring) -> Any:
+    """Return a communicator of the current GPUs of all workers; None unless all have the same
+    version of NCCL."""
+    nccl = nccl_of_cupy()
+    version = 0 if nccl is None else int(nccl.get_version())
+    name = nccl.get_unique_id() if nccl is not None and ring.rank == 0 else None
+    found = objects_among((version, name), ring)
+    if version == 0 or any(other != version for other, _ in found):
+        return None
+    return nccl.NcclCommunicator(ring.size, found[0][1], ring.rank)
+
+
+def add_in_place(communicator: Any, values: Array, ring: Ring) -> None:
+    """Replace integers on each GPU by their sum over all GPUs.
+
+    Raises
+    ------
+    WorkerLostError
+        A worker is gone. The sum is given up.
+    """
+    import cupy
+
+    nccl = importlib.import_module("cupy.cuda.nccl")
+    kinds = {np.dtype(np.int32): nccl.NCCL_INT32, np.dtype(np.int64): nccl.NCCL_INT64}
+    stream = cupy.cuda.get_current_stream()
+    place = values.data.ptr  # type: ignore[attr-defined]
+    kind = kinds[np.dtype(values.dtype)]
+    communicator.allReduce(place, place, values.size, kind, nccl.NCCL_SUM, stream.ptr)
+    done, last = stream.record(), math.inf
+    while not done.done:
+        if last == math.inf and ring.has_lost_one():
+            last = time.monotonic() + GRACE  # it may have finished, with this sum
+        if time.monotonic() > last:
+            ring.give_up(ConnectionError("while its GPU was waited for"))
+        time.sleep(MOMENT)
