@@ -23,6 +23,7 @@ PROGRAMS = {
     "ranking": "NDCG and CPU time of rankings, beside LightGBM and XGBoost",
     "survival": "concordance and CPU time of survival models, beside scikit-survival and XGBoost",
     "distributions": "likelihood and CPU time beside NGBoost, coverage of conformal intervals",
+    "oblique": "errors and CPU time of oblique forests, beside plain ones and scikit-learn's",
     "inspection": "time of partial dependence beside scikit-learn, and of measures of diversity",
     "explain": "CPU time of Shapley values beside XGBoost and shap, and their exactness",
     "published": "error rates of trees, bagging and forests beside published ones",
@@ -52,7 +53,7 @@ ROOMS = {"accuracy": "accuracy", "published": "accuracy", "kernels": "kernels",
          "scaling": "scaling", "sparse": "scaling", "compare": "report", "report": "report",
          **dict.fromkeys(OF_GPUS, "gpu"), "gpu_model": "model", "crossover": "gpu",
          "explain": "explanation", "startup": "start", "first_model": "start",
-         "native": "start", "distributions": "learners",
+         "native": "start", "distributions": "learners", "oblique": "learners",
          "cluster": "cluster", "cluster_faults": "cluster", "cluster_volume": "cluster",
          "batches": "scaling"}  # fmt: skip
 """Folders of the programs that have one of their own; the others are in ``programs``."""

@@ -30,7 +30,7 @@ INTRODUCTION = (
 SECTIONS = {
     "Time to train and to predict": ("fit", "predict", "many_fits"),
     "Accuracy": ("accuracy",),
-    "Trees, bagging and forests": ("forests", "published"),
+    "Trees, bagging and forests": ("forests", "oblique", "published"),
     "AdaBoost, losses, categories": ("adaboost", "losses", "categories"),
     "Rankings, survival, distributions": ("ranking", "survival", "distributions"),
     "Stacks, votes, inspection": ("stacking", "inspection", "explain"),

@@ -44,12 +44,14 @@ CELLS_AT_ONCE = 2**23
 """Projections of the training rows that are in memory together, 64 MB."""
 
 OBLIQUE = """feature_combinations : float or "auto", default="auto"
-        The features of a projection on average, >= 1. With 1 the forest is a plain one; "auto"
-        tries <tried>, and keeps what has the least
-        out-of-bag error (see ``max_features``).
+        The features of a projection on average, >= 1. With 1 the forest is a plain one. "auto"
+        tries 1, 3 and half of the features with small forests, and keeps what has the least
+        out-of-bag error.
     n_projections : int or "auto", default="auto"
-        Projections of the whole forest; "auto": 1000, or ten for each pair of features if that is
-        less, or as many as there are features if that is more.
+        Projections of the whole forest. "auto": 1000, or forty for each feature, up to 4000, if
+        that is more; ten times the square of the number of features if that is less; never fewer
+        than features. ``max_features`` is of them: "auto" is 100, or what a plain forest has where
+        ``feature_combinations`` is 1.
     """
 
 
@@ -219,9 +221,16 @@ def _projected(
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     """A random forest for classification whose nodes split by sums of a few features with random
-    signs.
+    signs, drawn once for all trees.
 
     <shared>
+    feature_combinations_ : float
+        The features of a projection on average.
+
+    References
+    ----------
+    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
+    Research 21, 2020.
 
     Examples
     --------
@@ -249,9 +258,16 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):
     """A random forest for regression whose nodes split by sums of a few features with random
-    signs.
+    signs, drawn once for all trees.
 
     <shared>
+    feature_combinations_ : float
+        The features of a projection on average.
+
+    References
+    ----------
+    Tomita et al., "Sparse projection oblique randomer forests", Journal of Machine Learning
+    Research 21, 2020.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from benchmarks.accuracy import published
 from benchmarks.common import goals, peers, processes
 from benchmarks.common.peers import BOTH, GapError, present
 from benchmarks.explanation import explain
-from benchmarks.learners import distributions
+from benchmarks.learners import distributions, oblique
 from benchmarks.programs import (
     adaboost,
     categories,
@@ -494,6 +494,23 @@ class TestDistributions:
         assert list(results["coverage"]) == ["split", "cv+", "bag", "quantile"]
         for method in results["coverage"].values():
             assert 0.75 < method["coverage"] <= 1.0 and method["width"] > 0.0
+
+
+class TestOblique:
+    def test_errors(self, run, write_table):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, 3)).astype(np.float32)
+        folder = write_table("sonar", X=X, y=(X[:, 0] + X[:, 1] > 0).astype(int))
+        options = "--trees 3 --seeds 2 --test 100 --share 0.03 --threads 1"
+        results = run(oblique, "--data", folder, *options.split())["results"]
+        assert list(results["generated"]) == list(oblique.CASES)
+        found = results["generated"]["trunk, 100 x 10"]
+        assert 0.04 < found["least"] < 0.05
+        assert set(found["forests"]) == {"gpuens", "gpuens, plain", "scikit-learn"}
+        assert all(len(own["errors"]) == 2 for own in found["forests"].values())
+        ours = results["tables"]["sonar"]["forests"]["gpuens"]
+        assert max(ours["errors"]) < 0.3 and len(ours["combinations"]) == 2
+        assert "vehicle.npz is not in" in results["tables"]["vehicle"]["gaps"][0]
 
 
 class TestCommand:

@@ -128,6 +128,14 @@ RESULTS = {
                              "NGBoost": {"nll": [-2.5], "seconds": [20.0], "rounds": [5]}}},
         "coverage": {"split": {"coverage": 0.875, "width": 2.0, "spread": 0.01}},
     },
+    "oblique": {
+        "generated": {"parity, 1,000 rows": {"least": 0.0, "forests": {
+            "gpuens": {"errors": [0.125, 0.25], "seconds": [4.0, 4.0], "combinations": [3.0, 3.0]},
+            "scikit-learn": {"errors": [0.25, 0.5], "seconds": [1.0, 1.0]}}}},
+        "tables": {"sonar": {"forests": {
+            "gpuens": {"errors": [0.25], "seconds": [4.0], "combinations": [1.0]},
+            "scikit-learn": {"errors": [0.25], "seconds": [1.0]}}}},
+    },
     "cluster": {
         "workers": {"rows": 10, "libraries": {
             "two workers": {"seconds": [2.5]}, "one process": {"seconds": [2.0], "ratio": 1.25}}},
@@ -212,6 +220,7 @@ def measured(name, records):
         ("categories", [(1.005, True)]),
         ("ranking", [(0, True), (0.25, False), (0, True), (-0.25, True), (0, True), (0.5, True)]),
         ("distributions", [(0.5, False), (0.05, True), (pytest.approx(0.025), False)]),
+        ("oblique", [(0.5, True)]),
         ("cluster", [(1.25, True), (1.0, False)]),  # the larger ratio is to the faster library
         (
             "cluster_faults",
