@@ -29,10 +29,11 @@ from gpuens.kernels.runtime.cuda.loops import COMMENT
 from gpuens.kernels.scalars.deferred import load_numba
 
 OLDEST = (7, 5)
-FILES = ((75, 80, 86), (90, 100, 120))
-"""The architectures of each file with machine code. A device of compute capability 8.9 runs the
-code of 8.6: nvJitLink generates the same bytes for the two. Devices of 10.3 and 12.1 run that of
-10.0 and 12.0."""
+FILES = ((75, 80), (90, 100, 120))
+"""The architectures of each file with machine code, the first of each generation: later devices of
+a generation run its code. Those of compute capability 8.6 and 8.9 run that of 8.0: one instruction
+of forty is another one in their own, the rest in another order. 10.3 and 12.1 run that of 10.0 and
+12.0."""
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
 ENTRY = re.compile(r"\.entry (\w+)")
 NO_UNROLLING = '.pragma "nounroll";\n'

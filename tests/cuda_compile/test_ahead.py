@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import lzma
 import re
-import struct
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -97,24 +96,15 @@ def test_code_is_what_was_linked(built):
         assert found == cubins.cubin_of(text, architecture)
 
 
-def instructions(cubin: bytes) -> bytes:
-    """Return the code of a kernel: the sections of the ELF file whose names begin with .text."""
-    (table,) = struct.unpack_from("<Q", cubin, 40)
-    n, of_names = struct.unpack_from("<HH", cubin, 60)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, table + 64 * i) for i in range(n)]
-    names = sections[of_names][4]
-    return b"".join(
-        cubin[begin : begin + size]
-        for name, _, _, _, begin, size in sections
-        if cubin[names + name :].startswith(b".text.")
-    )
-
-
-def test_ada_runs_the_code_of_ampere():
-    """There is no code for compute capability 8.9, because it would be the same."""
-    text, _ = cubins.ptx_of(ENTRIES["newton_steps"])
-    older, ampere, ada = (instructions(cubins.cubin_of(text, n).code) for n in (75, 86, 89))
-    assert len(ampere) > 100 and ampere == ada != older
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [((8, 0), 80), ((8, 6), 80), ((8, 7), 80), ((8, 9), 80), ((10, 3), 100), ((12, 1), 120)],
+)
+def test_later_devices_of_a_generation_run_the_code_of_its_first(tmp_path, capability, expected):
+    for path, _ in cubins._files(tmp_path, cubins.FILES):
+        path.touch()
+    best, *_ = ahead.candidates(capability, tmp_path)
+    assert best[1] == expected and best[0].name.startswith("cuda-sm_")
 
 
 def test_other_types_functions_and_losses_are_not(folder):
@@ -128,20 +118,20 @@ def test_other_types_functions_and_losses_are_not(folder):
 @pytest.mark.parametrize(
     ("capability", "driver", "expected"),
     [
-        ((8, 0), (13, 5), ("cuda-sm_75-80-86.xz", 80)),
-        ((8, 6), (13, 5), ("cuda-sm_75-80-86.xz", 86)),
-        ((8, 9), (13, 0), ("cuda-sm_75-80-86.xz", 86)),
+        ((8, 0), (13, 5), ("cuda-sm_75-80.xz", 80)),
+        ((8, 6), (13, 5), ("cuda-sm_75-80.xz", 80)),
+        ((8, 9), (13, 0), ("cuda-sm_75-80.xz", 80)),
         ((12, 1), (13, 0), ("cuda-sm_120.xz", 120)),
         ((9, 0), (13, 5), ("cuda-ptx_75.xz", 75)),
         ((9, 0), (13, 4), None),
-        ((7, 5), (14, 0), ("cuda-sm_75-80-86.xz", 75)),
+        ((7, 5), (14, 0), ("cuda-sm_75-80.xz", 75)),
         ((7, 0), (14, 0), None),
         ((8, 0), (12, 9), None),
         ((15, 0), (14, 0), ("cuda-ptx_75.xz", 75)),
     ],
 )
 def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, driver, expected):
-    for name in ("cuda-sm_75-80-86.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
+    for name in ("cuda-sm_75-80.xz", "cuda-sm_120.xz", "cuda-ptx_75.xz"):
         _, architectures = ahead.contents_of(tmp_path / name)
         codes = {n: {"key": ahead.Code("symbol", "stamp", bytes([n]))} for n in architectures}
         ahead.write(tmp_path / name, (13, 5), codes)

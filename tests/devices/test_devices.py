@@ -157,11 +157,11 @@ class TestWhatIsMissing:
     @pytest.mark.parametrize(
         ("capabilities", "driver", "kernels", "is_enough"),
         [
-            ([(8, 6)], (13, 0), "cuda-sm_75-80-86.xz", True),
-            ([(8, 9), (7, 5)], (13, 2), "cuda-sm_75-80-86.xz", True),
-            ([(8, 6), (9, 0)], (13, 0), "cuda-sm_75-80-86.xz", False),
-            ([(8, 6), (7, 0)], (13, 0), "cuda-sm_75-80-86.xz", True),  # too old for any use
-            ([(8, 6)], (12, 9), "cuda-sm_75-80-86.xz", False),
+            ([(8, 6)], (13, 0), "cuda-sm_75-80.xz", True),
+            ([(8, 9), (7, 5)], (13, 2), "cuda-sm_75-80.xz", True),
+            ([(8, 6), (9, 0)], (13, 0), "cuda-sm_75-80.xz", False),
+            ([(8, 6), (7, 0)], (13, 0), "cuda-sm_75-80.xz", True),  # too old for any use
+            ([(8, 6)], (12, 9), "cuda-sm_75-80.xz", False),
             ([(15, 0)], (13, 1), "cuda-ptx_75.xz", True),
             ([(15, 0)], (13, 0), "cuda-ptx_75.xz", False),
         ],

@@ -6,7 +6,7 @@ architectures that came later. A kernel is found by its function, the constants 
 the types of its arguments, and it is used only if the sources that it was made of are those of
 today. Whatever is not found is compiled.
 
-A file is named after what it holds, as in ``cuda-sm_75-80-86.xz``. It is compressed by LZMA, which
+A file is named after what it holds, as in ``cuda-sm_75-80.xz``. It is compressed by LZMA, which
 checks the content: a line of JSON, and all code behind it, a kernel's codes for all architectures
 side by side. They resemble each other: together they take two thirds of their places in files of
 their own. PTX has shorter names for registers and labels (``ptx_text.py``).
