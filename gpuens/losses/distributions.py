@@ -126,6 +126,8 @@ class LocationScaleLoss(DistributionLoss):
 
     log_unit: float = 0.0
     """Logarithm of the scale at the start."""
+    per_unit: float = 1.0
+    """1 divided by this scale."""
 
     @property
     def _inverse_df(self) -> float:
@@ -152,16 +154,12 @@ class LocationScaleLoss(DistributionLoss):
     def on_training_rows(
         self: Any, y: Array, weight: Array, base: np.ndarray, device: Device
     ) -> Any:
-        return self._with(log_unit=float(base[1]))
+        return self._with(log_unit=float(base[1]), per_unit=float(exp(-base[1])))
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         """Compute residuals and logarithms of scales, in units of the scale at the start."""
-        residual = (self._values(y) - raw[0]) * self._per_unit
+        residual = (self._values(y) - raw[0]) * self.per_unit
         return device.xp.stack([residual, raw[1] - self.log_unit])
-
-    @property
-    def _per_unit(self) -> float:
-        return float(exp(np.float64(-self.log_unit)))
 
     def gradients(
         self,
@@ -181,7 +179,7 @@ class LocationScaleLoss(DistributionLoss):
         by_weight = formulas.LocationWeight(self._inverse_df)
         share = row_values(by_weight, residual, log_scale, residual[:0])
         share = share * weight if weight.size else share
-        slope, one = residual * (-1.0 / self._per_unit), log_scale * 0.0 + 1.0
+        slope, one = residual * (-1.0 / self.per_unit), log_scale * 0.0 + 1.0
         return gradients(Given(), slope, one, residual[:0], share, g, h)
 
     def _bounded(self, k: int, step: np.ndarray, learning_rate: float) -> np.ndarray:
