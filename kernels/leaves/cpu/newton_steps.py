@@ -9,44 +9,52 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.each import each
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import NodeValues, Scales, Totals
+from ...scalars.primitives import INT_IN_MANTISSA, bits_of
 from ...scalars.rounding import nearest
 from ...statistics.quantise import fixed_point_scales
 from ..newton_steps import take_steps
 
-i64 = np.int64
+u64 = np.uint64
 BLOCK = 1024
 
 
 @inner
-def _to_fixed_point(values, begin, end, scale, out):
-    for i in range(begin, end):
-        out[i - begin] = i64(nearest(values[i] * scale))
+def _to_fixed_point(values, scale, out):
+    """Fill in whole numbers below 2**51, which are read from the bits of their sum with a constant:
+    only AVX-512 has an instruction that converts several."""
+    for i in range(out.size):
+        whole = nearest(values[i] * scale)
+        out[i] = bits_of(whole + INT_IN_MANTISSA) - bits_of(INT_IN_MANTISSA)
 
 
 @inner
-def _add_rows(thread, n_threads, leaf, g, h, scales, fixed, sums):
+def _add_rows(leaf, g, h, sums):
+    for i in range(u64(leaf.size)):
+        node = leaf[i]
+        if node >= 0:
+            sums[u64(node), 0] += g[i]
+            sums[u64(node), 1] += h[i]
+
+
+@inner
+def _add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
     """Add up a thread's share of the rows; ``fixed`` is scratch, (2, BLOCK)."""
     n = leaf.size
-    mine = sums[thread]
     last = n * (thread + 1) // n_threads
     for begin in range(n * thread // n_threads, last, BLOCK):
         end = min(begin + BLOCK, last)
-        _to_fixed_point(g, begin, end, scales[0], fixed[0])
-        _to_fixed_point(h, begin, end, scales[1], fixed[1])
-        for i in range(begin, end):
-            node = leaf[i]
-            if node >= 0:
-                mine[node, 0] += fixed[0, i - begin]
-                mine[node, 1] += fixed[1, i - begin]
+        fixed_g, fixed_h = fixed[0, : end - begin], fixed[1, : end - begin]
+        _to_fixed_point(g[begin:end], scale_g, fixed_g)
+        _to_fixed_point(h[begin:end], scale_h, fixed_h)
+        _add_rows(leaf[begin:end], fixed_g, fixed_h, sums)
 
 
 @inner
-def _add_threads(n_threads, sums):
+def _add_threads(sums):
     """Add the sums of all threads to those of the first."""
-    for thread in range(1, n_threads):
+    for thread in range(1, sums.shape[0]):
         for node in range(sums.shape[1]):
             sums[0, node, 0] += sums[thread, node, 0]
             sums[0, node, 1] += sums[thread, node, 1]
@@ -55,20 +63,31 @@ def _add_threads(n_threads, sums):
 @kernel
 def _sum_worker(thread, n_threads, barrier, leaf, g, h, scales, sums):
     fixed = np.empty((2, BLOCK), np.int64)
-    _add_rows(thread, n_threads, leaf, g, h, scales, fixed, sums)
+    _add_share(thread, n_threads, leaf, g, h, scales[0], scales[1], fixed, sums[thread])
     wait(barrier, n_threads)
     if thread == 0:
-        _add_threads(n_threads, sums)
+        _add_threads(sums)
 
 
 @kernel
-def _step_worker(thread, n_threads, barrier, leaf, g, h, left, right, how, sums, value, hessian):
+def _step_worker(
+    thread, n_threads, barrier, leaf, g, h, left, right, offset, scales, limits, sums, value,
+    hessian,
+):  # fmt: skip
     fixed = np.empty((2, BLOCK), np.int64)
-    _add_rows(thread, n_threads, leaf, g, h, (how[0], how[1]), fixed, sums)
+    n_trees = leaf.shape[0]
+    for t in range(n_trees):
+        own = sums[thread, offset[t] : offset[t + 1]]
+        of_tree = scales[t, 0], scales[t, 1], fixed, own
+        _add_share(thread, n_threads, leaf[t], g[t], h[t], *of_tree)
     wait(barrier, n_threads)
-    if thread == 0:
-        _add_threads(n_threads, sums)
-        take_steps(left, right, sums[0], how, value, hessian)
+    for t in range(thread, n_trees, n_threads):
+        begin, end = offset[t], offset[t + 1]
+        own = sums[:, begin:end]
+        _add_threads(own)
+        how = scales[t, 0], scales[t, 1], limits[0], limits[1], limits[2]
+        children = left[begin:end], right[begin:end]
+        take_steps(*children, own[0], how, value[begin:end], hessian[begin:end])
 
 
 def leaf_sums(leaf: Array, g: Array, h: Array, scales: Scales, n_nodes: int) -> np.ndarray:
@@ -88,16 +107,15 @@ def newton_steps(
     largest: float,
 ) -> list[NodeValues]:
     limits = float(l2), float(min_sum_hessian), float(largest)
-
-    def steps(i: int) -> NodeValues:
-        scales = fixed_point_scales(totals[i], g.shape[1])
-        nodes = slice(trees.offset[i], trees.offset[i + 1])
-        left, right = trees.left[nodes], trees.right[nodes]
-        n_threads = threads_for(g.shape[1])
-        sums = np.zeros((n_threads, left.size, 2), np.int64)
-        values = NodeValues(np.empty(left.size), np.empty(left.size))
-        how = (scales.g, scales.h, *limits)
-        run(_step_worker, n_threads, trees.leaf[i], g[i], h[i], left, right, how, sums, *values)
-        return values
-
-    return each(steps, range(len(totals)), g[0])
+    scales = np.array([fixed_point_scales(own, g.shape[1]) for own in totals])
+    n_threads = threads_for(g.size)
+    n_nodes = trees.left.size
+    sums = np.zeros((n_threads, n_nodes, 2), np.int64)
+    value, hessian = np.empty(n_nodes), np.empty(n_nodes)
+    of_trees = trees.left, trees.right, trees.offset, scales, limits
+    run(_step_worker, n_threads, trees.leaf, g, h, *of_trees, sums, value, hessian)
+    ends = trees.offset.tolist()
+    return [
+        NodeValues(value[begin:end], hessian[begin:end])
+        for begin, end in zip(ends[:-1], ends[1:], strict=True)
+    ]

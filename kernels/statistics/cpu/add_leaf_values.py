@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from ...runtime.arrays import Array
-from ...runtime.compilation import kernel
+from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NodeValues
-from ..reference.add_leaf_values import add_values_of_trees
 
-__all__ = ["add_leaf_values", "add_values_of_trees"]
+u64 = np.uint64
+
+
+@inner
+def _add(raw, leaf, values, begin, end):
+    for i in range(u64(begin), u64(end)):
+        raw[i] += values[u64(leaf[i])]
 
 
 @kernel
-def _worker(thread, n_threads, barrier, raw, leaf, values):
-    n = raw.size
-    for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
-        raw[i] += values[leaf[i]]
+def _worker(thread, n_threads, barrier, raw, leaf, values, offset):
+    n_trees, n = raw.shape
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    for t in range(n_trees):
+        _add(raw[t], leaf[t], values[offset[t] : offset[t + 1]], begin, end)
 
 
 def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:
-    run(_worker, threads_for(raw.size), raw, leaf, factor * values.value)
+    add_values_of_trees(raw[None], leaf[None], [values], [factor])
+
+
+def add_values_of_trees(
+    raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
+) -> None:
+    added = [factor * own.value for own, factor in zip(values, factors, strict=True)]
+    offset = np.cumsum([0, *map(len, added)])
+    run(_worker, threads_for(raw.size), raw, leaf, np.concatenate(added), offset)

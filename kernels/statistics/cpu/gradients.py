@@ -9,15 +9,13 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.team import run, threads_for, wait
+from ...runtime.cpu.team import CACHE_LINE, run, threads_for, wait
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...scalars.deferred import Function
 from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of, float_of
-from ..reference.gradients import gradients_of_outputs
+from ..gradients import NO_CLASS
 from .add_leaf_values import add_leaf_values
-
-__all__ = ["gradients", "gradients_of_outputs", "row_values"]
 
 
 def compiled_for(kernel: Any, loss: Any) -> Any:
@@ -69,14 +67,26 @@ def _round(values, out):
 
 
 @inner
-def _chunk_gradients(loss, y, raw, shift, weight, g, h, scratch):
-    """Fill in ``g`` and ``h`` of a chunk; ``scratch`` is (3, SUM_CHUNK)."""
+def _is_of_class(y, number, out):
+    of_class = float(number)
+    for i in range(out.size):
+        out[i] = 1.0 if y[i] == of_class else 0.0
+
+
+@inner
+def _chunk_gradients(loss, y, number, raw, shift, weight, g, h, scratch):
+    """Fill in ``g`` and ``h`` of a chunk. The targets are ``y``, or whether a row is of the class
+    ``number`` if that is not negative; ``scratch`` is (4, SUM_CHUNK)."""
     n = g.size
-    f, exact_g, exact_h = raw, scratch[1, :n], scratch[2, :n]
+    f, exact_g, exact_h, target = raw, scratch[1, :n], scratch[2, :n], scratch[3, :n]
     if shift.size > 0:
         f = scratch[0, :n]
         _subtract(raw, shift, f)
-    _gradients(loss, y, f, exact_g, exact_h)
+    if number < 0:
+        _gradients(loss, y, f, exact_g, exact_h)
+    else:
+        _is_of_class(y, number, target)
+        _gradients(loss, target, f, exact_g, exact_h)
     if weight.size > 0:
         _weigh(weight, exact_g)
         _weigh(weight, exact_h)
@@ -85,17 +95,17 @@ def _chunk_gradients(loss, y, raw, shift, weight, g, h, scratch):
 
 
 @inner
-def _magnitudes(values, begin, end, magnitudes):
-    for i in range(begin, end):
-        magnitudes[i - begin] = abs(values[i])
-    for i in range(end - begin, SUM_CHUNK):
+def _magnitudes(values, magnitudes):
+    for i in range(values.size):
+        magnitudes[i] = abs(values[i])
+    for i in range(values.size, SUM_CHUNK):
         magnitudes[i] = 0.0
 
 
 @inner
-def _measure(values, begin, end, magnitudes):
-    """Return the largest magnitude, as bits, and the chunk's sum of magnitudes."""
-    _magnitudes(values, begin, end, magnitudes)
+def _measure(values, magnitudes):
+    """Return the largest magnitude of a chunk, as bits, and the sum of its magnitudes."""
+    _magnitudes(values, magnitudes)
     largest = np.int64(0)
     for i in range(SUM_CHUNK):  # not negative, so the order of the bits is that of the values
         largest = max(largest, bits_of(magnitudes[i]))
@@ -104,40 +114,50 @@ def _measure(values, begin, end, magnitudes):
 
 @inner
 def fill_chunks(
-    thread, n_threads, loss, y, raw, shift, weight, g, h, magnitudes, scratch, largest, sums
-):
+    thread, n_threads, loss, y, first_class, raw, shift, weight, g, h, magnitudes, scratch,
+    largest, sums,
+):  # fmt: skip
     """Fill in ``g`` and ``h`` of a thread's chunks, the largest magnitudes, as bits, and the sums
-    of the chunks. ``magnitudes`` and ``scratch`` are (SUM_CHUNK,) and (3, SUM_CHUNK)."""
-    n = raw.size
+    of the chunks, for all outputs of a chunk before the next one.
+
+    ``y`` has a line for all outputs or for each; ``magnitudes`` and ``scratch`` are (SUM_CHUNK,)
+    and (4, SUM_CHUNK), ``largest`` is (n_threads, n_outputs, 2) or wider, ``sums`` is (n_outputs,
+    2, chunks).
+    """
+    n_outputs, n = raw.shape
     n_chunks = (n + SUM_CHUNK - 1) // SUM_CHUNK
     for chunk in range(n_chunks * thread // n_threads, n_chunks * (thread + 1) // n_threads):
         begin = chunk * SUM_CHUNK
         end = min(begin + SUM_CHUNK, n)
         own_shift, own_weight = shift[begin:end], weight[begin:end]
-        own_g, own_h = g[begin:end], h[begin:end]
-        of_rows = y[begin:end], raw[begin:end], own_shift, own_weight, own_g, own_h
-        _chunk_gradients(loss, *of_rows, scratch)
-        for k in range(2):
-            bits, sums[k, chunk] = _measure(g if k == 0 else h, begin, end, magnitudes)
-            largest[thread, k] = max(largest[thread, k], bits)
+        for k in range(n_outputs):
+            own_y = y[min(k, y.shape[0] - 1), begin:end]
+            number = first_class + k if first_class >= 0 else first_class
+            own_g, own_h = g[k, begin:end], h[k, begin:end]
+            of_rows = own_y, number, raw[k, begin:end], own_shift, own_weight, own_g, own_h
+            _chunk_gradients(loss, *of_rows, scratch)
+            for i in range(2):
+                bits, sums[k, i, chunk] = _measure(own_g if i == 0 else own_h, magnitudes)
+                largest[thread, k, i] = max(largest[thread, k, i], bits)
 
 
 @kernel
 def _gradients_worker(
-    thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums, totals
-):
+    thread, n_threads, barrier, loss, y, first_class, raw, shift, weight, g, h, largest, sums,
+    totals,
+):  # fmt: skip
     magnitudes = np.empty(SUM_CHUNK, np.float64)
-    scratch = np.empty((3, SUM_CHUNK), np.float64)
-    of_rows = y, raw, shift, weight, g, h
+    scratch = np.empty((4, SUM_CHUNK), np.float64)
+    of_rows = y, first_class, raw, shift, weight, g, h
     fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
     wait(barrier, n_threads)
-    if thread == 0:
-        for k in range(2):
-            bits = largest[0, k]
+    for k in range(thread, raw.shape[0], n_threads):
+        for i in range(2):
+            bits = largest[0, k, i]
             for other in range(1, n_threads):
-                bits = max(bits, largest[other, k])
-            totals[2 * k] = float_of(bits)
-            totals[2 * k + 1] = halve(sums[k], sums.shape[1])
+                bits = max(bits, largest[other, k, i])
+            totals[k, 2 * i] = float_of(bits)
+            totals[k, 2 * i + 1] = halve(sums[k, i], sums.shape[2])
 
 
 def gradients(
@@ -152,15 +172,30 @@ def gradients(
 ) -> Totals:
     if update is not None:
         add_leaf_values(raw, *update)
+    return gradients_of_outputs(loss, y, raw[None], shift, weight, g[None], h[None], NO_CLASS)[0]
+
+
+def gradients_of_outputs(
+    loss: Any,
+    y: Array,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    first_class: int,
+) -> list[Totals]:
+    n_outputs, n = raw.shape
     n_threads = threads_for(raw.size)
-    n_chunks = -(-raw.size // SUM_CHUNK)
+    n_chunks = -(-n // SUM_CHUNK)
     padded = 1 << (n_chunks - 1).bit_length()
-    largest = np.zeros((n_threads, 8), np.int64)
-    sums = np.zeros((2, padded))
-    totals = np.empty(4)
+    largest = np.zeros((n_threads, n_outputs, CACHE_LINE), np.int64)
+    sums = np.zeros((n_outputs, 2, padded))
+    totals = np.empty((n_outputs, 4))
+    of_rows = y.reshape(-1, n), first_class, raw, shift, weight, g, h
     worker = compiled_for(_gradients_worker, loss)
-    run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums, totals)
-    return Totals(*totals.tolist())
+    run(worker, n_threads, loss, *of_rows, largest, sums, totals)
+    return [Totals(*of_output) for of_output in totals.tolist()]
 
 
 @kernel

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.each import each
 from ...runtime.cpu.team import atomic_add, run, threads_for
 from ...runtime.dtypes import Scales, TreeRecords
 from ...scalars.primitives import vectorise
@@ -33,19 +32,43 @@ def _record(g, h, row):
     return (u64(g) << u64(48)) | (u64(h) << u64(32)) | row
 
 
-@kernel
-def _worker(thread, n_threads, barrier, g, h, rows, first, key, scale_g, scale_h, records, sums):
-    n = records.size
-    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+@inner
+def _quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
+    """Round the statistics of neighbouring rows; return the sums of the integers."""
     sum_g = sum_h = i64(0)
-    for i in range(begin, end):
-        row = u64(rows[i]) if rows.size > 0 else u64(i)
+    for i in range(u64(begin), u64(end)):
+        qg, qh = _integers(float(g[i]), float(h[i]), first + i, key, scale_g, scale_h)
+        records[i] = _record(qg, qh, i)
+        sum_g += qg
+        sum_h += qh
+    return sum_g, sum_h
+
+
+@inner
+def _quantise_sample(g, h, rows, begin, end, first, key, scale_g, scale_h, records):
+    """Do the same for the rows ``rows[begin:end]``."""
+    sum_g = sum_h = i64(0)
+    for i in range(u64(begin), u64(end)):
+        row = u64(rows[i])
         qg, qh = _integers(float(g[row]), float(h[row]), first + row, key, scale_g, scale_h)
         records[i] = _record(qg, qh, row)
         sum_g += qg
         sum_h += qh
-    atomic_add(sums, 0, sum_g)
-    atomic_add(sums, 1, sum_h)
+    return sum_g, sum_h
+
+
+@kernel
+def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records, sums):
+    n_trees, n = records.shape
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    for k in range(n_trees):
+        how = first, keys[k], scales[k, 0], scales[k, 1], records[k]
+        if rows.size > 0:
+            sum_g, sum_h = _quantise_sample(g[k], h[k], rows, begin, end, *how)
+        else:
+            sum_g, sum_h = _quantise_all(g[k], h[k], begin, end, *how)
+        atomic_add(sums[k], 0, sum_g)
+        atomic_add(sums[k], 1, sum_h)
 
 
 def quantise(
@@ -58,13 +81,10 @@ def quantise_from(
     begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
     """Do the same where ``begin`` is added to the numbers of rows that the rounding depends on."""
-    records = np.empty((len(g), rows.size or g.shape[1]), np.uint64)
-    sums = np.zeros((len(g), 2), np.int64)
-
-    def fill(i: int) -> None:
-        keys = u64(begin), u64(_draw(int(key), int(first) + i))
-        own = g[i], h[i], rows, *keys, scales[i].g, scales[i].h, records[i], sums[i]
-        run(_worker, threads_for(records.shape[1]), *own)
-
-    each(fill, range(len(g)), records[0])
+    n_trees = len(g)
+    records = np.empty((n_trees, rows.size or g.shape[1]), np.uint64)
+    sums = np.zeros((n_trees, 2), np.int64)
+    keys = np.array([_draw(int(key), int(first) + i) for i in range(n_trees)], u64)
+    args = g, h, rows, u64(begin), keys, np.array(scales), records, sums
+    run(_worker, threads_for(records.size), *args)
     return TreeRecords(records, sums, scales)

@@ -10,10 +10,11 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.collective import current_share, halved
 from ...runtime.compilation import kernel
-from ...runtime.cpu.team import run, threads_for
+from ...runtime.cpu.team import CACHE_LINE, run, threads_for
 from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ..cpu.add_leaf_values import add_leaf_values
 from ..cpu.gradients import compiled_for, fill_chunks, row_values
+from ..gradients import NO_CLASS
 from ..reference.gradients import gradients_of_outputs
 
 __all__ = ["gradients", "gradients_of_outputs", "row_values"]
@@ -24,8 +25,8 @@ def _chunks_worker(
     thread, n_threads, barrier, loss, y, raw, shift, weight, g, h, largest, sums
 ):  # fmt: skip
     magnitudes = np.empty(SUM_CHUNK, np.float64)
-    scratch = np.empty((3, SUM_CHUNK), np.float64)
-    of_rows = y, raw, shift, weight, g, h
+    scratch = np.empty((4, SUM_CHUNK), np.float64)
+    of_rows = y, np.int64(NO_CLASS), raw, shift, weight, g, h
     fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
 
 
@@ -42,11 +43,11 @@ def gradients(
     if update is not None:
         add_leaf_values(raw, *update)
     n_threads = threads_for(raw.size)
-    largest = np.zeros((n_threads, 8), np.int64)
-    sums = np.zeros((2, -(-raw.size // SUM_CHUNK)))
-    worker = compiled_for(_chunks_worker, loss)
-    run(worker, n_threads, loss, y, raw, shift, weight, g, h, largest, sums)
-    return totals_of_all(largest.max(axis=0)[:2].view(np.float64), sums.T)
+    largest = np.zeros((n_threads, 1, CACHE_LINE), np.int64)
+    sums = np.zeros((1, 2, -(-raw.size // SUM_CHUNK)))
+    of_rows = y[None], raw[None], shift, weight, g[None], h[None]
+    run(compiled_for(_chunks_worker, loss), n_threads, loss, *of_rows, largest, sums)
+    return totals_of_all(largest[:, 0, :2].max(axis=0).view(np.float64), sums[0].T)
 
 
 def totals_of_all(largest: np.ndarray, sums: np.ndarray) -> Totals:
