@@ -22,19 +22,19 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.lanes import LANES
-from ...runtime.cpu.team import atomic_add, prefetch, run, threads_for
+from ...runtime.cpu.team import CACHE_LINE, atomic_add, prefetch, run, threads_for
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 
 u32, u64, i64 = np.uint32, np.uint64, np.int64
 
-STRIDE = N_SLOTS + 8
+STRIDE = N_SLOTS + CACHE_LINE
 WORD_ENTRIES = 8 * STRIDE
 PREFETCH_DISTANCE = 32
 NEAR_WORDS = 1 << 18
 """A table of so many words stays in the second-level cache, or nearly so."""
 FEW_WORDS = 4
 """Histograms of so many words stay in the first-level cache, or nearly so."""
-WORDS_OF_LINE = u64(8)
+WORDS_OF_LINE = u64(CACHE_LINE)
 BLOCK = 1024
 """Rows that are added up word by word before the next ones."""
 BYTE = u64(255)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...runtime.arrays import Array, derived
+from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.keys import number_key
@@ -229,7 +229,6 @@ KEY_BYTES = 2**22
 FEWEST_ROWS = 1024
 """Fewest rows of a block, however many columns there are."""
 BLOCKS_PER_THREAD = 4
-LINE_BYTES = 64
 FIVE = u64(5)
 
 

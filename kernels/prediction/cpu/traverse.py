@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.arrays import Array, derived
+from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, kernel, kernel_without_allocation
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
@@ -38,7 +38,6 @@ GROUP = 64
 FEWEST_TOGETHER = 32
 STEPS = 5
 """Steps between two checks for rows that have arrived."""
-LINE_BYTES = 64
 
 
 @inlined

@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from ...scalars.deferred import Intrinsic
+from ..arrays import LINE_BYTES
 from ..compilation import inner
 
 SPINS_BEFORE_YIELD = 1000
 POLLS_BEFORE_SLEEP = 2000
-CACHE_LINE = 8
+CACHE_LINE = LINE_BYTES // 8
 """int64 entries between two counters that different threads write."""
 MIN_WORK_PER_THREAD = 20_000
 """Array elements below which another thread costs more than it saves."""
