@@ -54,6 +54,7 @@ ASKS_ABOUT_DEVICES = {
     "kernels/runtime/dispatch.py",
     "gpuens/inputs/arrays.py",
     "gpuens/devices/placement.py",
+    "gpuens/devices/among_workers.py",
     "gpuens/devices/gpu_problems.py",
 }
 DEVICE_WORDS = ("cuda", "cupy", "torch", "is_numpy_array")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...prediction.cpu.table import Table, cell, table_of
 from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
+from ...runtime.cpu.table import Table, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.primitives import mul
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...prediction.cpu.table import Table, cell, table_of
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.table import Table, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..program import ACROSS, DOWN, FIRST, KIND, SPLIT_SHIFT, Program, Size, Splits
 from .walk import Work, finish, flow_left, flow_right, start, visit

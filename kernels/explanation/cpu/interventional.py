@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...prediction.cpu.table import Table, cell, table_of
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.table import Table, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..interventional import pattern_weights
 from ..program import Program, Size, Splits

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ...prediction.cpu.table import Table, cell, table_of
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
+from ...runtime.cpu.table import Table, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import Scales
 from ...scalars.primitives import mul

@@ -28,11 +28,11 @@ import numpy as np
 
 from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
+from ...runtime.cpu.table import Table, cell
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.keys import number_key
 from ...scalars.routing import is_left_category, names_category
 from ..traverse import Trees
-from .table import Table, cell
 
 i64, u32, u64 = np.int64, np.uint32, np.uint64
 

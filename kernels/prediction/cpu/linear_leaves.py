@@ -8,10 +8,10 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel_without_allocation
+from ...runtime.cpu.table import Table, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...scalars.primitives import mul
 from ..linear_leaves import LinearLeaves
-from .table import Table, cell, table_of
 
 f64 = np.float64
 WORK_OF_A_ROW = 16

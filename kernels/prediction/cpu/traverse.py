@@ -17,12 +17,12 @@ import numpy as np
 
 from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, kernel, kernel_without_allocation
+from ...runtime.cpu.table import table_of
 from ...runtime.cpu.team import run, threads_for
 from ...runtime.dtypes import NO_SETS, Codes
 from ...scalars.routing import code_goes_left, is_left_category, names_category, value_goes_left
 from ..traverse import Trees
 from . import blocks, deep
-from .table import table_of
 
 u64 = np.uint64
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ...runtime.arrays import Array
-from ...runtime.compilation import inner
+from ..arrays import Array
+from ..compilation import inner
 
 
 class Table(NamedTuple):
