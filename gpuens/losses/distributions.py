@@ -143,12 +143,14 @@ class LocationScaleLoss(DistributionLoss):
         """Fit the constant distribution, by weighted least squares that are repeated."""
         values, inverse = self._values(y), self._inverse_df
         centre = weighted_mean(values, weight, device)
-        square = weighted_mean((values - centre) ** 2, weight, device)
+        apart = values - centre
+        square = weighted_mean(apart * apart, weight, device)  # a GPU rounds powers differently
         for _ in range(FITTING_STEPS if inverse > 0.0 else 0):
-            share = (1.0 + inverse) / (1.0 + inverse * ((values - centre) ** 2 / square))
+            share = (1.0 + inverse) / (1.0 + inverse * (apart * apart / square))
             total = weighted_mean(share, weight, device)
             centre = weighted_mean(share * values, weight, device) / total
-            square = weighted_mean(share * (values - centre) ** 2, weight, device)
+            apart = values - centre
+            square = weighted_mean(share * (apart * apart), weight, device)
         return np.array([centre, 0.5 * float(log(np.float64(square)))])
 
     def on_training_rows(
