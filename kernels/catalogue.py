@@ -305,7 +305,7 @@ def searches_of_forests(code: types.Type, with_cuts: bool) -> Iterator[Entry]:
     yield Entry(f"cart_sum_tiles_{code}", sum_tiles, arguments, 64)
     searching = (*before, array(f64, 2), *state, *(i64,) * 6, *lines)
     arguments = (*searching, array(f64), array(i64), array(i64, 2), i64, array(f64), array(i64))
-    yield Entry(f"cart_search_items_{code}", items_kernel(with_cuts), arguments, 168, 128, 192)
+    yield Entry(f"cart_search_items_{code}", items_kernel(with_cuts), arguments, 168, 128, 240)
     writing = (*before, array(i64, 2), array(u32, 2), array(f64, 2), *state, i64, i64, *lines)
     for size in SIZES:
         name = f"{size[0]}_{code}"
