@@ -44,7 +44,7 @@ def load(folder: Path, name: str, max_rows: int | None = None) -> dict[str, np.n
         return _rows_of(arrays, _by_shares(arrays["y"], shares)[:max_rows])
     path = folder / f"{name}.npz"
     if not path.is_file():
-        raise GapError(f"{name}.npz is not in {folder}")
+        raise GapError(f"{name}.npz is not in the folder of the data")
     with np.load(path, allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}
     if name in (*REGRESSION, *SURVIVAL):
