@@ -7,7 +7,8 @@ import platform
 from typing import Any
 
 from ..kernels.runtime.collective import Share, objects_of_all
-from .placement import ANY_GPU, Device, gpu_of, gpu_problem, resolve_device, simulated
+from . import placement
+from .placement import ANY_GPU, Device, gpu_of, resolve_device
 
 NO_GPU = ""
 
@@ -50,7 +51,7 @@ def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> De
 
 def _visible_gpus() -> tuple[str, ...]:
     """Return the names of the GPUs that this process may use."""
-    if simulated() or gpu_problem() is not None:
+    if placement.simulated() or placement.gpu_problem() is not None:
         return ()
     n_gpus = ANY_GPU.xp.cuda.runtime.getDeviceCount()
     return tuple(name_of_gpu(Device("cuda", index)) for index in range(n_gpus))

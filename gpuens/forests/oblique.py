@@ -74,7 +74,8 @@ class ObliqueTrees(ForestOfTrees):
     def _training_work(self, X: Any, y: Any) -> Work:
         n_rows, n_features = size_of(X)
         looked_at = min(LOOKED_AT, self._n_columns_of(n_features))
-        return work_of_trees(self, (n_rows, looked_at), self.n_estimators)
+        work = work_of_trees(self, (n_rows, looked_at), self.n_estimators)
+        return work._replace(features=n_features)  # the columns of the table that is copied
 
     def _n_columns_of(self, n_features: int) -> int:
         if self._combinations == 1:
