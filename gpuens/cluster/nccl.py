@@ -43,7 +43,7 @@ class RingOfGPUs(Ring):
     def close(self) -> None:
         communicator, self._communicator = self._communicator, None
         if communicator is not None:
-            communicator.abort()  # unlike its end in order, this waits for nobody
+            communicator.abort()  # `destroy` would wait for the other workers
         super().close()
 
 
