@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .sklearn_import import lean_sklearn
+
 if TYPE_CHECKING:  # what editors and type checkers see of the lazy imports below
     from . import bias_variance as bias_variance
     from . import callbacks as callbacks
@@ -150,9 +152,11 @@ __all__ = ["__version__", *_HOME]
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        with lean_sklearn():
+            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     elif name in _ROOMS:
-        value = import_module(f"{__name__}.{name}")
+        with lean_sklearn():
+            value = import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 FIRST_MODELS = """
 import json, sys
@@ -33,7 +35,8 @@ HEAVY = {
 """Modules that a first model does not need, and that take long to import."""
 
 
-def test_a_first_model_imports_nothing_that_it_does_not_use():
+def first_models(program: str) -> tuple[set[str], set[str]]:
+    """Return the modules of a new process once models are made, and once they have predicted."""
     few = {"n_estimators": 2}
     models = [("DecisionTreeClassifier", {})] + [
         (name, few)
@@ -42,11 +45,58 @@ def test_a_first_model_imports_nothing_that_it_does_not_use():
     ]  # fmt: skip
     env = {name: os.environ[name] for name in os.environ if name != "NUMBA_ENABLE_CUDASIM"}
     done = subprocess.run(
-        [sys.executable, "-c", FIRST_MODELS, json.dumps(models)],
+        [sys.executable, "-c", program, json.dumps(models)],
         cwd=ROOT, capture_output=True, text=True, env=env,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     made, predicted = map(set, json.loads(done.stdout))
+    return made, predicted
+
+
+def test_a_first_model_imports_nothing_that_it_does_not_use():
+    made, predicted = first_models(FIRST_MODELS)
     assert {"gpuens.boosting.estimator", "gpuens.kernels.cart.cpu.grow_cart"} <= predicted
     assert made & (HEAVY | {"numba", "llvmlite"}) == set()
     assert predicted & HEAVY == set()
+
+
+def test_a_first_model_imports_less_than_scikit_learn_does():
+    made, predicted = first_models(FIRST_MODELS.replace("import sklearn.base\n", ""))
+    assert "sklearn.base" in made
+    assert predicted & {"scipy.stats", "scipy.optimize"} == set()
+
+
+FIRST = """
+import sys
+import gpuens
+gpuens.GradientBoostingClassifier
+assert "sklearn" in sys.modules and "scipy.stats" not in sys.modules
+"""
+WITHIN = """
+import sys
+from gpuens.sklearn_import import Placeholder, lean_sklearn
+with lean_sklearn():
+    import sklearn.base
+    assert isinstance(sys.modules["scipy.stats"], Placeholder)
+"""
+"""The modules of other people that ask for ``scipy.stats`` meanwhile."""
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"{FIRST}from sklearn.utils.fixes import _mode\nassert _mode([1, 2, 2])[0] == 2",
+        f"{FIRST}import scipy.stats\nassert scipy.stats.norm.cdf(0.0) == 0.5",
+        f"{WITHIN}    from scipy.stats import norm\nassert norm.cdf(0.0) == 0.5",
+        f"{WITHIN}    import scipy.stats as early\nassert early.norm.cdf(0.0) == 0.5",
+        f"{WITHIN}assert 'scipy.stats' not in sys.modules",
+        "import sys, scipy.stats, gpuens\ntheirs = scipy.stats\ngpuens.IsolationForest\n"
+        "assert sys.modules['scipy.stats'] is theirs",
+    ],
+)
+def test_scipy_stats_is_there_for_whoever_asks(program):
+    left = "\nimport scipy.stats, sys\nassert sys.modules['scipy.stats'].__file__"
+    done = subprocess.run(
+        [sys.executable, "-c", program + left], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

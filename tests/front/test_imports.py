@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 GPUENS = (
-    "devices",
+    "devices sklearn_import",
     "config inputs forest numerics",
     "explanation",
     "estimators members survival_metrics",
