@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import importlib
 import math
+import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from ..kernels.runtime.fetch import fetch
 from .ring import GRACE, Ring
 
 MOMENT = 5e-5
-"""Seconds between two looks at whether a sum is there."""
+"""Seconds between two looks at whether what is waited for is there."""
 
 
 class RingOfGPUs(Ring):
@@ -58,14 +61,65 @@ def nccl_of_cupy() -> Any:
 
 def communicator_of(ring: Ring) -> Any:
     """Return a communicator of the current GPUs of all workers; None unless all have the same
-    version of NCCL."""
+    version of NCCL.
+
+    Raises
+    ------
+    WorkerLostError
+        A worker is gone, or its NCCL has failed.
+    """
     nccl = nccl_of_cupy()
     version = 0 if nccl is None else int(nccl.get_version())
     name = nccl.get_unique_id() if nccl is not None and ring.rank == 0 else None
     found = objects_among((version, name), ring)
     if version == 0 or any(other != version for other, _ in found):
         return None
-    return nccl.NcclCommunicator(ring.size, found[0][1], ring.rank)
+    return _connected(lambda: nccl.NcclCommunicator(ring.size, found[0][1], ring.rank), ring)
+
+
+def _connected(connect: Callable[[], Any], ring: Ring) -> Any:
+    """Return what ``connect`` returns, which waits for all workers, without end for one whose own
+    call has failed: a thread of its own calls it, and is left behind where a worker is lost."""
+    import cupy
+
+    device, made = cupy.cuda.Device(), Future[Any]()
+
+    def run() -> None:
+        with device:
+            try:
+                made.set_result(connect())
+            except BaseException as error:
+                made.set_exception(error)
+
+    threading.Thread(target=run, name="gpuens-nccl", daemon=True).start()
+    try:
+        _wait(made.done, ring, "while NCCL connected the GPUs")
+    except BaseException:
+        made.add_done_callback(_abort)
+        raise
+    return made.result()
+
+
+def _abort(made: Future[Any]) -> None:
+    """Give up a communicator that is ready too late."""
+    if made.exception() is None:
+        made.result().abort()
+
+
+def _wait(is_done: Callable[[], bool], ring: Ring, when: str) -> None:
+    """Wait until something is done, or a worker is lost.
+
+    Raises
+    ------
+    WorkerLostError
+    """
+    last = math.inf
+    while not is_done():
+        if last == math.inf and ring.has_lost_one():
+            last = time.monotonic() + GRACE  # it may have finished, with what is waited for
+        if time.monotonic() > last:
+            ring.give_up(ConnectionError(when))
+        time.sleep(MOMENT)
 
 
 def add_in_place(communicator: Any, values: Array, ring: Ring) -> None:
@@ -84,10 +138,5 @@ def add_in_place(communicator: Any, values: Array, ring: Ring) -> None:
     place = values.data.ptr  # type: ignore[attr-defined]
     kind = kinds[np.dtype(values.dtype)]
     communicator.allReduce(place, place, values.size, kind, nccl.NCCL_SUM, stream.ptr)
-    done, last = stream.record(), math.inf
-    while not done.done:
-        if last == math.inf and ring.has_lost_one():
-            last = time.monotonic() + GRACE  # it may have finished, with this sum
-        if time.monotonic() > last:
-            ring.give_up(ConnectionError("while its GPU was waited for"))
-        time.sleep(MOMENT)
+    added = stream.record()
+    _wait(lambda: bool(added.done), ring, "while its GPU was waited for")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,29 @@ def test_the_model_is_that_of_the_cpu(cupy, nccl):
 
     expected = plain.forest_.fingerprint(), 6 * 2 * 2 * 3 * 256
     assert on_gpus(3, work, cupy) == [expected] * 3
+
+
+@pytest.mark.parametrize("failing", [{0}, {1}, {0, 2}])
+def test_a_worker_that_cannot_connect_its_gpu_ends_the_others(failing, cupy, nccl):
+    """NCCL waits without end for the workers that never call it."""
+    nccl.failing = failing
+    for rank, error in enumerate(sums_of(3, cupy)):
+        if rank in failing:
+            assert "NCCL_ERROR_SYSTEM_ERROR" in str(error)
+        else:
+            assert isinstance(error, WorkerLostError)
+            assert "is gone (while NCCL connected the GPUs)" in str(error)
+
+
+def test_a_communicator_that_is_ready_too_late_is_given_up(cupy, nccl):
+    nccl.failing = {1}
+    sums_of(2, cupy)
+    (group,) = nccl.groups.values()
+    group.is_complete.set()
+    deadline = time.monotonic() + PATIENCE
+    while ("abort", 0, ()) not in nccl.calls and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert ("abort", 0, ()) in nccl.calls
 
 
 def test_a_sum_is_given_up_when_a_worker_is_lost(cupy, nccl):

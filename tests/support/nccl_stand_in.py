@@ -43,10 +43,12 @@ class Group:
         self.lock = threading.Lock()
         self.sums: list[Sum] = []
         self.gpus: dict[int, int] = {}
+        self.is_complete = threading.Event()
 
 
 class NCCL(ModuleType):
-    """The module. ``calls`` are (what, rank, arguments)."""
+    """The module. ``calls`` are (what, rank, arguments); the workers in ``failing`` have an error
+    when they make their communicator, for which the others wait without end."""
 
     available = True
     NCCL_SUM, NCCL_INT32, NCCL_INT64 = 0, 2, 4
@@ -55,6 +57,7 @@ class NCCL(ModuleType):
         super().__init__("cupy.cuda.nccl")
         self.calls: list[tuple[str, int, tuple[Any, ...]]] = []
         self.groups: dict[bytes, Group] = {}
+        self.failing: set[int] = set()
         self.NcclCommunicator = lambda *args: Communicator(self, *args)
 
     def get_version(self) -> int:
@@ -72,10 +75,15 @@ class Communicator:
     def __init__(self, nccl: NCCL, size: int, name: bytes, rank: int) -> None:
         self._nccl, self._size, self._rank = nccl, size, rank
         self._group, self._n_sums, self._is_aborted = nccl.groups[name], 0, threading.Event()
+        nccl.calls.append(("begin", rank, (size,)))
+        if rank in nccl.failing:
+            raise RuntimeError("NCCL_ERROR_SYSTEM_ERROR: unhandled system error")
         with self._group.lock:
             assert strict_cupy.state.device not in self._group.gpus.values(), "Duplicate GPU"
             self._group.gpus[rank] = strict_cupy.state.device
-        nccl.calls.append(("begin", rank, (size,)))
+            if len(self._group.gpus) == size:
+                self._group.is_complete.set()
+        self._group.is_complete.wait()
 
     def allReduce(  # noqa: N802
         self, source: int, target: int, count: int, kind: int, operation: int, stream: int
