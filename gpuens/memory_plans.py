@@ -14,8 +14,10 @@ from .boosting.estimator import BoostingEstimator
 from .boosting.memory import DataSize, boosting_plan, data_size
 from .boosting.parameters import columns_to_grow_on, growth_params
 from .cluster.rows import ranges_of
-from .devices.memory_plan import MemoryPlan
+from .devices.memory_plan import MemoryPlan, code_bytes
 from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy
+from .devices.sparse_tables import SparseTable
+from .inputs.sparse_codes import ENTRY_BYTES
 from .inputs.sparse_matrices import read_sparse
 from .tables.binned_table import BinnedTable
 from .trees.cart import CartEstimator
@@ -121,6 +123,9 @@ def memory_plan(
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
         columns = columns_to_grow_on(table, growth_params(estimator, table.shape))
         size = data_size(table, columns, device, n_trees)
+        if n_workers is not None:
+            kept = table if columns is None else table.columns(columns)
+            size = _of_a_worker(size, kept, int(n_workers))
         return boosting_plan(estimator, replace(size, weighted=sample_weight is not None), device)
     size = DataSize(
         shape,
@@ -143,11 +148,23 @@ def _require_workers(n_workers: int, estimator: Any, X: Any) -> None:
             f"n_workers={n_workers} is for gradient boosting and forests, whose rows workers can "
             f"share, got {type(estimator).__name__}: set n_workers=None."
         )
-    if is_sparse(X) or isinstance(X, BinnedTable):
+    if isinstance(X, BinnedTable):
         raise ValueError(
-            f"n_workers={n_workers} is for arrays, data frames and shapes, whose rows workers can "
-            f"share, got X of the type {type(X).__name__}."
+            f"n_workers={n_workers} is for arrays, data frames, sparse matrices and shapes, whose "
+            "rows workers can share, got a BinnedTable: set n_workers=None."
         )
+
+
+def _of_a_worker(size: DataSize, table: SparseTable, n_workers: int) -> DataSize:
+    """Return what a worker has of a sparse table: the most rows, and the most entries, of any."""
+    n_all, n_features = table.shape
+    ranges = ranges_of([n_all], n_workers)
+    n_own = max(end - begin for begin, end in ranges)
+    bins = n_own * code_bytes(n_features)
+    if size.n_places is not None:
+        before = np.cumsum([0, *np.bincount(table.entries.indices, minlength=n_all)])
+        bins = ENTRY_BYTES * max(int(before[end] - before[begin]) for begin, end in ranges)
+    return replace(size, shape=(n_own, n_features), n_all=n_all, bins=bins)
 
 
 def trainings_at_once(estimators: Sequence[Any], X: Any, y: Any = None) -> int | None:

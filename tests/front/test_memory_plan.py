@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from gpuens import (
     AdaBoostClassifier,
+    BinnedTable,
     DecisionTreeClassifier,
     DecisionTreeRegressor,
     ExtraTreesRegressor,
@@ -27,6 +28,7 @@ from gpuens.devices import placement as devices
 from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
+from gpuens.inputs.sparse_codes import ENTRY_BYTES
 from gpuens.kernels.growth import frontier
 from gpuens.losses import ArrayLoss
 from gpuens.memory_plans import trainings_at_once
@@ -460,8 +462,30 @@ class TestWorkers:
             memory_plan(model, (1000, 5), n_workers=n_workers)
 
     def test_sparse(self):
-        with pytest.raises(ValueError, match="n_workers=2 is for arrays, .* of the type csr_array"):
-            memory_plan(GradientBoostingRegressor(), csr_array(np.eye(9)), n_workers=2)
+        """A worker has the entries of its rows; histograms are of all rows."""
+        rng = np.random.default_rng(0)
+        entries = np.where(rng.random((9 * 1024, 200)) < 0.01, 1.0, 0.0)
+        entries[: 2 * 1024, :5] = 1.0  # all that the first of four workers has
+        model, rows = GradientBoostingRegressor(), csr_array(entries)
+        whole, plan = memory_plan(model, rows), memory_plan(model, rows, n_workers=4)
+        of_each = [np.count_nonzero(entries[part]) for part in np.split(np.arange(9 * 1024), 9)]
+        assert whole.parts["bins"] == ENTRY_BYTES * sum(of_each)
+        assert plan.parts["bins"] == ENTRY_BYTES * sum(of_each[:2])
+        assert plan.parts["gradients"] == 8 * 3 * 1024  # the last has a chunk more
+        assert plan.parts["histograms"] == whole.parts["histograms"]
+        assert "messages" in plan.parts
+
+    def test_sparse_forest(self):
+        rows = csr_array(np.eye(4096))
+        plan = memory_plan(RandomForestClassifier(), rows, n_workers=2)
+        assert plan.parts["bins"] == memory_plan(RandomForestClassifier(), rows).parts["bins"]
+
+    def test_binned_table(self):
+        table = BinnedTable.from_batches(lambda: [(np.eye(9), np.arange(9))])
+        with pytest.raises(
+            ValueError, match="n_workers=2 is for arrays, .* got a BinnedTable: set"
+        ):
+            memory_plan(GradientBoostingRegressor(), table, n_workers=2)
 
 
 def test_other_estimators():
