@@ -18,9 +18,9 @@ from ...runtime.compilation import inner
 from ...runtime.cpu.lanes import count_bits, lowest_bit
 from ...runtime.dtypes import MISSING
 from ..frontier import NO_GAIN
-from .quick_split import BLOCK, NOWHERE, best_of_side
+from .quick_split import BLOCK, NOWHERE, G, H, best_of_side, packed_left
 
-u32, u64, i64 = np.uint32, np.uint64, np.int64
+u32, u64, i32, i64 = np.uint32, np.uint64, np.int32, np.int64
 
 FEW_ROWS = 48
 """A node of so many rows is searched by its histogram, which is faster then (measured on 2,000 and
@@ -87,8 +87,8 @@ def _take_sums(sums, used, reached, bins):
 
 
 @inner
-def _left_sums(reached, missing, side, n_rows, least_rows, total, prefix):
-    """Fill in the packed sums on the left of each cut: those of the whole node, which is no split,
+def _left_sums(reached, missing, side, n_rows, least_rows, total, lefts):
+    """Fill in the sums on the left of each cut: those of the whole node, which is no split,
     where a child has too few rows. Where ``side`` is -1, missing rows follow the larger hessian."""
     n_missing = missing & ROWS
     for k in range(N_CUTS):
@@ -96,11 +96,12 @@ def _left_sums(reached, missing, side, n_rows, least_rows, total, prefix):
         left = ((sums >> S40) << S32) + ((sums >> S16) & HESSIAN)
         missing_left = 2 * (left & LOW) > (total & LOW) if side < 0 else side == 1
         rows = (sums & ROWS) + (n_missing if missing_left else i64(0))
-        prefix[k] = left if min(rows, n_rows - rows) >= least_rows else total
+        left = left if min(rows, n_rows - rows) >= least_rows else total
+        lefts[G, k], lefts[H, k] = i32(left >> S32), i32(left & LOW)
 
 
 @inner
-def best_of_rows(lines, n_rows, shift, total, least_h, least_rows, l2, floor, prefix, scores):
+def best_of_rows(lines, n_rows, shift, total, least_h, least_rows, l2, floor, lefts, scores):
     """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
     The result is that of ``best_of_feature`` with counts of rows, except that the bin is -1 where
@@ -123,13 +124,13 @@ def best_of_rows(lines, n_rows, shift, total, least_h, least_rows, l2, floor, pr
         if side == 1 and of_missing == 0:
             break
         known = i64(-1) if of_missing == 0 else i64(side)
-        _left_sums(reached, missing, known, n_rows, least_rows, total, prefix)
+        _left_sums(reached, missing, known, n_rows, least_rows, total, lefts)
         extra = of_missing if side == 1 else i64(0)
         _, score, k = best_of_side(
-            prefix, prefix, N_CUTS // BLOCK, extra, total, least_h, l2, floor, scores
+            lefts, reached, N_CUTS // BLOCK, extra, total, least_h, l2, floor, scores
         )
         if score > best or (score > NO_GAIN and score == best and bins[k] < at):
-            best, at, missing_left, left = score, bins[k], i64(side), prefix[k] + extra
+            best, at, missing_left, left = score, bins[k], i64(side), packed_left(lefts, k) + extra
     if best == NO_GAIN or best < floor:
         return NO_GAIN, i64(-1), i64(0), i64(0)
     if of_missing == 0 and 2 * (left & LOW) > (total & LOW):

@@ -26,7 +26,7 @@ from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from . import sparse
 from .few_rows import FEW_ROWS
-from .histogram import add_rows, clear_used
+from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
 from .partition import (
     PIECE,
@@ -36,10 +36,12 @@ from .partition import (
     partition_piece,
     partition_piece_by_set,
 )
-from .search import evaluate, needs_histograms, recheck, settle_nodes
+from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck, settle_nodes
 from .tables import (
     EVALUATE,
+    FROM_SIBLING,
     HISTOGRAM,
+    IN_PLACE,
     LEAVES,
     N_PIECES,
     N_TASKS,
@@ -134,7 +136,9 @@ def plan_histograms(table, frontier, params, work, n_threads):
             piece.pair = p
             piece.begin = low
             piece.end = min(low + size, node.end)
-            piece.partial = -1
+            piece.partial = IN_PLACE
+            if is_taken_from_sibling(table, frontier, params, frontier.pairs[p]):
+                piece.partial = FROM_SIBLING
             if low > node.begin:
                 piece.partial = n_partials
                 n_partials += 1
@@ -152,12 +156,17 @@ def histograms(table, frontier, work):
         if k >= work.counts[N_PIECES]:
             break
         piece = work.pieces[k]
-        node = frontier.nodes[frontier.pairs[piece.pair].build]
+        pair = frontier.pairs[piece.pair]
+        node = frontier.nodes[pair.build]
+        records = table.records[node.depth & 1]
+        if piece.partial == FROM_SIBLING:
+            rest = work.histograms[frontier.nodes[pair.sibling].slot]
+            subtract_rows(table.layout.words, n_columns, records, piece.begin, piece.end, rest)
+            continue
         into = work.histograms[node.slot]
         if piece.partial >= 0:
             into = work.partials[piece.partial]
         clear_used(table.layout.column_slots, 0, n_columns, into, into)
-        records = table.records[node.depth & 1]
         add_rows(table.layout.words, n_columns, records, piece.begin, piece.end, into)
 
 

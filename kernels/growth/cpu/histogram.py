@@ -210,6 +210,21 @@ def add_word_of_rows(words, n_words, word, n, records, begin, end, histogram):
             add_partial_word(histogram, o, codes, unpack_record(record), n)
 
 
+@inner
+def subtract_rows(words, n_columns, records, begin, end, histogram):
+    """Subtract a few rows from a packed histogram."""
+    n_words = (n_columns + 7) >> 3
+    for word in range(n_words):
+        n, o = n_columns - 8 * word, u64(word * WORD_ENTRIES)
+        for i in range(u64(begin), u64(end)):
+            record = records[i]
+            codes = words[u64(u32(record)) * u64(n_words) + u64(word)]
+            if n >= 8:
+                add_word(histogram, o, codes, -unpack_record(record))
+            else:
+                add_partial_word(histogram, o, codes, -unpack_record(record), n)
+
+
 @kernel
 def _worker(thread, n_threads, barrier, words, n_features, records, begin, end, packed, queue):
     while True:

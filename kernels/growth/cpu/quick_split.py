@@ -1,7 +1,8 @@
 """Best split of a feature without categories and constraints, for ``grow``: the result of
 ``best_of_feature``, found with fewer divisions.
 
-The candidates are compared in float32, eight at a time and with one division each. Only those
+The candidates are compared in float32, eight at a time and with one division each: sums, scores
+and their number have 32 bits, since one wider operand would halve the lanes. Only those
 that come close to the best, nearly always one, get the score that counts, in float64; not those
 of empty bins, which repeat the one before, which wins the tie.
 
@@ -32,32 +33,41 @@ MARGIN = 2.0**-18
 BLOCK = 32
 """Candidates are filled up to a multiple of this, which spares the loops their remainders."""
 N_CANDIDATES = 256
+G, H = range(2)
+"""Lines of the scratch ``lefts``: int32, N_CANDIDATES entries each."""
 
 
 @inner
-def _candidates(histogram, n_bins, prefix):
-    """Fill ``prefix`` with the sums on the left of each cut and return how many blocks they
+def _candidates(histogram, n_bins, lefts):
+    """Fill ``lefts`` with the sums on the left of each cut and return how many blocks they
     fill."""
     n = (n_bins + LANES - 1) // LANES * LANES
-    total = running_sums(histogram, n, prefix)
+    total = running_sums(histogram, n, lefts[G], lefts[H])
     n_blocks = (n + BLOCK - 1) // BLOCK
     for b in range(n, n_blocks * BLOCK):
-        prefix[b] = total
+        lefts[G, b], lefts[H, b] = i32(total >> i64(32)), i32(total & LOW)
     return n_blocks
 
 
 @inner
-def _approximate(prefix, n_blocks, extra, total, least_h, l2, scores):
+def packed_left(lefts, k):
+    """Return the sums on the left of a candidate as one word."""
+    return (i64(lefts[G, k]) << i64(32)) + i64(lefts[H, k])
+
+
+@inner
+def _approximate(lefts, n_blocks, extra, total, least_h, l2, scores):
     """Fill in the scores of the candidates with ``extra`` on the left, -1 where a child is too
     small, and return the largest one. The bits of -1 are below those of all other scores, whose
     bits are in the order of the scores."""
+    lefts_g, lefts_h = lefts[G], lefts[H]
+    extra_g, extra_h = i32(extra >> i64(32)), i32(extra & LOW)
     least = i32(least_h)
     total_g, total_h = i32(total >> i64(32)), i32(total & LOW)
     l2 = f32(l2)
     best = bits_of_float32(f32(-1.0))
     for b in range(n_blocks * BLOCK):
-        left = prefix[b] + extra
-        left_g, left_h = i32(left >> i64(32)), i32(left & LOW)
+        left_g, left_h = i32(lefts_g[b] + extra_g), i32(lefts_h[b] + extra_h)
         right_g, right_h = i32(total_g - left_g), i32(total_h - left_h)
         gl, gr = f32(left_g), f32(right_g)
         hl, hr = f32(left_h) + l2, f32(right_h) + l2
@@ -88,7 +98,7 @@ def _exact(left, total, l2):
 
 
 @inner
-def best_of_side(prefix, steps, n_blocks, extra, total, least_h, l2, floor, scores):
+def best_of_side(lefts, steps, n_blocks, extra, total, least_h, l2, floor, scores):
     """Find the best candidate with ``extra`` on the left: (bound, score, candidate).
 
     No candidate has a score above the bound. If that is below ``floor``, and if no candidate leaves
@@ -96,7 +106,7 @@ def best_of_side(prefix, steps, n_blocks, extra, total, least_h, l2, floor, scor
     candidate is as good as the one before.
     """
     best, at = NO_GAIN, u64(0)
-    top = _approximate(prefix, n_blocks, extra, total, least_h, l2, scores)
+    top = _approximate(lefts, n_blocks, extra, total, least_h, l2, scores)
     if top < f32(0.0):
         return NO_GAIN, best, at
     limit = float(top) * (1.0 + MARGIN)
@@ -109,7 +119,7 @@ def best_of_side(prefix, steps, n_blocks, extra, total, least_h, l2, floor, scor
         if scores[k] >= bound:
             count -= 1
             if k == 0 or steps[k] != 0:
-                score = _exact(prefix[k] + extra, total, l2)
+                score = _exact(packed_left(lefts, k) + extra, total, l2)
                 if score > best:
                     best, at = score, k
         k += u64(1)
@@ -117,16 +127,16 @@ def best_of_side(prefix, steps, n_blocks, extra, total, least_h, l2, floor, scor
 
 
 @inner
-def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
+def best_of_plain(histogram, n_bins, total, least_h, l2, floor, lefts, scores):
     """Find the best split of one feature: (score, bin, missing_left, packed left sums).
 
     The result is that of ``best_of_feature``, except that a score below ``floor`` may be only a
     bound: no split has a higher score, and the bin is -1. ``l2`` is at most ``LARGEST_L2``; entries
-    behind the last bin are zero up to a multiple of ``LANES``; the scratch has N_CANDIDATES
-    entries, int64 and float32.
+    behind the last bin are zero up to a multiple of ``LANES``; ``scores`` is scratch,
+    float32, N_CANDIDATES entries.
     """
     missing = histogram[MISSING]
-    n_blocks = _candidates(histogram, n_bins, prefix)
+    n_blocks = _candidates(histogram, n_bins, lefts)
     best, at, missing_left, left = NO_GAIN, i64(NOWHERE), i64(0), i64(0)
     limit = NO_GAIN
     for side in range(2):
@@ -134,11 +144,11 @@ def best_of_plain(histogram, n_bins, total, least_h, l2, floor, prefix, scores):
             break
         extra = missing if side == 1 else i64(0)
         bound, score, k = best_of_side(
-            prefix, histogram, n_blocks, extra, total, least_h, l2, floor, scores
+            lefts, histogram, n_blocks, extra, total, least_h, l2, floor, scores
         )
         limit = max(limit, bound)
         if score > best or (score > NO_GAIN and score == best and i64(k) < at):
-            best, at, missing_left, left = score, i64(k), i64(side), prefix[k] + extra
+            best, at, missing_left, left = score, i64(k), i64(side), packed_left(lefts, k) + extra
     if best == NO_GAIN or best < floor:
         return limit, i64(-1), i64(0), i64(0)
     if missing == 0 and 2 * (left & LOW) > (total & LOW):

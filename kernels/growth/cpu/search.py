@@ -47,6 +47,20 @@ def needs_histograms(table, frontier, params, pair):
 
 
 @inner
+def is_taken_from_sibling(table, frontier, params, pair):
+    """Return whether the rows of a pair's first node, few enough for one piece, are subtracted from
+    its sibling's histogram at once: nothing reads a histogram of its own."""
+    if pair.sibling < 0:
+        return False
+    node = frontier.nodes[pair.build]
+    is_small = node.end - node.begin < table.few_rows
+    return is_small and (
+        has_few_rows(table, frontier, params, pair.build)
+        or not can_split(frontier, params, pair.build)
+    )
+
+
+@inner
 def evaluate(thread, n_threads, table, frontier, params, work):
     """Find the best splits of the new nodes, in tasks of a pair of nodes and a word of features.
 
@@ -75,7 +89,9 @@ def evaluate(thread, n_threads, table, frontier, params, work):
         _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
         if pair.sibling >= 0:
             rest = work.histograms[frontier.nodes[pair.sibling].slot]
-            if needs_histograms(table, frontier, params, pair):
+            if needs_histograms(table, frontier, params, pair) and not is_taken_from_sibling(
+                table, frontier, params, pair
+            ):
                 subtract_used(slots, first, last, rest, built)
             _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
 
@@ -110,7 +126,7 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
             if is_plain:
                 bounds[f] = _best_of_plain(
                     bins, feature.n_bins, f, total, limits,
-                    work.prefix[thread], work.approximate[thread], best,
+                    work.lefts[thread], work.approximate[thread], best,
                 )  # fmt: skip
                 continue
             found = work.found[thread]
@@ -122,11 +138,11 @@ def _best_of_word(thread, table, frontier, params, work, x, histogram, word, bes
 
 
 @inner
-def _best_of_plain(bins, n_bins, f, total, limits, prefix, scores, best):
+def _best_of_plain(bins, n_bins, f, total, limits, lefts, scores, best):
     """Replace ``best`` by a feature's best split, if that is better, or as good and of a lower
     feature; return the bound of its score (see ``best_of_plain``)."""
     score, bin_, missing_left, left = best_of_plain(
-        bins, n_bins, total, limits[0], limits[1], best.score, prefix, scores
+        bins, n_bins, total, limits[0], limits[1], best.score, lefts, scores
     )
     _improve(best, score, f, bin_, missing_left, left)
     return score
@@ -147,7 +163,7 @@ def _best_of_rows(thread, table, frontier, params, work, x, first, last, limits,
         if allowed[f] == 1:
             score, bin_, missing_left, left = best_of_rows(
                 lines, n_rows, 8 * (column - first), total, limits[0], params.min_samples_leaf,
-                limits[1], best.score, work.prefix[thread], work.approximate[thread],
+                limits[1], best.score, work.lefts[thread], work.approximate[thread],
             )  # fmt: skip
             _improve(best, score, f, bin_, missing_left, left)
 

@@ -85,6 +85,7 @@ class SparseWork(NamedTuple):
     bins: np.ndarray
     bin_counts: np.ndarray
     prefix: np.ndarray
+    lefts: np.ndarray
     scores: np.ndarray
     approximate: np.ndarray
 
@@ -177,7 +178,7 @@ def _search_share(thread, table, frontier, params, work, x, child, first, last, 
         if is_plain:
             bound, _, _, _ = best_of_plain(
                 bins, n_bins, total, least, l2, best.score,
-                work.prefix[thread], work.approximate[thread],
+                work.lefts[thread], work.approximate[thread],
             )  # fmt: skip
             if bound <= best.score:  # the first of equal splits is that of the lowest feature
                 continue
@@ -335,6 +336,7 @@ def allocate_work(
         bins=np.zeros((n_threads, N_SLOTS), np.int64),
         bin_counts=np.zeros((n_threads, N_SLOTS), np.int64),
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
+        lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
     )

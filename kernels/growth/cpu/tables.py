@@ -28,7 +28,10 @@ _I = np.int64
 TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I)])
 """Rows to partition, all of a node or a part of it."""
 PIECE_OF_ROWS = np.dtype([("pair", _I), ("begin", _I), ("end", _I), ("partial", _I)])
-"""Rows to add up: a node's first piece into its slot (partial is -1), the others apart."""
+"""Rows to add up: a node's first piece into its slot, the others apart."""
+IN_PLACE, FROM_SIBLING = -1, -2
+"""Values of ``partial``: the piece goes to the slot of its node, or is subtracted from that of the
+sibling."""
 BEST = np.dtype(
     [
         ("score", np.float64),
@@ -93,6 +96,7 @@ class Work(NamedTuple):
     side: np.ndarray
     expanded: np.ndarray
     prefix: np.ndarray
+    lefts: np.ndarray
     scores: np.ndarray
     approximate: np.ndarray
     row_counts: np.ndarray
@@ -128,6 +132,7 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         side=np.empty((n_threads, 2, RUN), np.uint64),
         expanded=np.empty((n_threads, N_SLOTS), np.int64),
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
+        lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),
         scores=np.empty((n_threads, N_SLOTS), np.float64),
         approximate=np.empty((n_threads, N_CANDIDATES), np.float32),
         row_counts=np.empty((n_threads, N_SLOTS), np.int64),

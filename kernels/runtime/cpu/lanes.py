@@ -41,41 +41,44 @@ def count_bits(typingctx, word):
 
 
 @Intrinsic
-def _sum_lanes(typingctx, source, first, target, carry):
-    """Write the running sums of eight entries from ``first`` on, plus ``carry``; return the sum
-    of the eight entries."""
+def _sum_lanes(typingctx, source, first, high, low, carry):
+    """Write the halves of the running sums of eight entries from ``first`` on, plus ``carry``;
+    return the sum of the eight entries."""
     from llvmlite import ir
     from numba import types
 
     def codegen(context, builder, signature, args):
-        word = ir.IntType(64)
-        lanes = ir.VectorType(word, LANES)
+        word, half = ir.IntType(64), ir.IntType(32)
+        lanes, halves = ir.VectorType(word, LANES), ir.VectorType(half, LANES)
 
-        def pointer(argument):
+        def pointer(argument, vector):
             data = context.make_array(signature.args[argument])(context, builder, args[argument])
-            return builder.bitcast(builder.gep(data.data, [args[1]]), lanes.as_pointer())
+            return builder.bitcast(builder.gep(data.data, [args[1]]), vector.as_pointer())
 
         def shuffled(values, order):
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), order)
-            return builder.shuffle_vector(values, ir.Constant(lanes, None), mask)
+            mask = ir.Constant(ir.VectorType(half, len(order)), order)
+            return builder.shuffle_vector(values, ir.Constant(values.type, None), mask)
 
-        sums = builder.load(pointer(0), align=8)
+        sums = builder.load(pointer(0, lanes), align=8)
         for step in (1, 2, 4):
             order = [LANES] * step + list(range(LANES - step))  # lane LANES is the first zero
             sums = builder.add(sums, shuffled(sums, order))
-        first_lane = ir.Constant(ir.IntType(32), 0)
-        carried = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[3], first_lane)
-        builder.store(builder.add(sums, shuffled(carried, [0] * LANES)), pointer(2), align=8)
-        return builder.extract_element(sums, ir.Constant(ir.IntType(32), LANES - 1))
+        carried = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[4], half(0))
+        running = builder.add(sums, shuffled(carried, [0] * LANES))
+        parts = builder.bitcast(running, ir.VectorType(half, 2 * LANES))
+        for argument, begin in ((3, 0), (2, 1)):
+            part = shuffled(parts, list(range(begin, 2 * LANES, 2)))
+            builder.store(part, pointer(argument, halves), align=4)
+        return builder.extract_element(sums, half(LANES - 1))
 
-    return types.int64(source, types.int64, target, types.int64), codegen
+    return types.int64(source, types.int64, high, low, types.int64), codegen
 
 
 @inner
-def running_sums(source, n, target):
-    """Write ``target[i] = source[0] + ... + source[i]`` for i < n, a multiple of eight; return
-    the last one."""
+def running_sums(source, n, high, low):
+    """Write the halves of ``source[0] + ... + source[i]`` to ``high[i]`` and ``low[i]``, int32, for
+    i < n, a multiple of eight; return the last sum."""
     total = 0
     for first in range(0, n, LANES):
-        total += _sum_lanes(source, first, target, total)
+        total += _sum_lanes(source, first, high, low, total)
     return total

@@ -171,6 +171,8 @@ def _await(outcomes: list[Any], n: int) -> None:
         time.sleep(0 if polls < POLLS_BEFORE_SLEEP else 1e-4)
 
 
+_ALONE = np.zeros(CACHE_LINE, np.int64)
+"""The barrier of a single thread, which nobody counts."""
 _idle: deque[_Helper] = deque()
 _n_threads = threading.local()
 
@@ -236,10 +238,10 @@ def run(worker: Callable[..., None], n_threads: int, *args: Any) -> None:
     The calling thread is number 0. Several threads may call this at the same time; each
     call has helpers of its own.
     """
-    barrier = np.zeros(CACHE_LINE, np.int64)
     if n_threads == 1:
-        worker(0, 1, barrier, *args)
+        worker(0, 1, _ALONE, *args)
         return
+    barrier = np.zeros(CACHE_LINE, np.int64)
     with _interrupts_deferred():
         team = [_helper() for _ in range(n_threads - 1)]
         outcomes: list[Any] = []

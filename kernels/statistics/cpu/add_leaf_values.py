@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -36,5 +37,5 @@ def add_values_of_trees(
     raw: Array, leaf: Array, values: Sequence[NodeValues], factors: Sequence[float]
 ) -> None:
     added = [factor * own.value for own, factor in zip(values, factors, strict=True)]
-    offset = np.cumsum([0, *map(len, added)])
+    offset = np.array([*accumulate(map(len, added), initial=0)])
     run(_worker, threads_for(raw.size), raw, leaf, np.concatenate(added), offset)

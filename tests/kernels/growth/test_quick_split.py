@@ -20,10 +20,10 @@ from gpuens.kernels.runtime.dtypes import MISSING, N_SLOTS
 
 @kernel
 def _plain(histograms, n_bins, totals, least_h, l2, floor, out):
-    prefix, scores = np.empty(N_CANDIDATES, np.int64), np.empty(N_CANDIDATES, np.float32)
+    lefts, scores = np.empty((2, N_CANDIDATES), np.int32), np.empty(N_CANDIDATES, np.float32)
     for k in range(totals.size):
         score, bin_, missing_left, left = best_of_plain(
-            histograms[k], n_bins, totals[k], least_h, l2, floor, prefix, scores
+            histograms[k], n_bins, totals[k], least_h, l2, floor, lefts, scores
         )
         out[k, 0], out[k, 1], out[k, 2], out[k, 3] = score, bin_, missing_left, left
 
@@ -88,11 +88,11 @@ def test_of_scores_below_the_floor_there_are_bounds():
 @kernel
 def _of_rows(words, records, total, least_h, least_rows, l2, floor, out):
     lines = np.zeros((N_LINES, N_SLOTS), np.int64)
-    prefix, scores = np.empty(N_CANDIDATES, np.int64), np.empty(N_CANDIDATES, np.float32)
+    lefts, scores = np.empty((2, N_CANDIDATES), np.int32), np.empty(N_CANDIDATES, np.float32)
     load_rows(words, 2, 1, records, 0, records.size, lines)
     for f in range(8):
         score, bin_, missing_left, left = best_of_rows(
-            lines, records.size, 8 * f, total, least_h, least_rows, l2, floor, prefix, scores
+            lines, records.size, 8 * f, total, least_h, least_rows, l2, floor, lefts, scores
         )
         out[f, 0], out[f, 1], out[f, 2], out[f, 3] = score, bin_, missing_left, left
 
@@ -147,15 +147,16 @@ def test_the_same_split_from_few_rows(l2, missing, largest_g, largest_h):
 
 
 @kernel
-def _running_sums(source, n, target, total):
-    total[0] = running_sums(source, n, target)
+def _running_sums(source, n, high, low, total):
+    total[0] = running_sums(source, n, high, low)
 
 
 @pytest.mark.parametrize("n", [0, 8, 256])
 def test_running_sums(n):
-    source = np.random.default_rng(n).integers(-(2**40), 2**40, 256)
-    target, total = np.zeros(256, np.int64), np.zeros(1, np.int64)
-    _running_sums(source, n, target, total)
-    np.testing.assert_array_equal(target[:n], np.cumsum(source[:n]))
-    assert total[0] == source[:n].sum()
-    assert not target[n:].any()
+    rng = np.random.default_rng(n)
+    g, h = rng.integers(-(2**22), 2**22, 256), rng.integers(0, 2**22, 256)
+    lefts, total = np.zeros((2, 256), np.int32), np.zeros(1, np.int64)
+    _running_sums((g << 32) + h, n, lefts[0], lefts[1], total)
+    np.testing.assert_array_equal(lefts[:, :n], np.cumsum([g, h], axis=1)[:, :n])
+    assert total[0] == (g[:n].sum() << 32) + h[:n].sum()
+    assert not lefts[:, n:].any()
