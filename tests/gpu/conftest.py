@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="module")
 def cupy(request: Any) -> Iterator[Any]:
-    """CuPy, on a machine with a GPU that can be used, or its stand-in with ``--ptx``."""
+    """CuPy, on a machine with a GPU that can be used, or its stand-in with ``--ptx``: models train
+    on its first GPU, which is of the last architecture asked for."""
     if simulated():
         pytest.skip("needs a real GPU: NUMBA_ENABLE_CUDASIM=1 is set")
     if request.config.getoption("--ptx"):
@@ -37,7 +38,7 @@ def cupy(request: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def gpus(request: Any, cupy: Any) -> range:
-    """The numbers of the GPUs that models are trained on; of real ones the first will do."""
+    """The numbers of the GPUs that workers train on; of real ones the first will do."""
     on_machine = request.config.getoption("--ptx")
     return range(cupy.cuda.runtime.getDeviceCount() if on_machine else 1)
 

@@ -158,8 +158,14 @@ def installed(gpus: Sequence[Gpu], watched: Sequence[Gpu] | None = None) -> Iter
 def installed_for(
     config: pytest.Config, *, whole_models: bool = False
 ) -> contextlib.AbstractContextManager[Host]:
-    """``installed`` as the options of pytest ask for, for operations or for whole models."""
+    """``installed`` as the options of pytest ask for, for operations or for whole models.
+
+    Operations are watched on the first architecture. Whole models begin with the last one, for
+    which the operations have the kernels that are not watched: they need not be compiled again.
+    """
     gpus, watch = gpus_asked_for(config), config.getoption("--ptx-watch")
+    if whole_models:
+        gpus.reverse()
     few = [] if watch == "nothing" or whole_models else gpus[:1]
     return installed(gpus, gpus if watch == "everything" else few)
 
