@@ -50,12 +50,18 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
         signature, bounds = types.void(*entry.arguments), entry.kernel.bounds
         text, _ = compile_ptx(entry.kernel.py_func, signature, cc=OLDEST, launch_bounds=bounds)
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
-    lines = (line for line in text.splitlines() if not line.lstrip().startswith("//"))
+    lines = (line for line in as_shipped(text).splitlines() if not line.lstrip().startswith("//"))
     name = f"gpuens_{entry.name}"
     code = shortened("\n".join(lines) + "\n", symbol, name)
-    if COMMENT in text:
-        code = code.replace(".visible .entry", f"{NO_UNROLLING}.visible .entry")
     return ahead.Code(name, ahead.stamp_of(entry.kernel), code.encode()), tuple(map(int, release))
+
+
+def as_shipped(text: str) -> str:
+    """Return PTX of libNVVM with what it asks of the assembler: to unroll no loop if there is one
+    that is ``rolled``."""
+    if COMMENT not in text:
+        return text
+    return text.replace(".visible .entry", f"{NO_UNROLLING}.visible .entry")
 
 
 def shortened(text: str, symbol: str, name: str) -> str:

@@ -75,7 +75,8 @@ class Entry(NamedTuple):
     threads : int
         Of a block at most, in every launch.
     spilled : int
-        Bytes of registers that a thread keeps in memory at most, where ``bounds`` ask for it.
+        Bytes of registers that a thread keeps in memory at most, where ``bounds`` ask for it and
+        Numba compiles the kernel for a launch; the machine code of a wheel keeps none there.
     """
 
     name: str

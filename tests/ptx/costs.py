@@ -141,7 +141,8 @@ SASS = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z]\w*)")
 
 @functools.cache
 def linked(ptx: str, architecture: str) -> Linked:
-    """Link PTX for an architecture such as "sm_90", as the driver does, and read the machine code.
+    """Link PTX for an architecture such as "sm_90", as it is for a wheel, and read the machine
+    code.
 
     Raises
     ------
@@ -151,11 +152,13 @@ def linked(ptx: str, architecture: str) -> Linked:
     from cuda.bindings import nvjitlink
     from cuda.pathfinder import find_nvidia_binary_utility
 
+    from building.cubins import as_shipped
+
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         raise ImportError("nvdisasm is not installed: pip install nvidia-cuda-nvdisasm")
     handle = nvjitlink.create(2, [f"-arch={architecture}", "-verbose"])
-    text = ptx.encode() + b"\0"
+    text = as_shipped(ptx).encode() + b"\0"
     nvjitlink.add_data(handle, nvjitlink.InputType.PTX, text, len(text), "kernel")
     nvjitlink.complete(handle)
     log = bytearray(nvjitlink.get_info_log_size(handle))
