@@ -113,6 +113,8 @@ def _module(compiled: Any, symbol: str, machine: Any) -> Any:
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration:
             value.linkage = "internal"
+    for value in module.functions:  # no exception passes through: no tables to unwind the stack by
+        value.add_function_attribute("nounwind")
     function.linkage = "external"
     header = f'target triple = "{machine.triple}"\ntarget datalayout = "{machine.target_data}"\n'
     module.link_in(llvm.parse_assembly(header + entry))
@@ -140,7 +142,7 @@ def _entry(symbol: str, function: Any) -> str:
     """
     kinds = [str(argument.type) for argument in function.arguments]
     lines = [
-        f"define i32 @{symbol}(ptr %words) {{",
+        f"define i32 @{symbol}(ptr %words) nounwind {{",
         "  %exception = alloca ptr",
         "  store ptr null, ptr %exception",
     ]

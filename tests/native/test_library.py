@@ -303,6 +303,15 @@ def test_a_file_that_is_no_library(copied):
         native.open_library(copied)
 
 
+def test_kernels_have_no_tables_to_unwind_the_stack_by(tmp_path):
+    from building import level
+
+    recorder = level.Recorder("x86-64-v2", tmp_path)
+    recorder.bind(reversed_by_a_list)(np.zeros(1000))
+    (path,) = tmp_path.glob("*.o")
+    assert b".eh_frame" not in path.read_bytes()
+
+
 def test_a_library_of_something_else(copied):
     file = copied / "cpu-x86-64-v2.so"
     shutil.copy(np._core._multiarray_umath.__file__, file)

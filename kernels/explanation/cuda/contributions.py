@@ -16,6 +16,7 @@ import numpy as np
 
 from ...prediction.cuda.rows import cells_of
 from ...runtime.arrays import Array
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -61,13 +62,13 @@ def goes_left_at(threshold, missing_left, begin, categories, n_categories, x):
 def flow_left(work, t, here, line, n_points, share, passed, step, points, own, n_above, pairs):
     """Let what arrives at a split go to its left child. The lines of a level begin at ``here`` and
     are ``line`` many; ``points`` begins with those of the quadrature."""
-    for q in range(n_points):
+    for q in rolled(range(n_points)):
         known = known_share(points[q], passed)
         gone = left_share(share, step, known)
         weight = work[here + q, t]
         work[here + line + q, t] = mul(weight, gone)
         if pairs:
-            for k in range(1, 1 + n_above):
+            for k in rolled(range(1, 1 + n_above)):
                 at = here + k * n_points + q
                 work[at + line, t] = mul(work[at, t], gone)
             at = here + own * n_points + q
@@ -81,7 +82,7 @@ def flow_left(work, t, here, line, n_points, share, passed, step, points, own, n
 def total_slope(work, t, flow, values, most, n_points, passed, points):
     """Return the derivative by a split, added up over the points."""
     total = 0.0
-    for q in range(n_points):
+    for q in rolled(range(n_points)):
         d = known_slope(points[q], passed)
         total += slope(work[flow + q, t], d, work[values + q, t], work[values + most + q, t])
     return total
@@ -91,14 +92,14 @@ def total_slope(work, t, flow, values, most, n_points, passed, points):
 def set_values(work, t, values, n_points, value, leaf, output):
     """Write the value of a child that is a leaf."""
     if leaf >= 0:
-        for q in range(n_points):
+        for q in rolled(range(n_points)):
             work[values + q, t] = value[leaf, output]
 
 
 @device_function
 def mix(work, t, values, to, most, n_points, share, passed, step, points):
     """Hand the expected value of a split to the one above."""
-    for q in range(n_points):
+    for q in rolled(range(n_points)):
         gone = left_share(share, step, known_share(points[q], passed))
         work[to + q, t] = mixed(work[values + q, t], work[values + most + q, t], gone)
 
@@ -107,7 +108,7 @@ def mix(work, t, values, to, most, n_points, share, passed, step, points):
 def add_pairs(work, t, here, values, most, n_points, passed, points, step, features, f, own,
               n_above, n_features, group, i, pair_sums):  # fmt: skip
     """Add the derivatives of what arrives at a split, times that of the split."""
-    for k in range(1, 1 + n_above):
+    for k in rolled(range(1, 1 + n_above)):
         if k != own:
             other = i64(work[features + k, t])
             flow = here + k * n_points
@@ -126,7 +127,7 @@ def visit(work, t, on_left, step, before, goes_left, share):
 @device_function
 def flow_right(work, t, here, line, n_lines):
     """Turn what went to the left child of a split into the rest, which goes to its right child."""
-    for at in range(here, here + n_lines):
+    for at in rolled(range(here, here + n_lines)):
         work[at + line, t] = work[at, t] - work[at + line, t]
 
 
@@ -153,7 +154,7 @@ def walk_trees(
             tree = trees[entry]
             output, n_points = group_output[group] - first_output[tree], n_points_of[tree]
             line, rule = n_flows * n_points, points[n_points * (n_points - 1) // 2 :]
-            for q in range(n_points):
+            for q in rolled(range(n_points)):
                 work[q, t] = weights[n_points * (n_points - 1) // 2 + q]
             for s in range(step_begin[tree], step_begin[tree + 1]):
                 kind, first, at = steps[s] & KIND, steps[s] & FIRST, steps[s] >> SPLIT_SHIFT

@@ -35,10 +35,8 @@ FORMAT = 3
 NAME = re.compile(r"cuda-(sm|ptx)_([0-9-]+)\.xz")
 INSTRUCTION = 16
 """Bytes of an instruction in a cubin: code begins at multiples of them."""
-FILTERS = {
-    "sm": [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 4, "pb": 4}],
-    "ptx": [{"id": lzma.FILTER_LZMA2, "preset": 9}],
-}
+_THOROUGH = {"id": lzma.FILTER_LZMA2, "preset": 9, "nice_len": 273, "depth": 512}
+FILTERS = {"sm": [_THOROUGH | {"lc": 0, "lp": 4, "pb": 4}], "ptx": [_THOROUGH]}
 """How code is compressed; a byte of an instruction is expected by its place in the instruction."""
 Version = tuple[int, int]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.arrays import Array
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     block_size,
     blocks_for,
@@ -28,11 +29,11 @@ def row_error(sums, i, n, truth, begin):
     """Return the error of the mean of n predictions of row i, averaged over the outputs."""
     n_outputs = truth.shape[1]
     total = 0.0
-    for o in range(n_outputs):
+    for o in rolled(range(n_outputs)):
         if begin.shape[0] > 0:
             best = begin[o]
             largest = sums[i, best] / n
-            for k in range(best + 1, begin[o + 1]):
+            for k in rolled(range(best + 1, begin[o + 1])):
                 share = sums[i, k] / n
                 if share > largest:
                     largest = share
@@ -80,7 +81,7 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
                 i = first + k
                 at = leaf[tree, i]
                 if at >= 0:
-                    for column in range(sums.shape[1]):
+                    for column in rolled(range(sums.shape[1])):
                         sums[i, column] += value[at, column]
                     if n_models[i] == 0:
                         cuda.atomic.add(n_new, tree, 1)
