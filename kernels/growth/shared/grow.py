@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import Collective, current_share
+from ...runtime.collective import Collective
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import N_SLOTS, Codes, TreeRecords
 from .. import frontier as fr
@@ -29,6 +29,7 @@ from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from . import phases, sparse
 from .phases import Sums
+from .start import start
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
 
@@ -53,20 +54,14 @@ def grow(
 ) -> GrownTrees:
     if isinstance(codes, SparseCodes):
         return sparse.grow(codes, n_bins, records, keys, params, rules)
-    share = current_share()
-    assert share is not None
-    n_trees, n_own = records.words.shape
-    n_all = np.array([n_own])
-    share.collective.add(n_all)
+    collective, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
     words = records.words.reshape(-1)
     n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))
-    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
-    fr.set_statistics(frontier, records.sums, records.scales)
     growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads)
-    _run_rounds(growth, sums, n_own * np.arange(n_trees + 1), share.collective, n_threads)
+    _run_rounds(growth, sums, own_begin, collective, n_threads)
     order = np.empty(frontier.nodes.size, np.int64)
-    offset = np.empty(n_trees + 1, np.int64)
-    leaf = np.full((n_trees, codes.columns.shape[1]), -1, np.int32)
+    offset = np.empty(len(own_begin), np.int64)
+    leaf = np.full((len(records.words), codes.columns.shape[1]), -1, np.int32)
     run(phases.finish, n_threads, *growth, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.arrays import derived
-from ...runtime.collective import Collective, current_share
+from ...runtime.collective import Collective
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import get_threads, run, wait
 from ...runtime.dtypes import TreeRecords
@@ -34,6 +34,7 @@ from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
 from .phases import begin_round, number_leaves, route
+from .start import start
 
 
 class SparseSums(NamedTuple):
@@ -134,19 +135,13 @@ def grow(
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    share = current_share()
-    assert share is not None
-    n_trees, n_own = records.words.shape
-    n_all = np.array([n_own])
-    share.collective.add(n_all)
-    words = records.words.reshape(-1)
+    collective, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
+    n_trees, words = len(records.words), records.words.reshape(-1)
     n_threads = max(
         1, min(get_threads(), codes.row_places.size * n_trees // MIN_ENTRIES_PER_THREAD)
     )
-    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
-    fr.set_statistics(frontier, records.sums, records.scales)
     growth, sums = _workspace(codes, n_bins, words, frontier, params, n_threads)
-    _run_rounds(growth, sums, n_own * np.arange(n_trees + 1), share.collective, n_threads)
+    _run_rounds(growth, sums, own_begin, collective, n_threads)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
     leaf = np.full((n_trees, codes.row_begin.size - 1), -1, np.int32)

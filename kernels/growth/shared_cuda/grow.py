@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...runtime.arrays import Array, derived
-from ...runtime.collective import Collective, current_share
+from ...runtime.collective import Collective
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.cuda.blocks import cut, upload_tiles
 from ...runtime.cuda.target import empty, upload, upload_records, zeros
@@ -35,6 +35,7 @@ from ..cuda.partition import TILE, move_tiles, scatter_tiles
 from ..frontier import EXPANSION, Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
+from ..shared.start import start
 from .phases import begin_round, number_leaves, open_nodes
 
 NO_HISTOGRAMS = np.zeros((0, 2, 0, N_SLOTS), np.int32)
@@ -58,21 +59,15 @@ def grow(
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    share = current_share()
-    assert share is not None
-    n_trees, n_own = records.words.shape
-    n_all = np.array([n_own])
-    share.collective.add(n_all)
-    frontier = fr.allocate(n_all.tolist() * n_trees, keys, params, n_bins, rules)
-    fr.set_statistics(frontier, records.sums, records.scales)
+    collective, frontier, own_begin, n_all = start(n_bins, records, keys, params, rules)
     words = records.words.reshape(-1)
     rows = Rows(codes, words, empty(words.shape[0], RECORD))
-    growth = _Growth(rows, n_bins, frontier, params, share.collective)
-    growth.run_rounds(n_own * np.arange(n_trees + 1))
+    growth = _Growth(rows, n_bins, frontier, params, collective)
+    growth.run_rounds(own_begin)
     order = np.empty(frontier.nodes.size, np.int64)
-    offset = np.empty(n_trees + 1, np.int64)
+    offset = np.empty(len(own_begin), np.int64)
     number_leaves(frontier, growth.own, params, order, offset)
-    leaf: Any = empty((n_trees, codes.columns.shape[1]), fr.leaf_type(params, int(n_all[0])))
+    leaf: Any = empty((len(records.words), codes.columns.shape[1]), fr.leaf_type(params, n_all))
     leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
     growth.scatter_leaves(leaf)
     return emitted(frontier, order, offset, leaf)
