@@ -122,7 +122,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """
         check_parameters(self)
         if isinstance(X, BinnedTable):
-            y, sample_weight = X.beside(y, sample_weight)
+            y, sample_weight = X.beside(y, sample_weight, is_classifier(self))
         further = validation_set(X_val, y_val, sample_weight_val, eval_set, self.early_stopping)
         further += eval_sets(eval_set, eval_sample_weight)
         training = EvalSet(X, y, sample_weight, "training", ("X", "y", "sample_weight"))
@@ -264,7 +264,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table) if self.linear_leaves else None
-        target = _outputs_first(rows.target)
+        kind = self._fitted_loss.target_type(device)
+        target = _outputs_first(rows.target).astype(kind, copy=False)
         return rows.data, TrainingRows(codes, target, rows.weight, raw, values)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:

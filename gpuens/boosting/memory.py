@@ -181,6 +181,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n_nodes = batch * fr.node_capacity(params, sample_of_all)
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
+    target_bytes = estimator._read_loss().target_type(device).itemsize
     free, capacity = device.memory()
     is_streamed = device.is_gpu and not data.is_there
     pieces = 2 * PIECE_BYTES if is_streamed else table
@@ -193,7 +194,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         evaluated_bins = bins * sum(data.evaluated)
     parts = {
         "table": 0 if data.is_there else min(table, pieces),
-        "target and weights": 8 * n * (1 + data.weighted),
+        "target and weights": n * (target_bytes + 8 * data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,

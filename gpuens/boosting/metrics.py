@@ -159,7 +159,7 @@ def _custom(metric: CustomMetric, loss: Loss, device: Device) -> Metric:
 
 
 def _of_arrays(metric: ArrayMetric, rows: TrainingRows) -> float:
-    arrays = rows_first(rows.y), rows_first(rows.raw)
+    arrays = rows_first(rows.y.astype(np.float64, copy=False)), rows_first(rows.raw)
     weight = {} if rows.weight.size == 0 else {"sample_weight": rows.weight}
     value = metric.function(*arrays, **weight)
     try:

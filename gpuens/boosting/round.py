@@ -69,7 +69,7 @@ class TrainingRows:
     Parameters
     ----------
     codes : Codes or SparseCodes
-    y : float64, shape (n_rows,) or (n_targets, n_rows)
+    y : float64 or ``Loss.target_type``, shape (n_rows,) or (n_targets, n_rows)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     raw : float64, shape (n_outputs, n_rows)

@@ -19,6 +19,7 @@ from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_
 from ..devices.placement import Device, gpu_of, is_gpu_frame, module_of, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, largest_of_all
+from .few_values import FewValues
 from .shared_tables import class_totals
 
 TINY_WEIGHT = 1e-10
@@ -34,7 +35,7 @@ class Labels(NamedTuple):
 
     classes : ndarray, shape (n_classes,)
         The distinct labels, ascending, as the user wrote them.
-    codes : int64, shape (n_rows,)
+    codes : int64 or uint8, shape (n_rows,)
         Their positions in ``classes``, on the device that they were read for.
     """
 
@@ -84,7 +85,7 @@ def read_labels(
 
     Parameters
     ----------
-    y : array, shape (n_rows,)
+    y : array or FewValues, shape (n_rows,)
         A single column is accepted with a DataConversionWarning.
     n_rows : int
         Of the table.
@@ -103,10 +104,14 @@ def read_labels(
         y is None, continuous, of the wrong shape or length, has missing values, labels that
         cannot be ordered, or too few classes.
     """
-    y = _read_column(y, n_rows, device, estimator, name)
-    if y.dtype.kind == "f":
-        _require_finite(y, name, estimator)
-    classes, codes = _encode(y, name)
+    if isinstance(y, FewValues):
+        y = y.present()
+        classes, codes = y.values, y.numbers
+    else:
+        y = _read_column(y, n_rows, device, estimator, name)
+        if y.dtype.kind == "f":
+            _require_finite(y, name, estimator)
+        classes, codes = _encode(y, name)
     if len(classes) < min_classes:
         raise ValueError(
             f"{name} holds {len(classes)} class ({classes[0]} in every row), the number of "

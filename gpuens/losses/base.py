@@ -118,8 +118,13 @@ class Loss:
         """
         return self
 
+    def target_type(self, device: Device) -> np.dtype:
+        """Return the type in which the rounds of a training keep the targets: float64, or one that
+        holds the same numbers and that the operations on the device take."""
+        return np.dtype(np.float64)
+
     def targets(self, y: Array, k: int, device: Device) -> Array:
-        """Return the target of output k, float64 of shape (n_rows,)."""
+        """Return the target of output k, of shape (n_rows,): float64 or as y is."""
         return y if y.ndim == 1 else y[k]
 
     def joint_targets(self, y: Array, outputs: range) -> tuple[Array, int]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..inputs.few_values import MOST_VALUES
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import elementary
@@ -39,6 +40,10 @@ def log_odds(share: float) -> float:
 
 class ClassLoss(Loss):
     """A loss of classification."""
+
+    def target_type(self, device: Device) -> np.dtype:
+        is_narrow = device.kind == "cpu" and self.n_outputs <= MOST_VALUES
+        return np.dtype(np.uint8 if is_narrow else np.float64)
 
     def targets(self, y: Array, k: int, device: Device) -> Array:
         return y if self.n_outputs == 1 else device.xp.equal(y, k).astype(np.float64)

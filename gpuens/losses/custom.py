@@ -72,6 +72,9 @@ class FunctionLoss(OneAgainstTheRest):
     def for_classes(self, n_classes: int) -> Loss:
         return self._with(n_outputs=1 if n_classes == 2 else n_classes, of_classes=True)
 
+    def target_type(self, device: Device) -> np.dtype:
+        return np.dtype(np.float64)  # which is what the functions of the user get
+
     def targets(self, y: Array, k: int, device: Device) -> Array:
         if self.of_classes:
             return super().targets(y, k, device)

@@ -51,6 +51,8 @@ class BinnedTable:
     shape : tuple of int
         Rows and features.
     y : ndarray, shape (n_rows,) or (n_rows, n_targets), or None
+        Made at every look where it is kept as a byte a row: integers, booleans or strings of at
+        most 256 different values.
     sample_weight : float64 ndarray, shape (n_rows,), or None
     max_bins : int
     extremes : Extremes or None
@@ -87,7 +89,7 @@ class BinnedTable:
         self.extremes = extremes
         self._codes, self._binner, self._features = codes, binner, features
         self._binning = binning
-        self.y, self.sample_weight, self.path = content.y, content.weight, content.path
+        self._target, self.sample_weight, self.path = content.y, content.weight, content.path
 
     @classmethod
     def from_batches(
@@ -194,6 +196,11 @@ class BinnedTable:
         return self._codes.rows.shape[0], self._codes.columns.shape[0]
 
     @property
+    def y(self) -> np.ndarray | None:
+        """The target of the rows."""
+        return None if self._target is None else np.asarray(self._target)
+
+    @property
     def itemsize(self) -> int:
         """Bytes of a cell, once."""
         return 1
@@ -220,14 +227,14 @@ class BinnedTable:
         """Return some rows, in memory."""
         rows = to_numpy(rows)
         codes = Codes(self._codes.rows[rows], np.ascontiguousarray(self._codes.columns[:, rows]))
-        y, weight = (
-            None if values is None else values[rows] for values in (self.y, self.sample_weight)
-        )
+        y = None if self._target is None else self._target[rows]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
         content = Content(y, weight, None)
         return BinnedTable(codes, self._binner, self._features, self._binning, content)
 
-    def beside(self, y: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """Return the target and the weights of a fit: y may be passed or is the table's own.
+    def beside(self, y: Any, sample_weight: Any, of_classes: bool = False) -> tuple[Any, Any]:
+        """Return the target and the weights of a fit: y may be passed or is the table's own, for
+        classes as it is kept.
 
         Raises
         ------
@@ -239,7 +246,9 @@ class BinnedTable:
                 "sample_weight must be None where X is a BinnedTable, whose cut points follow the "
                 "weights: pass them to BinnedTable.from_batches."
             )
-        return (self.y if y is None else y), self.sample_weight
+        if y is None:
+            y = self._target if of_classes else self.y
+        return y, self.sample_weight
 
     def describe(self, estimator: Any) -> None:
         """Give an estimator the attributes that reading the features gives it."""

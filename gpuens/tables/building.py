@@ -15,6 +15,7 @@ from ..inputs.arrays import MOST_ROWS
 from ..inputs.binning import SAMPLE_SIZE, Binner, sample_rows
 from ..inputs.categories import MAX_CATEGORIES, Categories, read_features
 from ..inputs.category_bins import bins_by_count, with_categories
+from ..inputs.few_values import Collected, FewValues
 from ..inputs.frames import kind_of
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.dtypes import Codes
@@ -38,7 +39,7 @@ class Survey:
     features: Features
     lengths: list[int]
     checksums: list[int]
-    y: np.ndarray | None
+    y: np.ndarray | FewValues | None
     weight: np.ndarray | None
     counts: dict[int, np.ndarray]
     sample: np.ndarray | None
@@ -74,8 +75,8 @@ class Reader:
         """Read all rows for the first time."""
         first: Columns | None = None
         seen = Survey(Features(0, None, None, None), [], [], None, None, {}, None)
-        targets: list[Any] = []
-        weights: list[Any] = []
+        target, weights = Collected(), list[Any]()
+        has_target: list[bool] = []
         values_of: dict[int, np.ndarray] = {}
         sample = _Sample(self.n_rows, self.seed)
         for number, batch in enumerate(self.batches("Reading")):
@@ -85,10 +86,13 @@ class Reader:
                 first = told
             _require_same(first, told, number)
             n = len(table)
-            targets.append(_beside(batch.y, n, "y", number))
+            of_batch = _beside(batch.y, n, "y", number)
+            has_target.append(of_batch is not None)
             weights.append(_weights(batch.weight, n, number))
-            _require_throughout(targets, "y")
-            _require_throughout(weights, "weight")
+            _require_throughout(has_target, "y")
+            _require_throughout([weight is not None for weight in weights], "weight")
+            if of_batch is not None:
+                target.add(of_batch)
             _count(told, table, weights[-1], values_of, seen.counts, number)
             sample.add(table)
             seen.lengths.append(n)
@@ -102,7 +106,7 @@ class Reader:
             )
         self.n_rows = seen.n_rows
         seen.features = _features(first, values_of)
-        seen.y = None if targets[0] is None else np.concatenate(targets)
+        seen.y = target.joined() if has_target[0] else None
         seen.weight = None if weights[0] is None else np.concatenate(weights)
         seen.sample = sample.rows if self.source.n_rows == seen.n_rows else None
         return seen
@@ -288,9 +292,9 @@ def _weights(weight: Any, n: int, number: int) -> np.ndarray | None:
     return weights.astype(np.float64)
 
 
-def _require_throughout(found: list[Any], name: str) -> None:
-    if (found[0] is None) != (found[-1] is None):
-        with_it, without = (0, len(found) - 1) if found[-1] is None else (len(found) - 1, 0)
+def _require_throughout(found: list[bool], name: str) -> None:
+    if found[0] != found[-1]:
+        with_it, without = (0, len(found) - 1) if found[0] else (len(found) - 1, 0)
         raise ValueError(
             f"Batch {with_it} has a {name}, batch {without} has none: all batches must have one, "
             "or none."

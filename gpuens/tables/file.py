@@ -19,12 +19,14 @@ from ..estimators.all_or_nothing import replacing
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner
+from ..inputs.few_values import MOST_VALUES, NUMBERED, FewValues
 from ..kernels.runtime.arrays import LINE_BYTES
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
 from .extremes import Extremes
 from .parts import Binning, Content, Features, stride_of
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2, targets of few values are numbers of one byte."""
 CELLS_AT_ONCE = 1 << 22
 """Cells whose bins are checked together."""
 DOCUMENT = "gpuens table"
@@ -154,11 +156,9 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     _require(codes.columns.shape[0] == n_features, "codes and names of features do not match")
     binner = _binner(document, arrays, features)
     _require_codes(codes, binner.n_bins)
-    y = arrays.get("y")
+    y: np.ndarray | FewValues | None = arrays.get("y")
     if y is not None and document["classes"] is not None:
-        names = np.array(document["classes"], np.str_)
-        _require(names.ndim == 1 and bool((y >= 0).all()), "its classes")
-        y = names[y]
+        y = _target(arrays["y"], document["classes"])
     weight = arrays.get("sample_weight")
     for values in (y, weight):
         _require(values is None or len(values) == n_rows, "y or weights have another length")
@@ -166,6 +166,21 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     _require(2 <= binning.max_bins <= MAX_BINS, "max_bins is out of range")
     extremes = _extremes(arrays, binner)
     return codes, binner, features, binning, Content(y, weight, path), extremes
+
+
+def _target(numbers: np.ndarray, classes: Any) -> np.ndarray | FewValues:
+    """Return a target that the file holds by numbers: of texts in a list, or of few values."""
+    if isinstance(classes, list):
+        names = np.array(classes, np.str_)
+        _require(names.ndim == 1 and bool((numbers >= 0).all()), "its classes")
+        found: np.ndarray = names[numbers]
+        return found
+    dtype = np.dtype(classes["dtype"])
+    values = np.array(classes["values"], dtype)
+    _require(dtype.kind in NUMBERED and numbers.dtype == np.uint8, "its classes")
+    _require(np.array_equal(values, np.unique(values)), "its classes")
+    _require(int(numbers.max()) < values.size <= MOST_VALUES, "its classes")
+    return FewValues(values, numbers)
 
 
 def _extremes(arrays: dict[str, np.ndarray], binner: Binner) -> Extremes | None:
@@ -231,8 +246,10 @@ def _described(
     }
     if isinstance(binner, CategoryBinner):
         arrays |= {f"bins.{f}": bins for f, bins in enumerate(binner.bins) if bins is not None}
-    classes = None
-    if content.y is not None:
+    classes: Any = None
+    if isinstance(content.y, FewValues):
+        arrays["y"], classes = content.y.numbers, _values(content.y.values)
+    elif content.y is not None:
         arrays["y"] = content.y
         if content.y.dtype.kind == "U":
             names, arrays["y"] = np.unique(content.y, return_inverse=True)

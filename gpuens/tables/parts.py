@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..inputs.categories import Categories
+from ..inputs.few_values import FewValues
 from ..kernels.runtime.dtypes import ROW_ALIGNMENT
 
 
@@ -54,7 +55,7 @@ class Binning:
 class Content(NamedTuple):
     """The target and the weights of the rows, and the file that holds their codes; or None."""
 
-    y: np.ndarray | None
+    y: np.ndarray | FewValues | None
     weight: np.ndarray | None
     path: Path | None
 

@@ -32,6 +32,7 @@ def gradients(
     ----------
     loss : a named tuple from ``scalars.losses``
     y : float64, shape (n,)
+        On the CPU also uint8.
     raw : float64, shape (n,), contiguous
     shift : float64, shape (n,) or (0,)
         Empty: nothing is subtracted.
@@ -73,7 +74,7 @@ def gradients_of_outputs(
     loss : a named tuple from ``scalars.losses``
         Of all outputs.
     y : float64, shape (n,) or (n_outputs, n)
-        The target of all outputs, or of each.
+        The target of all outputs, or of each; on the CPU also uint8.
     raw : float64, shape (n_outputs, n), contiguous
         Of at most ``MOST_OUTPUTS`` outputs.
     shift, weight : float64, shape (n,) or (0,)
@@ -99,6 +100,7 @@ def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     loss : a named tuple from ``scalars.losses``
         A loss, or a link, whose value is a prediction.
     y : float64, shape (n,)
+        On the CPU also uint8.
     raw : float64, shape (n,), contiguous
     shift : float64, shape (n,) or (0,)
         Empty: nothing is subtracted.

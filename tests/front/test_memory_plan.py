@@ -60,7 +60,7 @@ class TestNumbers:
         assert plan.parts["table"] == 1_000_000 * 28 * 4
         assert plan.parts["bins"] == 1_000_000 * (32 + 28)
         assert plan.parts["raw predictions"] == 1_000_000 * 5 * 8
-        assert plan.parts["target and weights"] == 1_000_000 * 2 * 8
+        assert plan.parts["target and weights"] == 1_000_000 * (1 + 8)
         assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
         assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
         assert plan.parts["records"] == 500_000 * 2 * 8 * 2

@@ -228,10 +228,22 @@ class TestFiles:
     def test_labels(self, y, tmp_path):
         table = self.make(tmp_path / "table", y)
         np.testing.assert_array_equal(table.y, y)
+        assert table.y.dtype == y.dtype
+        opened = BinnedTable.open(tmp_path / "table")
+        assert [each._target.numbers.dtype for each in (table, opened)] == [np.uint8] * 2
         expected = classifier(categorical_features=CATEGORIES).fit(FRAME, y, WEIGHT)
         model = classifier().fit(table)
         assert same(model, expected)
         np.testing.assert_array_equal(model.classes_, expected.classes_)
+
+    @pytest.mark.parametrize(
+        "y", [np.array([f"name {k % 300}" for k in range(900)]), np.arange(900) % 300, Y]
+    )
+    def test_targets_of_many_values(self, y, tmp_path):
+        table = self.make(tmp_path / "table", y)
+        for each in (table, BinnedTable.open(tmp_path / "table"), table[np.arange(50)]):
+            np.testing.assert_array_equal(each.y, y[: len(each)])
+            assert each.y.dtype == y.dtype
 
     def test_training_changes_no_file(self, tmp_path):
         table = self.make(tmp_path / "table")

@@ -51,7 +51,7 @@ def _subtract(values, others, out):
 @inner
 def _gradients(loss, y, f, g, h):
     for i in range(g.size):
-        g[i], h[i] = gradient(loss, y[i], f[i])
+        g[i], h[i] = gradient(loss, float(y[i]), f[i])
 
 
 @inner
@@ -203,7 +203,8 @@ def _values_worker(thread, n_threads, barrier, loss, y, raw, shift, out):
     n = raw.size
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     for i in range(begin, end):
-        out[i] = value(loss, y[i], raw[i] - shift[i] if shift.size > 0 else raw[i])
+        f = raw[i] - shift[i] if shift.size > 0 else raw[i]
+        out[i] = value(loss, float(y[i]), f)
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:

@@ -60,7 +60,7 @@ def gradients(
         add_leaf_values(raw, *update)
     xp = array_namespace(raw)
     f = raw - shift if shift.shape[0] else raw
-    gradient, hessian = gradient_of_rows(loss)(y, f, loss.parameter)
+    gradient, hessian = gradient_of_rows(loss)(xp.astype(y, xp.float64), f, loss.parameter)
     if weight.shape[0]:
         gradient, hessian = weight * gradient, weight * hessian
     g[...] = xp.astype(gradient, xp.float32)
@@ -123,4 +123,6 @@ def _halve(values: Array) -> Any:
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:
     """The formula on whole arrays."""
-    return value_of_rows(loss)(y, raw - shift if shift.shape[0] else raw, loss.parameter)
+    xp = array_namespace(raw)
+    f = raw - shift if shift.shape[0] else raw
+    return value_of_rows(loss)(xp.astype(y, xp.float64), f, loss.parameter)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn._loss import loss as sk
 
 from gpuens.kernels.prediction.probabilities import log_sum_exp
+from gpuens.kernels.runtime.dispatch import Implementation, using
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK, NodeValues, Totals, Update
 from gpuens.kernels.scalars import losses
 from gpuens.kernels.scalars.distributions import LocationScale
@@ -305,3 +306,24 @@ def test_multinomial_derivatives_through_the_normaliser(oracle, scores, data):
     assert (values[2] - values[0]) / (2 * step) == pytest.approx(slopes[1], abs=1e-7)
     numeric = loss.parameter * (slopes[2] - slopes[0]) / (2 * step)
     assert numeric == pytest.approx(curvatures[1], abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", OF_CLASSES, ids=name_of)
+@pytest.mark.parametrize("implementation", [Implementation.CPU, Implementation.REFERENCE])
+def test_numbers_of_classes_in_a_byte(loss, implementation):
+    """What is computed from them is that of float64, for two classes and for more."""
+    y, raw, shift, _ = inputs(loss, 2 * SUM_CHUNK + 100)
+    raws = np.stack([raw, -raw, shift])
+    found = []
+    for dtype in (np.float64, np.uint8):
+        g, h = np.empty((2, *raws.shape), np.float32)
+        with using(implementation):
+            own = y.astype(dtype)
+            totals = [gradients(loss, own, raw, shift, NONE, g[0], h[0])]
+            statistics = g[0].tolist(), h[0].tolist()
+            totals += gradients_of_outputs(loss, own, raws, shift, NONE, g, h, 0)
+            found.append(
+                [*statistics, g.tolist(), h.tolist(), list(map(tuple, totals)),
+                 row_values(loss, own, raw, shift).tolist()]
+            )  # fmt: skip
+    assert found[0] == found[1]
