@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from collections.abc import Sequence
@@ -17,17 +18,20 @@ from ..cluster.rendezvous import Place
 from ..cluster.ring import WorkerLostError
 from ..cluster.rows import pieces_of, ranges_of
 from .collections import length_of, rows_of
-from .worker import Job, fingerprint_of, forget, open_door, snapshot_of, train
+from .worker import Job, fingerprint_of, forget, imported, open_door, snapshot_of, train
 
 PATIENCE = 60.0
 """Seconds within which workers must answer, beyond the heartbeat: one may have to finish another
 task first."""
 POLL = 1.0
 """Seconds between two looks at whether all workers are still there."""
-
-
-IMPORTING = 20.0
-"""Seconds for which a worker that imports libraries may be silent, beyond the heartbeat."""
+IMPORTING = 60.0
+"""Seconds for which a worker that imports libraries may be silent, beyond the heartbeat: while a
+library is loaded, nothing else runs in its process, and a busy machine takes long over it."""
+SLOW = 20.0
+"""The same of a worker that has imported them, which may unpack large parts."""
+READING = 0.05
+"""Seconds in which the scheduler reads the messages that have come."""
 MOMENT = 1.0
 """Seconds in which workers notice that another one has failed."""
 LOST = WorkerLostError, KilledWorker, distributed.client.FutureCancelledError
@@ -61,6 +65,8 @@ class Training:
     excluded: set[str] = field(default_factory=set)
     busy: set[str] = field(default_factory=set)
     """Workers that the next attempt does without."""
+    imports: dict[str, Future] = field(default_factory=dict)
+    """The first task of each worker."""
 
     def run(self, parts: Sequence[Delayed]) -> Any:
         """Return the fitted model.
@@ -106,13 +112,21 @@ class Training:
         """
         silence: dict[str, float] = self.client.run_on_scheduler(_silence)
         for worker in set(silence) - self.excluded:
-            if silence[worker] > self.heartbeat + IMPORTING:
+            has_imported = self._first_task(worker).done()
+            if silence[worker] > self.heartbeat + (SLOW if has_imported else IMPORTING):
                 self.drop(worker)
         return sorted(set(silence) - self.excluded)
+
+    def _first_task(self, worker: str) -> Future:
+        """Return a task that imports what training takes, and nothing else."""
+        if worker not in self.imports:
+            self.imports[worker] = self.client.submit(imported, **only_on(worker))
+        return self.imports[worker]
 
     def drop(self, worker: str) -> None:
         """Have the scheduler forget a worker that is gone: its data is computed again."""
         self.excluded.add(worker)
+        self.imports.pop(worker, None)
         self.client.run_on_scheduler(_remove, address=worker)
 
     def workers(self) -> list[str]:
@@ -175,7 +189,7 @@ class _Attempt:
             self._futures.append(
                 self._client.submit(
                     train, job, training.model, training.before, training.others,
-                    *rows[rank], **self._only_on(self._workers[rank]),
+                    *rows[rank], **only_on(self._workers[rank]),
                 )
             )  # fmt: skip
         self._wait(self._futures)
@@ -189,30 +203,33 @@ class _Attempt:
 
     def last_snapshot(self) -> Any:
         """Return the model with the most rounds or trees that a worker has kept, or None."""
-        found = []
-        for worker in self._left():
-            future = self._client.submit(snapshot_of, self._token, **self._only_on(worker))
-            try:
-                found.append(future.result(timeout=PATIENCE))
-            except Exception:  # this worker is gone too
-                continue
-        models = [model for model in found if model is not None]
-        return max(models, key=_rounds_of, default=None)
+        asked = {
+            worker: self._client.submit(snapshot_of, self._token, **only_on(worker))
+            for worker in self._left()
+        }
+        deadline = time.monotonic() + PATIENCE
+        # A lost worker's neighbours may know of it before the scheduler, who then asks it in vain.
+        while waiting := [asked[w] for w in self._left() if w in asked and not asked[w].done()]:
+            if time.monotonic() > deadline:
+                break
+            _wait_a_moment(waiting)
+        models = []
+        for future in asked.values():
+            if future.done():
+                with suppress(Exception):  # its worker is gone, too
+                    models.append(future.result(timeout=PATIENCE))
+        kept = [model for model in models if model is not None]
+        return max(kept, key=_rounds_of, default=None)
 
     def clean_up(self) -> None:
         """Let the workers forget this attempt."""
         self._client.cancel(self._futures, force=True)
         for worker in self._left():
-            distributed.fire_and_forget(
-                self._client.submit(forget, self._token, **self._only_on(worker))
-            )
+            distributed.fire_and_forget(self._client.submit(forget, self._token, **only_on(worker)))
 
     def _left(self) -> list[str]:
         present = set(self._training.present())
         return [worker for worker in self._workers if worker in present]
-
-    def _only_on(self, worker: str) -> dict[str, Any]:
-        return {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
 
     def _placed(self, ranges: list[tuple[int, int]], workers: list[str]) -> list[str]:
         """Return a worker for each range: if it is free, the one that holds most of its rows."""
@@ -241,8 +258,7 @@ class _Attempt:
 
     def _on_each(self, function: Any, *args: Any) -> list[Any]:
         futures = [
-            self._client.submit(function, *args, **self._only_on(worker))
-            for worker in self._workers
+            self._client.submit(function, *args, **only_on(worker)) for worker in self._workers
         ]
         self._wait(futures, PATIENCE)
         results: list[Any] = self._client.gather(futures)
@@ -315,6 +331,11 @@ class _Attempt:
         return error
 
 
+def only_on(worker: str) -> dict[str, Any]:
+    """Return how a task is submitted to one worker."""
+    return {"workers": [worker], "allow_other_workers": False, "pure": False, "retries": 0}
+
+
 def _rounds_of(model: Any) -> int:
     """Return the number of rounds of a boosted model, or of the trees of a forest."""
     return int(model.n_iter_ if hasattr(model, "n_iter_") else model.forest_.n_trees)
@@ -326,8 +347,10 @@ def _wait_a_moment(futures: Sequence[Future]) -> None:
         distributed.wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
 
 
-def _silence(dask_scheduler: Any) -> dict[str, float]:
-    """Return for how many seconds the scheduler has not heard of each worker."""
+async def _silence(dask_scheduler: Any) -> dict[str, float]:
+    """Return for how many seconds the scheduler has not heard of each worker. One that was held up
+    itself reads first what has come meanwhile."""
+    await asyncio.sleep(READING)
     now = time.time()
     return {address: now - each.last_seen for address, each in dask_scheduler.workers.items()}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import signal
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,11 @@ from distributed import Client, LocalCluster  # noqa: E402
 import gpuens  # noqa: E402
 import gpuens.dask  # noqa: E402
 from gpuens.cluster.ring import Ring  # noqa: E402
-from gpuens.dask import GradientBoostingClassifier, GradientBoostingRegressor  # noqa: E402
+from gpuens.dask import (  # noqa: E402
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    running,
+)
 from gpuens.dask.worker import fingerprint_of  # noqa: E402
 from gpuens.trees import sharing  # noqa: E402
 
@@ -331,6 +337,52 @@ def test_a_worker_that_is_alive_is_not_dropped(client):
     with pytest.raises(RuntimeError, match=f"{silent}|{closed}"):
         client.run(stop_pulse_once, workers=[max(before)])
         model.set_params(max_restarts=0).fit(*arrays(X, Y))
+
+
+class Quiet:
+    """A client whose scheduler has not heard of its one worker for 45 seconds."""
+
+    def __init__(self) -> None:
+        self.workers, self.has_imported = {"tcp://a": 45.0}, False
+
+    def run_on_scheduler(self, function: Any, **arguments: Any) -> Any:
+        if function is running._silence:
+            return dict(self.workers)
+        return self.workers.pop(arguments["address"])
+
+    def submit(self, function: Any, *args: Any, **where: Any) -> Any:
+        assert where["workers"] == ["tcp://a"]
+        is_first = function is gpuens.dask.worker.imported
+        return SimpleNamespace(done=lambda: is_first and self.has_imported)
+
+
+def test_a_worker_that_imports_libraries_may_be_silent_for_longer():
+    client: Any = Quiet()
+    training = running.Training(client, None, {}, max_restarts=0, heartbeat=10.0)
+    assert training.present() == ["tcp://a"]
+    client.has_imported = True
+    assert training.present() == []
+    assert training.excluded == {"tcp://a"} and client.workers == {}
+
+
+def test_a_worker_that_has_gone_is_not_asked_for_its_snapshot(monkeypatch):
+    """The scheduler may hear of its end when it has been asked."""
+    client: Any = Quiet()
+    training = running.Training(client, None, {}, max_restarts=0, heartbeat=10.0)
+    attempt = running._Attempt(training, [], [])
+    attempt._workers = ["tcp://a"]
+    monkeypatch.setattr(running, "_wait_a_moment", lambda waiting: client.workers.clear())
+    assert attempt.last_snapshot() is None and client.workers == {}
+
+
+def test_a_scheduler_that_was_held_up_reads_first():
+    worker = SimpleNamespace(last_seen=time.time() - 100.0)
+
+    async def look() -> Any:
+        asyncio.get_running_loop().call_later(0.0, setattr, worker, "last_seen", time.time())
+        return await running._silence(SimpleNamespace(workers={"tcp://a": worker}))
+
+    assert 0.0 <= asyncio.run(look())["tcp://a"] < 50.0
 
 
 def test_a_worker_that_is_killed(client):
