@@ -43,7 +43,8 @@ class Region:
     initialised : uint8 array of length ``size``, optional
         Not 0 where a byte has been written; kept up to date. By default everything has.
     touched : int
-        Set by a launch: the bytes up to the last granule that it has read or written.
+        Set by a launch whose memory is ``measured``: the bytes up to the last granule that it has
+        read or written.
     """
 
     address: int
@@ -59,9 +60,10 @@ class Region:
 @dataclass
 class Memory:
     """The arrays of a launch. Pointers in the parameters that none of them names must not be
-    followed."""
+    followed. ``measured`` asks how far each array is touched, for which all shadows are read."""
 
     regions: list[Region] = field(default_factory=list)
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,9 +155,8 @@ class Watch:
 
     def _narrowest(self, spaces: Iterable[str]) -> int:
         """Return the width of the program's narrowest access to some spaces."""
-        accesses = [instruction.access for instruction in self.program.instructions]
-        widths = [access.width for access in accesses if access and access.space in spaces]
-        return min(widths, default=1)
+        widths = self.program.widths
+        return min((widths[space] for space in spaces if space in widths), default=1)
 
     def _add_shared(self, base: int, dynamic: int) -> None:
         granule = self._narrowest(("shared", "generic"))
@@ -202,7 +203,7 @@ class Watch:
 
     def faults(self) -> list[Fault]:
         """Return what has been found, and note how much of the arrays has been touched."""
-        for region, cells, granule in self.shadows:
+        for region, cells, granule in self.shadows if self.memory.measured else ():
             reached = np.flatnonzero(cells.any(axis=1))
             region.touched = min(
                 region.size, (int(reached[-1]) + 1) * granule if reached.size else 0

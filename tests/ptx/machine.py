@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 import os
 import re
 import tempfile
@@ -139,10 +140,10 @@ class Kernel:
             kernel went on for ever.
         """
         self._check(grid, block, parameters, shared, order, memory, trace)
-        numbers = np.arange(int(np.prod(grid))) if blocks is None else np.array(blocks, np.int64)
-        if order == "random":
+        numbers = np.arange(math.prod(grid)) if blocks is None else np.array(blocks, np.int64)
+        if order == "random" and numbers.size > 1:
             numbers = np.random.default_rng(seed).permutation(numbers)
-        n_threads = int(np.prod(block))
+        n_threads = math.prod(block)
         context = np.zeros(N_WORDS, np.int64)
         context[Word.THREADS_X : Word.THREADS_X + 3] = block
         context[Word.BLOCKS_X : Word.BLOCKS_X + 3] = grid
@@ -194,7 +195,7 @@ class Kernel:
         trace: Trace | None,
     ) -> None:
         """Raise ValueError where a driver would refuse the launch, or the machine must."""
-        if not 0 < int(np.prod(block)) <= MOST_THREADS or min(block) < 1:
+        if not 0 < math.prod(block) <= MOST_THREADS or min(block) < 1:
             raise ValueError(f"block={block}: 1 to {MOST_THREADS} threads are possible.")
         if min(grid) < 1 or grid[0] >= 2**31 or max(grid[1:]) >= 2**16:
             raise ValueError(f"grid={grid}: 1 to 2**31 - 1, 65535 and 65535 blocks are possible.")

@@ -57,9 +57,15 @@ class Recording:
         return min(self.regions[k].address for k in extent)
 
     def run(
-        self, kernel: machine.Kernel, order: str, seed: int, sizes: dict[int, int] | None = None
+        self,
+        kernel: machine.Kernel,
+        order: str,
+        seed: int,
+        sizes: dict[int, int] | None = None,
+        measured: bool = False,
     ) -> Result:
-        """Run a kernel on copies of the arrays, some of which may have other sizes.
+        """Run a kernel on copies of the arrays, some of which may have other sizes; ``measured``
+        fills in ``touched``.
 
         Few blocks share the work, so that each has several pieces of it.
         """
@@ -81,7 +87,7 @@ class Recording:
         try:
             kernel.launch(
                 grid, self.block, bytes(words), shared=self.shared, order=order, seed=seed,
-                memory=checks.Memory(regions), fuel=FUEL,
+                memory=checks.Memory(regions, measured), fuel=FUEL,
             )  # fmt: skip
         except checks.MachineFault as error:
             faults = {(fault.kind, fault.array) for fault in error.faults}
@@ -184,7 +190,8 @@ class Subject:
             for number in range(block.first, block.end)
             if is_executed
         ]
-        results = [self.recording.run(kernel, *order) for order in (*ORDERS, ("random", 9))]
+        orders = (*ORDERS, ("random", 9))
+        results = [self.recording.run(kernel, *order, measured=True) for order in orders]
         self.content, self.touched = results[0].content, results[0].touched
         self.is_stable = np.logical_and.reduce([r.content == self.content for r in results])
         self.known = set().union(*(result.faults for result in results))

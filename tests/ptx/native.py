@@ -64,7 +64,7 @@ def arrange(order: int, turn: int, sequence: Any, state: Any) -> None:
     n = sequence.size
     if order == RANDOM:
         for i in range(n - 1, 0, -1):
-            j = draw(state) % (i + 1)
+            j = (draw(state) * (i + 1)) >> 31
             sequence[i], sequence[j] = sequence[j], sequence[i]
     elif order == TURNING:
         for i in range(n):
@@ -119,6 +119,8 @@ def run_blocks(
     if order == REVERSED:
         sequence = sequence[::-1].copy()
     room = context[W_TRACE_ROOM]
+    in_a_row = context[W_THREADS_X] == n  # as all blocks of gpuens are
+    first_frame, frame_bytes = frames.ctypes.data, frames.shape[1]
     for k, block in enumerate(blocks):
         set_block(context, block)
         points[:] = 0
@@ -133,9 +135,13 @@ def run_blocks(
             for t in sequence:
                 if turn > 0 and points[t] == DONE:
                     continue
-                set_thread(context, t)
-                context[W_TRACE_ROOM] = room if traced[k] and warps[t // WARP] else 0
-                point = call_phase(phase, at_context, frames[t].ctypes.data, points[t])
+                if in_a_row:
+                    context[W_THREAD] = context[W_THREAD_X] = t
+                else:
+                    set_thread(context, t)
+                if room > 0:
+                    context[W_TRACE_ROOM] = room if traced[k] and warps[t // WARP] else 0
+                point = call_phase(phase, at_context, first_frame + t * frame_bytes, points[t])
                 points[t] = point
                 if counts.size > 0:
                     take_counts(counts, warp_counts, most, t // WARP)

@@ -164,6 +164,14 @@ class Program:
         return [i for i, instruction in enumerate(self.instructions) if instruction.is_barrier]
 
     @cached_property
+    def widths(self) -> dict[str, int]:
+        """The bytes of the narrowest access to each address space that is touched."""
+        found: dict[str, int] = {}
+        for access in filter(None, (instruction.access for instruction in self.instructions)):
+            found[access.space] = min(access.width, found.get(access.space, access.width))
+        return found
+
+    @cached_property
     def blocks(self) -> list[Block]:
         """The basic blocks. A barrier ends one."""
         last = len(self.instructions)

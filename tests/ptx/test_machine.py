@@ -267,7 +267,7 @@ def test_accesses_are_traced():
 def test_what_a_launch_has_touched():
     source, result = np.zeros((2, 256), np.uint64)
     words = parameters_of(source.ctypes.data, result.ctypes.data, 256)
-    memory = memory_of(source, result, {})
+    memory = replace(memory_of(source, result, {}), measured=True)
     machine.load(REVERSE, watch=True).launch(
         (4, 1, 1), (64, 1, 1), words, memory=memory, blocks=[0, 2]
     )
