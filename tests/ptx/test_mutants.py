@@ -18,7 +18,7 @@ from tests.ptx import mutants
 from tests.ptx.host import installed
 from tests.support.ptx_option import Gpu
 
-LEAST, MOST, WORK = 4, 10, 8000
+LEAST, MOST, WORK = 3, 5, 4000
 """Mutants of a kernel: ``WORK`` instructions are compiled for them, within these bounds."""
 
 SAME_VALUE = "the neighbour holds the same value, or one that makes no difference"
