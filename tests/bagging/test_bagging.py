@@ -334,6 +334,13 @@ class TestReproducibility:
             np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
 
     @both
+    def test_processes_do_not_matter(self, cls, X, y):
+        """Members that do not grow together are fitted one by one, in processes if asked for."""
+        member = KNeighborsClassifier() if cls is BaggingClassifier else KNeighborsRegressor()
+        one, two = (cls(member, n_estimators=4, n_jobs=n_jobs).fit(X, y) for n_jobs in (None, 2))
+        np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+    @both
     @pytest.mark.parametrize("seed", [None, 7])
     def test_warm_start_gives_what_one_go_gives(self, cls, X, y, seed):
         settings = {"random_state": seed, "max_features": 0.5, "max_samples": 0.8}

@@ -96,7 +96,14 @@ SUITES = {
         Suite("tree", "sklearn.tree.tests.test_tree", TREES, 0.83),
         Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS, 0.90),
         Suite("forest", "sklearn.ensemble.tests.test_forest", TREES + FORESTS, 0.85),
-        Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.92),
+        Suite(
+            "bagging",
+            "sklearn.ensemble.tests.test_bagging",
+            BAGGING + TREES + FORESTS,
+            0.92,
+            # Each of its workers would import everything; our own tests fit bags in processes.
+            environment=(("JOBLIB_MULTIPROCESSING", "0"),),
+        ),
         Suite(
             "adaboost",
             "sklearn.ensemble.tests.test_weight_boosting",
