@@ -21,6 +21,7 @@ from .estimators.scores import ScoresValues
 from .estimators.validation import holdout_rows
 from .forests.forests import ExtraTreesRegressor, RandomForestRegressor
 from .forests.growing import trees_of
+from .forests.oblique import ObliqueRandomForestRegressor
 from .forests.quantile import QuantileForestRegressor
 from .inputs.arrays import to_input_library
 from .inputs.targets import read_sample_weight, read_target
@@ -29,6 +30,7 @@ from .members.rows import Rows, fit_one, home_of, readable
 from .members.samples import left_out
 
 METHODS = ("split", "cv+", "bag", "quantile")
+BAGS = (Bagging, RandomForestRegressor, ExtraTreesRegressor, ObliqueRandomForestRegressor)
 BLOCK_CELLS = 4_000_000
 """Entries of the matrix of predictions without each row that are in memory at once."""
 
@@ -55,7 +57,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
           each fold's model has fewer rows than all together, so that its errors are larger.
         - "bag": out-of-bag residuals around the predictions of the members that did not see the row
           (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
-          forests and extra trees with ``bootstrap=True``, and bagging.
+          forests, oblique ones and extra trees with ``bootstrap=True``, and bagging.
         - "quantile": predicted quantiles, widened or narrowed by their errors on rows held out
           (conformalised quantile regression); coverage as for "split". For
           ``GradientBoostingRegressor`` and ``QuantileForestRegressor``.
@@ -350,12 +352,11 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         if self.method == "quantile":
             return self._of_quantiles(model)
         if self.method == "bag":
-            is_bag = isinstance(model, Bagging)
-            is_bag |= isinstance(model, (RandomForestRegressor, ExtraTreesRegressor))
-            if not is_bag or not model.bootstrap:
+            if not isinstance(model, BAGS) or not model.bootstrap:
                 raise TypeError(
-                    "method='bag' needs a RandomForestRegressor, an ExtraTreesRegressor or a "
-                    f"BaggingRegressor, with bootstrap=True, got {model!r}. Use 'split' or 'cv+'."
+                    "method='bag' needs a RandomForestRegressor, an ExtraTreesRegressor, an "
+                    "ObliqueRandomForestRegressor or a BaggingRegressor, with bootstrap=True, got "
+                    f"{model!r}. Use 'split' or 'cv+'."
                 )
         return model
 

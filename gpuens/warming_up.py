@@ -17,6 +17,7 @@ from .boosting.regressor import GradientBoostingRegressor
 from .devices.placement import Device, resolve_device
 from .explanation.explainer import TreeExplainer
 from .forests.forests import ExtraTreesRegressor, RandomForestClassifier, RandomForestRegressor
+from .forests.oblique import ObliqueRandomForestRegressor
 from .forests.quantile import QuantileForestRegressor
 from .kernels.scalars.losses import LINKS, LOSSES
 from .kernels.statistics.gradients import gradients, row_values
@@ -180,6 +181,8 @@ def _rarer_fits(place: Device, X: np.ndarray, y: np.ndarray) -> Iterator[Step]:
     yield "survival", partial(_survive, few, X, y)
     quantiles = QuantileForestRegressor(**few)
     yield "quantile forests", models(quantiles)
+    oblique = ObliqueRandomForestRegressor(**few, feature_combinations=2, n_projections=20)
+    yield "oblique forests", models(oblique)
     by_column = GradientBoostingRegressor(**few)
     yield "tables by column", models(by_column, X=np.asfortranarray(X))
     yield "explanations", partial(_explain, GradientBoostingRegressor(**few), X, y)

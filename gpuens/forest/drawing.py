@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from .plain import require_plain_trees
 from .view import TreeView
 
 LINE_LENGTH = 30
@@ -52,6 +53,8 @@ def read_tree(decision_tree: Any) -> Subject:
     ------
     TypeError
         It is neither.
+    ValueError
+        Its splits are of sums of features, or its leaves have linear functions.
     sklearn.exceptions.NotFittedError
     """
     if isinstance(decision_tree, TreeView):
@@ -61,6 +64,7 @@ def read_tree(decision_tree: Any) -> Subject:
     check_is_fitted(decision_tree)
     view = getattr(decision_tree, "tree_", None)
     if not isinstance(view, TreeView):
+        require_plain_trees(getattr(decision_tree, "forest_", None), "A tree in text or drawn", "")
         raise TypeError(
             "decision_tree must be a fitted decision tree of gpuens or a TreeView, got "
             f"{type(decision_tree).__name__}. Take one tree of an ensemble: "

@@ -10,6 +10,14 @@ from .oblique import ObliqueForest
 SPECIAL = (LinearForest, ObliqueForest)
 
 
+class SpecialTreesError(ValueError, AttributeError):
+    """The trees are more than a task can express.
+
+    It is an ``AttributeError`` too, so that ``hasattr`` and displays of all attributes pass over a
+    property that needs plain trees.
+    """
+
+
 def require_plain_trees(forest: Any, task: str, instead: str) -> None:
     """Refuse a forest with linear functions in its leaves, or with splits of projections.
 
@@ -23,15 +31,15 @@ def require_plain_trees(forest: Any, task: str, instead: str) -> None:
 
     Raises
     ------
-    ValueError
+    SpecialTreesError
     """
     if isinstance(forest, LinearForest):
-        raise ValueError(
+        raise SpecialTreesError(
             f"{task} needs leaves with constant values, but those of the model are linear "
             f"functions of the features: {instead}train with linear_leaves=False."
         )
     if isinstance(forest, ObliqueForest):
-        raise ValueError(
+        raise SpecialTreesError(
             f"{task} needs splits of single features, but those of the model are of sums of "
             f"features: {instead}train a RandomForestClassifier or a RandomForestRegressor."
         )

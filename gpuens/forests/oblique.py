@@ -69,6 +69,7 @@ class ObliqueTrees(ForestOfTrees):
     honest: bool = False
 
     _keeps_sparse = False
+    _grows_among_workers = False
     _plain_share: ClassVar[Any]
 
     def _training_work(self, X: Any, y: Any) -> Work:

@@ -32,7 +32,7 @@ from ..forest.pruning import (
     prune_by_complexity,
     reduced_error_prune,
 )
-from ..forest.structure import decision_path, tree_importances
+from ..forest.structure import decision_path, node_depths, tree_importances
 from ..forest.view import TreeView
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
@@ -149,11 +149,13 @@ class SingleTree(CartEstimator):
 
     def get_depth(self) -> int:
         """Return the length of the longest path from the root to a leaf."""
-        return self.tree_.max_depth
+        check_is_fitted(self)
+        return int(node_depths(self.forest_).max())
 
     def get_n_leaves(self) -> int:
         """Return the number of leaves."""
-        return self.tree_.n_leaves
+        check_is_fitted(self)
+        return int((self.forest_.feature < 0).sum())
 
     def apply(self, X: Any, check_input: bool = True) -> Any:
         """Return the leaf that each row ends in, int64 of shape (n_rows,)."""

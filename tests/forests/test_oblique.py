@@ -12,6 +12,7 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
+from sklearn.utils import estimator_html_repr
 
 import gpuens
 from gpuens import (
@@ -25,6 +26,7 @@ from gpuens.devices.placement import CPU
 from gpuens.forest.oblique import ObliqueForest, Projections
 from gpuens.forests import oblique
 from gpuens.forests.projections import draw_projections, scales_of
+from gpuens.kernels.runtime.collective import Alone, Share, sharing
 from gpuens.saving.file import ModelFileError
 
 X, Y = load_diabetes(return_X_y=True)
@@ -342,6 +344,7 @@ def test_what_needs_plain_trees_is_refused(tmp_path):
         lambda: forest.to_lightgbm(tmp_path / "model.txt"),
         lambda: forest.to_c(tmp_path / "model.c"),
         lambda: gpuens.export_text(forest.estimators_[0]),
+        lambda: forest.estimators_[0].tree_,
     )
     for task in tasks:
         with pytest.raises(ValueError, match="splits of single features.*RandomForest"):
@@ -367,6 +370,23 @@ def test_memory_plan_counts_the_projections():
     other = gpuens.memory_plan(RandomForestClassifier(5, device="cpu"), (100_000, 20))
     assert plan.parts["table"] == other.parts["table"]
     assert plan.parts["bins"] > 20 * other.parts["bins"]
+
+
+def test_workers_do_not_share_the_rows():
+    with pytest.raises(ValueError, match="n_workers=2 is for.*got ObliqueRandomForestClassifier"):
+        gpuens.memory_plan(classifier(), (1000, 20), n_workers=2)
+    with sharing(Share(Alone(), 0, len(Y), len(Y))):
+        with pytest.raises(NotImplementedError, match="ObliqueRandomForestRegressor cannot be.*"
+                           "use a random forest"):  # fmt: skip
+            regressor().fit(X, Y)
+
+
+def test_a_tree_by_itself():
+    tree = regressor(max_depth=4).fit(X, Y).estimators_[0]
+    ends = tree.forest_.feature < 0
+    assert tree.get_depth() == 4 and tree.get_n_leaves() == ends.sum()
+    assert "DecisionTreeRegressor" in estimator_html_repr(tree)
+    assert not hasattr(tree, "tree_")
 
 
 def test_forest_of_projections_by_itself():

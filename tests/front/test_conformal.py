@@ -15,6 +15,7 @@ from gpuens import (
     ConformalRegressor,
     DecisionTreeRegressor,
     GradientBoostingRegressor,
+    ObliqueRandomForestRegressor,
     QuantileForestRegressor,
     RandomForestRegressor,
     load,
@@ -92,9 +93,10 @@ class TestDefinitions:
 
     @pytest.mark.parametrize(
         "bag",
-        [FOREST, BaggingRegressor(DecisionTreeRegressor(device="cpu"), 12, random_state=0,
-                                  max_features=0.5, device="cpu")],
-        ids=["forest", "bagging"],
+        [FOREST, ObliqueRandomForestRegressor(20, feature_combinations=2, device="cpu"),
+         BaggingRegressor(DecisionTreeRegressor(device="cpu"), 12, random_state=0,
+                          max_features=0.5, device="cpu")],
+        ids=["forest", "oblique forest", "bagging"],
     )  # fmt: skip
     def test_bags(self, bag):
         X, y = rows(120, 1)

@@ -20,7 +20,8 @@ FITS_OF_ALL = [
     "boosting, regression", "boosting, two classes", "boosting, many classes",
     "boosting, categories", "decision trees", "decision trees, classes", "forests",
     "forests, classes", "boosting, steps to medians", "monotone constraints", "pruned trees",
-    "rankings", "survival", "quantile forests", "tables by column", "explanations",
+    "rankings", "survival", "quantile forests", "oblique forests", "tables by column",
+    "explanations",
 ]  # fmt: skip
 STEPS = ["losses", *FITS_OF_ALL]
 
@@ -62,6 +63,8 @@ for dtype in (np.float32, np.float64):
     )
     forest = gpuens.QuantileForestRegressor(device="cpu", n_estimators=2).fit(table, y)
     forest.predict(table), forest.predict_interval(table)
+    for sums in gpuens.ObliqueRandomForestRegressor, gpuens.ObliqueRandomForestClassifier:
+        sums(2, device="cpu", n_projections=30).fit(table, y > 0).predict(table)
     gpuens.DecisionTreeRegressor(ccp_alpha=0.01, device="cpu").fit(np.asfortranarray(table), y)
     for loss in "absolute_error", "huber", "quantile", "poisson", "gamma", "tweedie":
         quantile = {"quantile": 0.9} if loss == "quantile" else {}
@@ -82,7 +85,7 @@ def test_says_what_it_does(capsys):
     assert all(value > 0 for value in seconds.values())
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == len(STEPS)
-    assert lines[2].startswith("[  3/17] boosting, two classes: ") and lines[1].endswith(" s")
+    assert lines[2].startswith("[  3/18] boosting, two classes: ") and lines[1].endswith(" s")
     assert list(warmup("cpu", verbose=False)) == STEPS
     assert capsys.readouterr().err == ""
 
