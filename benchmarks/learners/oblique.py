@@ -8,6 +8,9 @@ generated
 tables
     Errors on held-out quarters of real tables, whose features have the units that they were
     measured in.
+numbers
+    Root mean squared errors on held-out quarters of real tables with numbers as targets, codes of
+    categories read as numbers by all. No goal: real tables gain what they gain.
 
 The CPU seconds of the fits, with one thread and the libraries in turns, include the trials of the
 oblique forest.
@@ -22,10 +25,10 @@ from statistics import fmean, median
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier as TheirForest
+import sklearn.ensemble as theirs
 from sklearn.model_selection import train_test_split
 
-from gpuens import ObliqueRandomForestClassifier, RandomForestClassifier
+import gpuens
 from gpuens.datasets import make_sparse_parity, make_trunk
 
 from ..common.goals import Goal, measured
@@ -47,6 +50,7 @@ CASES: dict[str, tuple[Callable[..., Any], int, int]] = {
 }
 """Name, and how a table is made: with which function, of how many rows and features."""
 TABLES = ("sonar", "ionosphere", "vehicle", "pima_diabetes")
+NUMBERS = ("california_housing", "bike", "ames")
 LARGEST_RATIO = 0.7
 
 
@@ -59,30 +63,48 @@ def least_error(name: str) -> float:
     return 0.5 * math.erfc(distance / math.sqrt(2.0))
 
 
-def forests(options: Options, seed: int) -> dict[str, Any]:
-    """Return the forests that are compared."""
+def forests(options: Options, seed: int, kind: str) -> dict[str, Any]:
+    """Return the forests that are compared; ``kind`` is "Classifier" or "Regressor"."""
     settings: dict[str, Any] = {
         "n_estimators": options.trees, "random_state": seed, "n_jobs": options.threads,
     }  # fmt: skip
     return {
-        OURS: ObliqueRandomForestClassifier(**settings, device="cpu"),
-        PLAIN: RandomForestClassifier(**settings, device="cpu"),
-        THEIRS: TheirForest(**settings),
+        OURS: getattr(gpuens, f"ObliqueRandomForest{kind}")(**settings, device="cpu"),
+        PLAIN: getattr(gpuens, f"RandomForest{kind}")(**settings, device="cpu"),
+        THEIRS: getattr(theirs, f"RandomForest{kind}")(**settings),
     }
 
 
-def compared(options: Options, split: Callable[[int], list[np.ndarray]]) -> dict[str, Any]:
+def error_of(forest: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """Return the share of wrong classes, or the root mean squared error."""
+    predicted = forest.predict(X)
+    if hasattr(forest, "classes_"):
+        return float(np.mean(predicted != y))
+    return float(np.sqrt(np.mean((predicted - y) ** 2)))
+
+
+def compared(
+    options: Options, split: Callable[[int], list[np.ndarray]], kind: str = "Classifier"
+) -> dict[str, Any]:
     """Return errors and times of each forest, of ``split(seed)`` for every seed."""
     found: dict[str, Any] = {}
     for seed in range(options.seeds):
         X, X_test, y, y_test = split(seed)
-        for library, forest in forests(options, seed).items():
+        for library, forest in forests(options, seed, kind).items():
             own = found.setdefault(library, {"errors": [], "seconds": []})
             own["seconds"].append(cpu_seconds(partial(forest.fit, X, y)))
-            own["errors"].append(float(np.mean(forest.predict(X_test) != y_test)))
+            own["errors"].append(error_of(forest, X_test, y_test))
             if library == OURS:
                 own.setdefault("combinations", []).append(forest.feature_combinations_)
+                own.setdefault("looked_at", []).append(forest.max_features_)
     return found
+
+
+def warm_up(options: Options, kind: str) -> None:
+    """Use every forest once, before anything is measured."""
+    X, y = make_sparse_parity(200, 5)
+    for forest in forests(options, 0, kind).values():
+        forest.fit(X, y).predict(X)
 
 
 def generated(options: Options) -> Results:
@@ -100,9 +122,7 @@ def generated(options: Options) -> Results:
         print(f"  {name}:", {k: fmean(v["errors"]) for k, v in found.items()}, flush=True)
         return {"least": least_error(name), "forests": found}
 
-    warm = make_sparse_parity(200, 5)
-    for forest in forests(options, 0).values():
-        forest.fit(*warm).predict(warm[0])
+    warm_up(options, "Classifier")
     return measure_each(CASES, of_case)
 
 
@@ -123,19 +143,48 @@ def tables(options: Options) -> Results:
         print(f"  {name}:", {k: fmean(v["errors"]) for k, v in found.items()}, flush=True)
         return {"forests": found}
 
+    warm_up(options, "Classifier")
     return measure_each(TABLES, of_table)
+
+
+def numbers(options: Options) -> Results:
+    """Measure root mean squared errors on held-out quarters of real tables."""
+
+    def of_table(name: str) -> dict[str, Any]:
+        arrays = load(options.data, name, options.rows)
+        X, y = np.nan_to_num(arrays["X"], nan=-1.0), arrays["y"]
+
+        def split(seed: int) -> list[np.ndarray]:
+            parts: list[np.ndarray] = train_test_split(X, y, test_size=0.25, random_state=seed)
+            return parts
+
+        found = compared(options, split, "Regressor")
+        print(f"  {name}:", {k: fmean(v["errors"]) for k, v in found.items()}, flush=True)
+        return {"forests": found}
+
+    warm_up(options, "Regressor")
+    return measure_each(NUMBERS, of_table)
+
+
+SHOWN = {
+    "generated": "errors of forests",
+    "tables": "errors on real tables",
+    "numbers": "root mean squared errors on real tables",
+}
+"""What a table of the report shows, by section."""
 
 
 def show(content: Content) -> Iterator[str]:
     """Yield errors, and how long the fits took."""
     results = measured(content["results"])
-    for section, what in (("generated", "errors of forests"), ("tables", "errors on real tables")):
+    for section, what in SHOWN.items():
         yield pivot(what, {
-            name: {k: f"{fmean(own['errors']):.4f}" for k, own in found["forests"].items()}
+            name: {k: f"{fmean(own['errors']):.4g}" for k, own in found["forests"].items()}
             | ({"the best rule": f"{found['least']:.4f}"} if "least" in found else {})
             | {f"CPU seconds, {k}": f"{median(own['seconds']):.2f}"
                for k, own in found["forests"].items()}
             | {"features a sum": _words(found["forests"][OURS]["combinations"])}
+            | {"sums a node": _words(found["forests"][OURS].get("looked_at", []))}
             for name, found in measured(results.get(section, {})).items()
         })  # fmt: skip
 
@@ -154,12 +203,13 @@ def goals(content: Content) -> Iterator[Goal]:
 
 PROGRAM = Program(
     "oblique", __doc__,
-    {"generated": generated, "tables": tables},
+    {"generated": generated, "tables": tables, "numbers": numbers},
     {
         "data": (DATA, "folder of the real tables"),
         "trees": (100, "trees of each forest"),
         "seeds": (3, "tables, or splits, of each case"),
         "test": (5000, "rows to count errors on"),
+        "rows": (8000, "rows at most of a table with numbers as targets"),
         "share": (1.0, "of the rows to train on"),
         "threads": (1, "threads"),
     },

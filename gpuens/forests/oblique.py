@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -28,31 +28,50 @@ from ..trees.parameters import work_of_trees
 from ..trees.table import cart_table, side_by_side
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .estimator import ForestOfTrees
+from .growing import ForestGrower
+from .out_of_bag import ForestReport
 from .projections import draw_projections, scales_of
 
 TRIAL_TREES = 50
 TRIAL_ROWS = 5000
 """Most trees and rows of the forests that parameters are chosen by."""
+FIRST_TREES = 15
+"""Trees of a costly trial after which it ends if it promises nothing."""
+PROMISE, WORTH = 0.95, 0.9
+"""Most of the error that may be left where nodes look at more: after the first trees of a trial,
+for it to go on, and in the end, for its gain to be worth the time of the forest."""
 PROJECTIONS, MOST_PROJECTIONS = 1000, 4000
 PROJECTIONS_OF_FEATURE = 40
 """Projections for each feature, if these are more than ``PROJECTIONS``."""
 PROJECTIONS_OF_PAIR = 10
 """Projections for each pair of features, if these are fewer."""
-LOOKED_AT = 100
+LOOKED_AT, MORE_LOOKED_AT = 100, 300
 """Projections that a node looks at, if the parameters leave it open."""
 CELLS_AT_ONCE = 2**23
 """Projections of the training rows that are in memory together, 64 MB."""
 
 OBLIQUE = """feature_combinations : float or "auto", default="auto"
         The features of a projection on average, >= 1. With 1 the forest is a plain one. "auto"
-        tries 1, 3 and half of the features with small forests, and keeps what has the least
-        out-of-bag error.
+        tries 1, 3, half of the features and, if these are 36 or more, the square root of their
+        number with small forests, and keeps what has the least out-of-bag error; then nodes that
+        look at 300 projections, if ``max_features`` is "auto".
     n_projections : int or "auto", default="auto"
         Projections of the whole forest. "auto": 1000, or forty for each feature, up to 4000, if
         that is more; ten times the square of the number of features if that is less; never fewer
-        than features. ``max_features`` is of them: "auto" is 100, or what a plain forest has where
-        ``feature_combinations`` is 1.
+        than features. ``max_features`` is of them: "auto" is 100, or 300 if trials say so, and what
+        a plain forest has where ``feature_combinations`` is 1.
     """
+
+
+class Pool(NamedTuple):
+    """Projections, and the columns of a training table that they make."""
+
+    projections: Projections
+    table: CartTable
+
+
+Pools = dict[tuple[float, str], Pool]
+"""Pools of the same rows, by the features of a projection and the device."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -95,7 +114,7 @@ class ObliqueTrees(ForestOfTrees):
     def _n_looked_at(self, n_columns: int) -> int:
         wanted: Any = self.max_features
         if wanted == "auto":
-            few = min(LOOKED_AT, n_columns)
+            few = getattr(self, "max_features_", min(LOOKED_AT, n_columns))
             wanted = self._plain_share if self._combinations == 1 else few
         elif isinstance(wanted, Integral) and int(wanted) > n_columns:
             raise ValueError(
@@ -105,47 +124,97 @@ class ObliqueTrees(ForestOfTrees):
         return n_features_to_look_at(wanted, n_columns)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self.__dict__.pop("feature_combinations_", None)
+        for name in ("feature_combinations_", "max_features_"):
+            self.__dict__.pop(name, None)
         wanted: Any = self.feature_combinations
         if wanted == "auto":
-            wanted = self._best_of_trials(X, y, sample_weight)
-        self.feature_combinations_ = float(wanted)
+            self._choose(X, y, sample_weight)
+        else:
+            self.feature_combinations_ = float(wanted)
 
-    def _best_of_trials(self, X: Any, y: Any, sample_weight: Any) -> float:
-        """Return what small forests have the least out-of-bag error with."""
+    def _choose(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Take over the parameters of the best trial; if it had all rows, its trees as well, which
+        are the first ones of this forest."""
         X = readable(X)
         n_rows = n_rows_of(X)
-        if n_rows > TRIAL_ROWS and not isinstance(X, BinnedTable):
+        is_whole = n_rows <= TRIAL_ROWS or isinstance(X, BinnedTable)
+        if not is_whole:
             rows = subset(n_rows, TRIAL_ROWS, self._seed, 0, CPU)
             X = take(on_host(X), rows, CPU)
             y = np.asarray(on_host(y))[rows]
             if sample_weight is not None:
                 sample_weight = np.asarray(on_host(sample_weight))[rows]
-        tried = self._tried(max(1, size_of(X)[1]))
-        errors = [self._error_of_trial(c, X, y, sample_weight) for c in tried]
-        return tried[int(np.argmin(np.nan_to_num(errors, nan=np.inf)))]
+        best, pools = self._best_trial((X, y, sample_weight))
+        self.feature_combinations_ = best.feature_combinations_
+        self.max_features_: int = best.max_features_
+        if is_whole:
+            self._pools = pools
+            if self.bootstrap:
+                self._begun = best.forest_
+
+    def _best_trial(self, data: tuple[Any, Any, Any]) -> tuple[ObliqueTrees, Pools]:
+        """Return the small forest of the least out-of-bag error, and its columns."""
+        pools: Pools = {}
+        best, n_trees = None, min(self.n_estimators, TRIAL_TREES)
+        for combinations in self._tried(max(1, size_of(data[0])[1])):
+            trial = self._trial(combinations)
+            trial._try(n_trees, data, pools)
+            if best is None or trial._error_of(n_trees) < best._error_of(n_trees):
+                best = trial
+            for key in [key for key in pools if key[0] != best.feature_combinations_]:
+                del pools[key]
+        assert best is not None
+        return self._with_more(best, data, pools), pools
+
+    def _with_more(
+        self, best: ObliqueTrees, data: tuple[Any, Any, Any], pools: Pools
+    ) -> ObliqueTrees:
+        """Return a trial whose nodes look at more, if that is worth the time, else ``best``."""
+        n_columns = best.forest_.n_columns
+        is_sums = best.feature_combinations_ > 1
+        if not is_sums or self.max_features != "auto" or n_columns <= LOOKED_AT:
+            return best
+        trial = self._trial(best.feature_combinations_, min(MORE_LOOKED_AT, n_columns))
+        last = min(self.n_estimators, TRIAL_TREES)
+        for n_trees, share in (min(last, FIRST_TREES), PROMISE), (last, WORTH):
+            trial._try(n_trees, data, pools)
+            if not trial._error_of(n_trees) < share * best._error_of(n_trees):
+                return best
+        return trial
 
     @staticmethod
     def _tried(n_features: int) -> list[float]:
-        return sorted({min(float(n_features), c) for c in (1.0, 3.0, max(1.0, n_features / 2))})
+        few, half = min(3.0, float(n_features)), max(1.0, n_features / 2)
+        between = math.sqrt(n_features)
+        return sorted({1.0, few, between if between >= 2 * few else few, half})
 
-    def _error_of_trial(self, combinations: float, X: Any, y: Any, sample_weight: Any) -> float:
-        trial = clone(self).set_params(
+    def _trial(self, combinations: float, max_features: Any = None) -> ObliqueTrees:
+        """Return an estimator that is this one but for its size and for what is tried."""
+        trial: ObliqueTrees = clone(self).set_params(
             feature_combinations=combinations,
-            n_estimators=min(self.n_estimators, TRIAL_TREES),
+            max_features=self.max_features if max_features is None else max_features,
             max_samples=self.max_samples if self.bootstrap else None,
             bootstrap=True,
             oob_score=True,
-            warm_start=False,
+            warm_start=True,
             verbose=0,
             random_state=self._seed,
         )
+        return trial
+
+    def _try(self, n_trees: int, data: tuple[Any, Any, Any], pools: Pools) -> None:
+        """Grow a trial until it has some trees."""
+        self._pools = pools
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the forest itself warns
-            trial.fit(X, y, sample_weight)
-        if trial.forest_.n_trees < trial.n_estimators:
+            self.set_params(n_estimators=n_trees).fit(*data)
+        if self.forest_.n_trees < n_trees:
             raise KeyboardInterrupt
-        return float(trial.oob_scores_path_[-1])
+
+    def _error_of(self, n_trees: int) -> float:
+        """Return the out-of-bag error of the first trees; infinite if no row is out of bag."""
+        error = float(self.oob_scores_path_[n_trees - 1])
+        return math.inf if math.isnan(error) else error
 
     def _read_training(self, X: Any, *args: Any, **kwargs: Any) -> TrainingData:
         if isinstance(X, BinnedTable):
@@ -158,8 +227,19 @@ class ObliqueTrees(ForestOfTrees):
     def _cart_table(
         self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
     ) -> CartTable:
+        pools: Pools = self.__dict__.get("_pools", {})
+        key = self._combinations, str(settings["device"])
+        if key not in pools:
+            pools[key] = self._pool(values, n_categories, monotone, **settings)
+        self._projections, table = pools[key]
+        self.max_features_ = self._n_looked_at(self._projections.n)
+        return table
+
+    def _pool(
+        self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
+    ) -> Pool:
         alone = (n_categories > 0) | (monotone != 0)
-        self._projections = projections = self._drawn(values, ~alone)
+        projections = self._drawn(values, ~alone)
         lead = projections.member[projections.begin[:-1]]
         single = projections.sizes == 1
         n_categories, monotone = n_categories[lead] * single, monotone[lead] * single
@@ -175,7 +255,7 @@ class ObliqueTrees(ForestOfTrees):
                     columns.T, n_categories=n_categories[some], monotone=monotone[some], **settings
                 )
             )
-        return side_by_side(parts)
+        return Pool(projections, side_by_side(parts))
 
     def _drawn(self, values: Array, combines: np.ndarray) -> Projections:
         """Return the projections, in a warm start those of the existing trees."""
@@ -192,7 +272,22 @@ class ObliqueTrees(ForestOfTrees):
         try:
             super()._fit(X, y, sample_weight, device)
         finally:
-            self.__dict__.pop("_projections", None)
+            for name in ("_begun", "_pools", "_projections"):
+                self.__dict__.pop(name, None)
+
+    def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
+        begun: Forest | None = self.__dict__.get("_begun")
+        if begun is None:
+            return super()._grow(grower, first, n_new, report)
+        report(0, begun, None)
+        n_begun = begun.n_trees
+        if n_begun == n_new:
+            return begun
+
+        def after_batch(first: int, forest: Forest, records: Any) -> bool:
+            return report(n_begun + first, forest, records)
+
+        return Forest.concatenate([begun, grower.grow(n_begun, n_new - n_begun, after_batch)])
 
     def _parameters_of_members(self) -> dict[str, Any]:
         return super()._parameters_of_members() | {"max_features": None}
@@ -228,6 +323,8 @@ class ObliqueRandomForestClassifier(CartClassifier, ObliqueTrees):
     <shared>
     feature_combinations_ : float
         The features of a projection on average.
+    max_features_ : int
+        Projections that a node looks at.
 
     References
     ----------
@@ -265,6 +362,8 @@ class ObliqueRandomForestRegressor(CartRegressor, ObliqueTrees):
     <shared>
     feature_combinations_ : float
         The features of a projection on average.
+    max_features_ : int
+        Projections that a node looks at.
 
     References
     ----------

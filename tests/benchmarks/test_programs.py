@@ -501,7 +501,8 @@ class TestOblique:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(200, 3)).astype(np.float32)
         folder = write_table("sonar", X=X, y=(X[:, 0] + X[:, 1] > 0).astype(int))
-        options = "--trees 3 --seeds 2 --test 100 --share 0.03 --threads 1"
+        write_table("ames", X=X, y=100.0 * X[:, 0])
+        options = "--trees 3 --seeds 2 --test 100 --share 0.03 --threads 1 --rows 150"
         results = run(oblique, "--data", folder, *options.split())["results"]
         assert list(results["generated"]) == list(oblique.CASES)
         found = results["generated"]["trunk, 100 x 10"]
@@ -511,6 +512,9 @@ class TestOblique:
         ours = results["tables"]["sonar"]["forests"]["gpuens"]
         assert max(ours["errors"]) < 0.3 and len(ours["combinations"]) == 2
         assert "vehicle.npz is not in" in results["tables"]["vehicle"]["gaps"][0]
+        assert list(results["numbers"]) == list(oblique.NUMBERS)
+        for own in results["numbers"]["ames"]["forests"].values():
+            assert len(own["errors"]) == 2 and 2.0 < min(own["errors"]) < 30.0
 
 
 class TestCommand:

@@ -135,6 +135,10 @@ RESULTS = {
         "tables": {"sonar": {"forests": {
             "gpuens": {"errors": [0.25], "seconds": [4.0], "combinations": [1.0]},
             "scikit-learn": {"errors": [0.25], "seconds": [1.0]}}}},
+        "numbers": {"ames": {"forests": {
+            "gpuens": {"errors": [25000.0], "seconds": [4.0], "combinations": [3.0],
+                       "looked_at": [300]},
+            "scikit-learn": {"errors": [30000.0], "seconds": [1.0]}}}},
     },
     "cluster": {
         "workers": {"rows": 10, "libraries": {

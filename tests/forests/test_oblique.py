@@ -119,20 +119,68 @@ def test_one_feature_a_projection_is_a_plain_forest():
     assert sorted(projections.member.tolist()) == list(range(13))
 
 
-def test_the_least_out_of_bag_error_wins(monkeypatch):
-    errors = {}
-    original = ObliqueRandomForestRegressor._error_of_trial
+@pytest.fixture
+def trials(monkeypatch):
+    """Combinations, projections that a node looks at, trees and error of each trial."""
+    done = []
+    original = oblique.ObliqueTrees._try
 
-    def keeping(self, combinations, *others):
-        errors[combinations] = original(self, combinations, *others)
-        return errors[combinations]
+    def keeping(self, n_trees, *others):
+        original(self, n_trees, *others)
+        done.append(
+            (self.feature_combinations_, self.max_features_, n_trees, self._error_of(n_trees))
+        )
 
-    monkeypatch.setattr(ObliqueRandomForestRegressor, "_error_of_trial", keeping)
+    monkeypatch.setattr(oblique.ObliqueTrees, "_try", keeping)
+    return done
+
+
+def test_the_least_out_of_bag_error_wins(trials):
     forest = ObliqueRandomForestRegressor(20, device="cpu").fit(X, Y)
+    errors = {combinations: error for combinations, *_, error in trials[:3]}
     assert forest.feature_combinations_ == min(errors, key=errors.__getitem__)
     assert sorted(errors) == [1.0, 3.0, 5.0] and len(set(errors.values())) == 3
     trial = ObliqueRandomForestRegressor(20, feature_combinations=3, oob_score=True, device="cpu")
     assert errors[3.0] == trial.fit(X, Y).oob_scores_path_[-1]
+
+
+def test_looking_at_more_must_be_worth_the_time(trials, monkeypatch):
+    table, y = make_sparse_parity(600, 8, random_state=0)
+    monkeypatch.setattr(oblique, "LOOKED_AT", 5)
+    monkeypatch.setattr(oblique, "MORE_LOOKED_AT", 100)
+    more = ObliqueRandomForestClassifier(60, device="cpu").fit(table, y)
+    assert more.feature_combinations_ > 1 and more.max_features_ == 100
+    (*_, few), (*_, many) = trials[-2:]
+    assert [trial[1:3] for trial in trials[-2:]] == [(100, 15), (100, 50)]
+    assert many < few < 0.5
+    trials.clear()
+    monkeypatch.setattr(oblique, "PROMISE", 0.1)
+    less = ObliqueRandomForestClassifier(60, device="cpu").fit(table, y)
+    assert less.feature_combinations_ == more.feature_combinations_ and less.max_features_ == 5
+    assert trials[-1][1:3] == (100, 15)
+    trials.clear()
+    chosen = clone(less).set_params(max_features=7).fit(table, y)
+    assert len(trials) == 3 and chosen.max_features_ == 7
+
+
+@pytest.mark.parametrize("rows", [5000, 100])
+@pytest.mark.parametrize("settings", [
+    {}, {"bootstrap": False, "oob_score": False}, {"class_weight": "balanced_subsample"},
+    {"honest": True, "max_samples": 0.7}, {"ccp_alpha": 0.01},
+    {"n_estimators": 10, "oob_score": False},
+])  # fmt: skip
+def test_trees_of_trials_are_those_of_the_forest(settings, rows, monkeypatch):
+    monkeypatch.setattr(oblique, "TRIAL_ROWS", rows)
+    settings = {"n_estimators": 60, "oob_score": True, "device": "cpu"} | settings
+    weight = np.random.default_rng(0).integers(0, 3, len(CLASSES))
+    forest = ObliqueRandomForestClassifier(**settings).fit(WINE, CLASSES, weight)
+    settings["feature_combinations"] = forest.feature_combinations_
+    again = ObliqueRandomForestClassifier(**settings, max_features=forest.max_features_)
+    again.fit(WINE, CLASSES, weight)
+    assert forest.forest_.fingerprint() == again.forest_.fingerprint()
+    if settings["oob_score"]:
+        np.testing.assert_array_equal(forest.oob_scores_path_, again.oob_scores_path_)
+        np.testing.assert_array_equal(forest.oob_decision_function_, again.oob_decision_function_)
 
 
 def test_any_number_of_threads_and_a_warm_start_give_the_same_forest():
@@ -275,7 +323,7 @@ def test_a_sample_chooses_for_large_tables(monkeypatch):
 
     monkeypatch.setattr(ObliqueRandomForestRegressor, "_fit", counting)
     forest = regressor(feature_combinations="auto").fit(pd.DataFrame(X), list(Y), np.ones(len(Y)))
-    assert seen == [len(Y), 100, 100, 100]
+    assert seen == [len(Y), 100, 100, 100]  # of sixty projections a node looks at all
     assert forest.feature_combinations_ in (1.0, 3.0, 5.0)
 
 
