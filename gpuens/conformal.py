@@ -57,7 +57,9 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
           each fold's model has fewer rows than all together, so that its errors are larger.
         - "bag": out-of-bag residuals around the predictions of the members that did not see the row
           (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
-          forests, oblique ones and extra trees with ``bootstrap=True``, and bagging.
+          forests, oblique ones and extra trees with ``bootstrap=True``, and bagging. Nothing is
+          proven of settings that all rows have chosen, as oblique forests do unless
+          ``feature_combinations`` is given.
         - "quantile": predicted quantiles, widened or narrowed by their errors on rows held out
           (conformalised quantile regression); coverage as for "split". For
           ``GradientBoostingRegressor`` and ``QuantileForestRegressor``.
