@@ -177,7 +177,8 @@ def _target(numbers: np.ndarray, classes: Any) -> np.ndarray | FewValues:
         return found
     dtype = np.dtype(classes["dtype"])
     values = np.array(classes["values"], dtype)
-    _require(dtype.kind in NUMBERED and numbers.dtype == np.uint8, "its classes")
+    _require(dtype.kind in NUMBERED, "its classes")
+    _require(numbers.dtype == np.uint8 and numbers.ndim == 1, "its classes")
     _require(np.array_equal(values, np.unique(values)), "its classes")
     _require(int(numbers.max()) < values.size <= MOST_VALUES, "its classes")
     return FewValues(values, numbers)

@@ -207,6 +207,18 @@ def test_damaged_descriptions_of_tables_are_refused(name, value, message, tmp_pa
         gpuens.BinnedTable.open(path)
 
 
+def test_damaged_targets_of_few_values_are_refused(tmp_path):
+    """A target with a second axis was opened, and failed in the fit."""
+    path = tmp_path / "table"
+    gpuens.BinnedTable.from_batches(X, y=(Y > 0).astype(np.int64), path=path)
+    document, arrays = contents(path.read_bytes(), TABLE)
+    for damaged in (arrays["y"][:, None], arrays["y"] + 250, arrays["y"].astype(np.int8)):
+        changed = arrays | {"y": np.ascontiguousarray(damaged)}
+        path.write_bytes(save(changed, metadata={TABLE: json.dumps(document)}))
+        with pytest.raises(ValueError, match=r"cannot be opened as a table: .*\(its classes\)"):
+            gpuens.BinnedTable.open(path)
+
+
 def test_damaged_pages_of_parquet_files_are_named(tmp_path, monkeypatch):
     """pyarrow's error, an OSError without a number, does not name the file."""
 
