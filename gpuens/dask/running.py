@@ -34,6 +34,8 @@ READING = 0.05
 """Seconds in which the scheduler reads the messages that have come."""
 MOMENT = 1.0
 """Seconds in which workers notice that another one has failed."""
+FETCHING = 2.0
+"""Seconds after which a result that is fetched may be lost; at each look twice as many."""
 LOST = WorkerLostError, KilledWorker, distributed.client.FutureCancelledError
 
 
@@ -192,8 +194,7 @@ class _Attempt:
                     *rows[rank], **only_on(self._workers[rank]),
                 )
             )  # fmt: skip
-        self._wait(self._futures)
-        model, *others = self._client.gather(self._futures)
+        model, *others = self._results(self._futures)
         if any(fingerprint != fingerprint_of(model) for fingerprint in others):
             raise RuntimeError(
                 "The workers have trained different models: please report this, with the versions "
@@ -260,8 +261,22 @@ class _Attempt:
         futures = [
             self._client.submit(function, *args, **only_on(worker)) for worker in self._workers
         ]
-        self._wait(futures, PATIENCE)
-        results: list[Any] = self._client.gather(futures)
+        return self._results(futures, PATIENCE)
+
+    def _results(self, futures: Sequence[Future], patience: float = float("inf")) -> list[Any]:
+        """Wait for all, and return their results; raises what ``_wait`` raises.
+
+        A worker may be lost when it has finished, before its result is here. No other worker may
+        compute it again, and Dask would wait for that one for ever.
+        """
+        results: list[Any] = []
+        seconds = FETCHING
+        while len(results) < len(futures):
+            self._wait(futures, patience)
+            try:
+                results.append(futures[len(results)].result(timeout=seconds))
+            except (TimeoutError, *LOST):
+                seconds *= 2
         return results
 
     def _wait(self, futures: Sequence[Future], patience: float = float("inf")) -> None:

@@ -414,6 +414,25 @@ def test_a_worker_that_is_killed(client):
     killer.join()
 
 
+def test_a_worker_that_is_killed_when_it_has_finished(client, monkeypatch):
+    """Its result is lost on the way to the client."""
+    client.wait_for_workers(2)
+    wait, victims = running._Attempt._wait, []
+
+    def wait_and_kill(attempt: Any, futures: Any, *patience: Any) -> None:
+        wait(attempt, futures, *patience)
+        if futures is attempt._futures and not victims:
+            victims.append(attempt._workers[0])
+            os.kill(client.run(os.getpid)[victims[0]], signal.SIGKILL)
+            while victims[0] in client.run_on_scheduler(running._silence):
+                time.sleep(0.01)
+
+    monkeypatch.setattr(running._Attempt, "_wait", wait_and_kill)
+    model = GradientBoostingRegressor(**PARAMS).fit(*arrays(X, Y))
+    assert victims and victims[0] not in client.run(os.getpid)
+    assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingRegressor, Y)
+
+
 def has_kept_trees() -> bool:
     return bool(gpuens.dask.worker._snapshots)
 
