@@ -56,7 +56,8 @@ def memory_plan(
         Number of classes or targets, instead of y.
     n_workers : int, default=None
         Workers of a cluster that share the rows of X: the plan is that of one of them, beside the
-        partitions that it holds. For gradient boosting and forests, on the CPU.
+        partitions that it holds. For gradient boosting on the CPU, for forests where ``device``
+        has their trees grow: on a GPU, beside what ``device="cpu"`` takes on its host.
 
     Returns
     -------
@@ -90,11 +91,13 @@ def memory_plan(
         )
     shape, itemsize = _shape_of(X)
     wanted, n_all = estimator.device, None
+    work = estimator._training_work(np.broadcast_to(np.float32(), shape), y)
     if n_workers is not None:
         _require_workers(n_workers, estimator, X)
-        wanted, n_all = "cpu", shape[0]
+        n_all = shape[0]
+        work = work.among(int(n_workers))
+        wanted = estimator.device if isinstance(estimator, CartEstimator) else "cpu"
         shape = max(end - begin for begin, end in ranges_of([n_all], int(n_workers))), shape[1]
-    work = estimator._training_work(np.broadcast_to(np.float32(), shape), y)
     device = resolve_device(wanted, X, work=work, y=y, sample_weight=sample_weight)
     is_there = _is_there(X, device)
     is_of_classes = is_classifier(estimator)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -50,7 +51,7 @@ from ..members.samples import (
     sampling_plan,
 )
 from ..trees.on_host import growth_on_host
-from ..trees.sharing import device_of_workers, refuse, rows_of_workers
+from ..trees.sharing import device_to_grow_on, device_to_read_on, refuse, rows_of_workers
 from .parameters import check_bagging_parameters, check_columns
 
 _joined: WeakKeyDictionary[Any, tuple[list[Any], Forest]] = WeakKeyDictionary()
@@ -161,17 +162,23 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         """
         check_bagging_parameters(self)
         base = self._base_estimator()
-        work = self._training_work(X, y)
-        wanted = device_of_workers(self.device)
-        device = device_for(base, wanted, X, work=work, y=y, sample_weight=sample_weight)
+        others = {"y": y, "sample_weight": sample_weight}
+        if current_share() is None:
+            work = self._training_work(X, y)
+            device = device_for(base, self.device, X, work=work, **others)
+        else:
+            of_table = partial(self._training_work, y=y)
+            device = device_to_grow_on(self.device, X, of_table, **others)
         if self.verbose:
             report_choice(device)
-        with growth_on_host(device, base), kept_on_failure(self), device.active():
+        home = device_to_read_on(device)
+        with growth_on_host(device, base), kept_on_failure(self), home.active():
             return self._fit(X, y, sample_weight, base, device)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, base: Any, device: Device) -> Any:
         members, plans, features = self._before()
         sparse = input_tags(base).sparse
+        grown_on, device = device, device_to_read_on(device)
         home = home_of(X, device)
         values = read_features(X, home, estimator=self, reset=not members, sparse=sparse)
         if (share := current_share()) is not None:
@@ -198,9 +205,9 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             values = values if issparse(values) else device.asarray(values)
         self._max_samples = plan.n_draws
         self.estimator_ = base
-        own = rows_of_share(target, share)
+        own = grown_on.asarray(rows_of_share(target, share))
         self.estimators_ = members + fit_members(
-            base, plan, new, values, own, device, self.n_jobs, self.verbose
+            base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
         )
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]

@@ -13,7 +13,8 @@ from .on_cluster import OF_CLUSTER, OnCluster
 
 
 class BagOnCluster(OnCluster):
-    """Bags whose trees are dealt to workers, all of which get the bins of all rows."""
+    """Bags whose trees are dealt to workers, all of which get the bins of all rows, and grow their
+    trees on a GPU if they have one (see ``device``)."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster.
@@ -37,8 +38,14 @@ class BagOnCluster(OnCluster):
         NotImplementedError
             ``estimator`` is not a tree of ``gpuens``, or a setting is not supported; the message
             names it.
+        MemoryError
+            A worker, or its GPU, has too little memory for the bins of all rows; the message says
+            how much they take.
         RuntimeError
-            Workers were lost more often than ``max_restarts``.
+            Workers were lost more often than ``max_restarts``, or one has no GPU that it can use
+            where ``device="cuda"``.
+        ValueError
+            Two workers have the same GPU, unless ``device="auto"``.
         """
         model: Any = self._unfitted()
         check_bagging_parameters(model)

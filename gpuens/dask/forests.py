@@ -15,7 +15,8 @@ from .on_cluster import OF_CLUSTER, OnCluster, WithLeaves
 
 
 class ForestOnCluster(WithLeaves):
-    """Forests whose trees are dealt to workers, all of which get the bins of all rows."""
+    """Forests whose trees are dealt to workers, all of which get the bins of all rows, and grow
+    their trees on a GPU if they have one (see ``device``)."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Grow the trees on the workers of a cluster.
@@ -35,13 +36,14 @@ class ForestOnCluster(WithLeaves):
 
         Raises
         ------
-        NotImplementedError
-            ``device="cuda"``.
         MemoryError
-            A worker has too little memory for the bins of all rows; the message says how much
-            they take.
+            A worker, or its GPU, has too little memory for the bins of all rows; the message says
+            how much they take.
         RuntimeError
-            Workers were lost more often than ``max_restarts``.
+            Workers were lost more often than ``max_restarts``, or one has no GPU that it can use
+            where ``device="cuda"``.
+        ValueError
+            Two workers have the same GPU, unless ``device="auto"``.
         """
         model: Any = self._unfitted()
         check_tree_parameters(model)
@@ -150,10 +152,11 @@ class IsolationForest(OnCluster, LocalIsolationForest):  # type: ignore[misc]
 
         Raises
         ------
-        NotImplementedError
-            ``device="cuda"``.
         RuntimeError
-            Workers were lost more often than ``max_restarts``.
+            Workers were lost more often than ``max_restarts``, or one has no GPU that it can use
+            where ``device="cuda"``.
+        ValueError
+            Two workers have the same GPU, unless ``device="auto"``.
         """
         model: Any = self._unfitted()
         check_isolation_parameters(model)

@@ -1,14 +1,15 @@
-"""The devices of workers that share the rows of a table: all work on CPUs, or each on a GPU of its
-own."""
+"""The devices of workers that share the rows of a table: those that add up sums of their rows all
+work on CPUs, or each on a GPU of its own; those that have all rows choose for themselves."""
 
 from __future__ import annotations
 
 import platform
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..kernels.runtime.collective import Share, objects_of_all
 from . import placement
 from .placement import ANY_GPU, Device, gpu_of, resolve_device
+from .policy import Work
 
 NO_GPU = ""
 
@@ -26,9 +27,57 @@ def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> De
     RuntimeError
         On all workers: one of them cannot use a GPU, though it should.
     """
-    is_on_gpu = any(gpu_of(array) is not None for array in (X, *others.values()))
-    wanted = "cpu" if device == "auto" and not is_on_gpu else device
-    gpus = _visible_gpus() if wanted == "cuda" and not is_on_gpu else ()
+    wanted = "cpu" if device == "auto" and not _is_on_gpu(X, others) else device
+    chosen, found = _chosen(wanted, share, X, others)
+    _require_equal([each.kind for each in found])
+    _require_own([each.name for each in found])
+    return chosen
+
+
+def device_of_worker(device: str, share: Share, X: Any, work: Work, **others: Any) -> Device:
+    """Choose where this worker works on rows that all workers have, whatever the others choose.
+
+    "auto" is the choice of ``resolve_device`` for ``work``, with the k-th GPU for the k-th of the
+    workers that see the same ones; where they are more than GPUs, the CPU for those that are left
+    over. "cuda" is as for ``device_among_workers``.
+
+    Raises
+    ------
+    ValueError
+        On all workers, unless ``device`` is "auto": two would work on the same GPU.
+    RuntimeError
+        On all workers: one of them cannot use a GPU, though it should.
+    """
+    wanted, is_free = device, device == "auto" and not _is_on_gpu(X, others)
+    if is_free:
+        wanted = "cuda" if resolve_device(device, X, work=work, **others).is_gpu else "cpu"
+    chosen, found = _chosen(wanted, share, X, others, is_free)
+    names = [each.name for each in found]
+    if device != "auto":
+        _require_own(names)
+    elif chosen.is_gpu and names.index(names[share.collective.rank]) < share.collective.rank:
+        return Device("cpu", reason=f"another worker has {chosen}")
+    return chosen
+
+
+class _Found(NamedTuple):
+    """What a worker has chosen: the kind of the device, the name of a GPU, and what is wrong."""
+
+    kind: str
+    name: str
+    problem: str
+
+
+def _is_on_gpu(X: Any, others: dict[str, Any]) -> bool:
+    return any(gpu_of(array) is not None for array in (X, *others.values()))
+
+
+def _chosen(
+    wanted: str, share: Share, X: Any, others: dict[str, Any], is_free: bool = False
+) -> tuple[Device, list[_Found]]:
+    """Return the device that a word asks for, and what all workers have chosen; ``is_free``: the
+    CPU will do where that GPU cannot be used."""
+    gpus = _visible_gpus() if wanted == "cuda" and not _is_on_gpu(X, others) else ()
     before = objects_of_all(gpus, share)[: share.collective.rank]
     if len(gpus) > 1:
         wanted = f"cuda:{before.count(gpus) % len(gpus)}"
@@ -36,17 +85,15 @@ def device_among_workers(device: str, share: Share, X: Any, **others: Any) -> De
     try:
         chosen = resolve_device(wanted, X, **others)
     except RuntimeError as error:
-        problem = str(error)
-    found = objects_of_all((chosen.kind, name_of_gpu(chosen), problem), share)
-    for rank, (_, _, of_worker) in enumerate(found):
-        if of_worker:
+        chosen, problem = Device("cpu", reason=error), "" if is_free else str(error)
+    found = objects_of_all(_Found(chosen.kind, name_of_gpu(chosen), problem), share)
+    for rank, each in enumerate(found):
+        if each.problem:
             raise RuntimeError(
-                f"Worker {rank} of {len(found)} cannot work on a GPU: {of_worker} Start a worker "
-                "for each GPU, and none elsewhere, or pass device='cpu'."
+                f"Worker {rank} of {len(found)} cannot work on a GPU: {each.problem} Start a "
+                "worker for each GPU, and none elsewhere, or pass device='cpu'."
             )
-    _require_equal([kind for kind, _, _ in found])
-    _require_own([name for _, name, _ in found])
-    return chosen
+    return chosen, found
 
 
 def _visible_gpus() -> tuple[str, ...]:

@@ -111,6 +111,11 @@ class Work(NamedTuple):
         n = max(1, int(n)) if isinstance(n, Integral) else 1
         return self._replace(trees=self.trees * n, cpu=self.cpu * n, gpu=self.gpu * n)
 
+    def among(self, n: int) -> Work:
+        """Return the work of each of n workers that grow some of the trees on a copy of the
+        table."""
+        return self._replace(trees=-(-self.trees // n), cpu=self.cpu / n, gpu=self.gpu / n)
+
     def __str__(self) -> str:
         if self == NO_WORK:
             return "the data is in host memory"

@@ -25,7 +25,7 @@ from ..trees.cart import CartEstimator, TrainingData
 from ..trees.growth import tree_key
 from ..trees.on_host import growth_on_host
 from ..trees.parameters import check_tree_parameters, work_of_trees
-from ..trees.sharing import device_of
+from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable
 from .growing import ForestGrower, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 
@@ -104,10 +104,14 @@ class ForestOfTrees(SampledMembers, CartEstimator):
                 "`bootstrap=True` or set `max_sample=None`. Got "
                 f"max_samples={self.max_samples!r}, bootstrap={self.bootstrap!r}."
             )
-        work, wanted = self._training_work(X, y), device_of(self)
-        device = resolve_device(wanted, X, work=work, y=y, sample_weight=sample_weight)
+        require_shareable(self)
+        device = device_to_grow_on(
+            self.device, X, lambda table: self._training_work(table, y),
+            y=y, sample_weight=sample_weight,
+        )  # fmt: skip
         self._report_choice(device)
-        with growth_on_host(device, self), self._working_on(device), kept_on_failure(self):
+        home = device_to_read_on(device)
+        with growth_on_host(device, self), self._working_on(home), kept_on_failure(self):
             self._fit(X, y, sample_weight, device)
         return self
 
@@ -115,6 +119,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
         return work_of_trees(self, size_of(X), self.n_estimators)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
+        home = device_to_read_on(device)
         before = self._forest_before()
         if before is None:
             self._seed = seed_of(self.random_state)
@@ -132,7 +137,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             X,
             y,
             sample_weight,
-            device,
+            home,
             31 if self.bootstrap else 1,
             keeps_values=bool(self.oob_score) or bool(getattr(self, "honest", False)),
         )
@@ -148,7 +153,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             self._require_same_problem(before, *known, data)
         self._n_rows = data.shape[0]
         self._n_draws = self._draws(self._n_rows)
-        report = self._report(data, before, device)
+        report = self._report(data, before, home)
         if n_new > 0:
             for name in (*OOB_ATTRIBUTES, "_members"):
                 self.__dict__.pop(name, None)
@@ -158,7 +163,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             if report.done < n_new:
                 warn_of_interruption(self.forest_.n_trees, stacklevel=3)
                 # Its sums may lack a tree, or half of one.
-                report = self._report(data, self.forest_, device)
+                report = self._report(data, self.forest_, home)
         report.finish()
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> None:

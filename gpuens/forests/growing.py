@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
 from ..trees.honest import Estimates, halves_of
 from ..trees.parameters import cart_params
-from ..trees.sharing import grow_among_workers, leaves_of_rows
+from ..trees.sharing import bring_to, grow_among_workers, leaves_of_rows
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 """A function that is called with each batch of finished trees, see ``grow_forest``."""
@@ -115,8 +116,11 @@ class ForestGrower:
         MemoryError
             The forest would not fit, by its parameters or by the size of its first trees.
         """
-        data, estimator, device = self.data, self.estimator, self.device
+        data, estimator = self.data, self.estimator
         self._require_memory_for_leaves(n_trees)
+        if data.share is not None:
+            self.device = bring_to(self.device, data, estimator, self._params())
+        device = self.device
         plan = cart_plan(
             estimator, data.shape, data.itemsize, device,
             width=data.problem.width, is_there=True, held=True,
@@ -126,8 +130,13 @@ class ForestGrower:
         with plan.explaining():
             if data.share is not None:
                 finish = self._finish_own if self._is_honest else None
-                return grow_among_workers(self._some, trees, data.share, checked, finish)
+                return grow_among_workers(self._own, trees, data.share, checked, finish)
             return self._some(trees, checked)
+
+    def _own(self, trees: range) -> Forest:
+        """Grow the trees of a worker, where it grows them."""
+        with self.device.active():
+            return self._some(trees)
 
     def _some(self, trees: range, after_batch: AfterBatch | None = None) -> Forest:
         if self._is_balanced:
@@ -200,14 +209,21 @@ class ForestGrower:
         records = {t: self._others.pop(numbers[t]) for t in own}
         rows = {t: rows_and_counts(of_tree)[0] for t, of_tree in records.items()}
         leaves = leaves_of_rows(forest, self.data.values, rows, share)
-        is_balanced = self._is_balanced
-        with not_sharing():
-            estimates = None if is_balanced else Estimates(self.data.problem, self.data.table)
-            done = []
+        done = []
+        with not_sharing(), self.device.active():
             for t in own:
-                of_tree = estimates or Estimates(self._balanced(numbers[t]), self.data.table)
-                done.append(of_tree.applied(forest.slice(t, t + 1), records[t], leaves[t])[0])
+                estimates = self._estimates_of(numbers[t])
+                done.append(estimates.applied(forest.slice(t, t + 1), records[t], leaves[t])[0])
         return done
+
+    def _estimates_of(self, tree: int) -> Estimates:
+        if self._is_balanced:
+            return Estimates(self._balanced(tree), self.data.table)
+        return self._estimates
+
+    @cached_property
+    def _estimates(self) -> Estimates:  # a GPU's target is copied to the host once
+        return Estimates(self.data.problem, self.data.table)
 
     def _sample(self, tree: int) -> Array | Sample:
         """Return the records of a tree's sample."""

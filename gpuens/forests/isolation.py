@@ -31,14 +31,20 @@ from ..estimators.parameters import (
 )
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
-from ..inputs.arrays import resolve_device, to_input_library
+from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.collective import current_share, rows_of_all
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
-from ..trees.sharing import device_of, rows_of_workers
+from ..trees.sharing import (
+    apart,
+    device_to_grow_on,
+    device_to_read_on,
+    require_shareable,
+    rows_of_workers,
+)
 from ..trees.trees import ExtraTreeRegressor
 from .growing import Progress, warn_of_interruption
 from .isolation_trees import IsolationScores, depth_limit, grow_isolation_trees, local_features
@@ -239,11 +245,14 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         <shared>
         """
         check_isolation_parameters(self)
-        work = self._training_work(X, y)
-        device = resolve_device(device_of(self), X, work=work, sample_weight=sample_weight)
+        require_shareable(self)
+        device = device_to_grow_on(
+            self.device, X, lambda table: self._training_work(table, y), sample_weight=sample_weight
+        )
         self._report_choice(device)
-        with kept_on_failure(self), self._working_on(device):
-            values = self._read(X, device, reset=True)
+        home = device_to_read_on(device)
+        with kept_on_failure(self), self._working_on(home):
+            values = self._read(X, home, reset=True)
             self._fit(values, sample_weight, device)
             self._scores = IsolationScores(self.forest_, self.max_samples_)
             self.offset_ = self._offset(values, device)
@@ -257,7 +266,10 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     def _offset(self, values: Any, device: Device) -> float:
         if isinstance(self.contamination, str):
             return -0.5
-        scores = rows_of_workers(to_numpy(self._scores.of(values, device)))
+        with apart(current_share()), device.active():
+            own = values if issparse(values) else device.asarray(values)
+            scores = to_numpy(self._scores.of(own, device))
+        scores = rows_of_workers(scores)
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
     def _scale_of_trees(self) -> float:

@@ -25,7 +25,7 @@ from ..kernels.scalars.primitives import vectorise
 from ..members.samples import SamplingPlan
 from ..trees.criteria import Problem, regression_problem
 from ..trees.growth import EXACT_CELL_BYTES, grow_forest, tree_key
-from ..trees.sharing import apart, grow_among_workers
+from ..trees.sharing import apart, device_to_read_on, grow_among_workers
 from ..trees.table import cart_table
 
 NUMBER_BYTES = 9
@@ -74,9 +74,10 @@ def grow_isolation_trees(
         ``value`` is the path length: the depth of the node, and how much deeper its rows would
         lie on average if it were grown to the end. Gains are zero, impurities empty.
     """
-    if not device.is_gpu:
-        memory_of_growth(plan, n_trees, values.dtype.itemsize, device).require()
     trees, share = range(first, first + n_trees), current_share()
+    home = device_to_read_on(device)
+    if not home.is_gpu:
+        memory_of_growth(plan, n_trees, values.dtype.itemsize, home).require()
     with apart(share):
         samples = {t: _rows_of(plan, t) for t in trees}
     if share is not None:
@@ -89,10 +90,14 @@ def grow_isolation_trees(
         features = [plan.features(t) for t in numbers]
         return _grow_apart(values, rows, features, seeds, plan, device, after_batch)
 
+    def grow_own(numbers: range) -> Forest:
+        with device.active():
+            return grow(numbers, _go_on)
+
     if share is None:
         grown = grow(trees, after_batch)
     else:
-        grown = grow_among_workers(lambda t: grow(t, _go_on), trees, share, after_batch)
+        grown = grow_among_workers(grow_own, trees, share, after_batch)
     n = np.arange(1, int(grown.n_samples.max()) + 1, dtype=np.float64)
     length = node_depths(grown) + average_path_length(n)[grown.n_samples - 1]
     return replace(
@@ -201,6 +206,8 @@ def _grow_apart(
 def _dense_rows(values: Any, rows: np.ndarray, device: Device) -> Any:
     if issparse(values):
         return device.asarray(values[rows].toarray())
+    if isinstance(values, DrawnRows):
+        return device.asarray(values[rows])
     return values[device.asarray(rows)]
 
 

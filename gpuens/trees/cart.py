@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +93,16 @@ class TrainingData:
     def truth(self) -> np.ndarray:
         """``y`` with a column for each output."""
         return self.y.reshape(self.y.shape[0], -1)
+
+    def move_to(self, device: Device) -> None:
+        """Bring what trees are grown on to a device; the rest stays where it is."""
+        self.table = self.table._replace(codes=device.asarray(self.table.codes))
+        target = self.problem.target
+        on_device = {
+            name: device.asarray(getattr(target, name)) for name in ("classes", "values", "weight")
+        }
+        self.problem = replace(self.problem, target=target._replace(**on_device))
+        self.used = None if self.used is None else device.asarray(self.used)
 
 
 @dataclass(frozen=True)

@@ -246,9 +246,11 @@ def cart_plan(
         Whether target and bins are on the device already; the trees are then left to the check of
         forests, which follows their growth.
     n_own : int or None
-        The rows that a worker reads where several share those of ``shape``; None: not shared.
+        The rows that a worker reads where several share those of ``shape``; None: not shared. The
+        plan of its GPU is that of what comes there: bins, targets and weights, and what grows.
     cell_bytes : int or None
-        Bytes of the bin of a value of a sparse table; None: the table is dense.
+        Bytes of the bin of a value, of a sparse table or where that is known; None: of a dense
+        table.
 
     Returns
     -------
@@ -262,10 +264,13 @@ def cart_plan(
     leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
     n_nodes = 2 * leaves - 1
     table = n_read * shape[1] * itemsize
+    on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
     bins = max(n_columns, SORTING_BYTES) if is_streamed else code_bytes(n_columns)
     if cell_bytes is not None:
         bins = cell_bytes * n_columns
+    elif on_workers_gpu:
+        bins = (4 if estimator.max_bins is None else 1) * n_columns
     elif estimator.max_bins is None:
         bins = EXACT_CELL_BYTES * n_columns
     free, capacity = device.memory()
@@ -293,6 +298,8 @@ def cart_plan(
         "out-of-bag sums": sums,
         "trees": on_host_only(capacity, 2 * n_trees * n_nodes * (FOREST_NODE_BYTES + 8 * width)),
     }
+    if on_workers_gpu:
+        parts |= {"table": 0, "columns to bin": 0, "out-of-bag sums": 0}
     if held:
         to_come = ("records and growing nodes", "histograms", "out-of-bag sums")
         parts = {name: parts[name] for name in to_come}

@@ -2,6 +2,9 @@
 
 Every worker gets the codes, targets and weights of all rows, and grows some of the trees on them
 alone. Columns are dealt to the workers, each of which bins its own as it would in memory.
+
+All that is done on the host, which also predicts the rows of a worker. A worker that has a GPU then
+brings codes, targets and weights there, and grows its trees as it would in memory.
 """
 
 from __future__ import annotations
@@ -10,11 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ..devices.placement import to_numpy
+from ..devices.among_workers import device_of_worker
+from ..devices.placement import CPU, Device, resolve_device, to_numpy
+from ..devices.policy import NO_WORK, Work, size_of
 from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
 from ..inputs.shared_tables import (
@@ -25,12 +30,15 @@ from ..inputs.shared_tables import (
     sparse_columns_of_all,
 )
 from ..inputs.targets import Labels
-from ..kernels.cart.problem import CartTable
+from ..kernels.cart.problem import CartParams, CartTable, grows_on_device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
 from ..kernels.runtime.cpu.team import get_threads
-from .growth import DEALT_BYTES
+from .growth import DEALT_BYTES, cart_plan
 from .table import cart_table, side_by_side
+
+if TYPE_CHECKING:
+    from .cart import TrainingData
 
 EXCHANGE_SECONDS = 1.0
 """Seconds between two exchanges of trees, about."""
@@ -162,29 +170,67 @@ def refuse(name: str, value: Any, instead: str) -> NoReturn:
     )
 
 
-def device_of(estimator: Any) -> str:
-    """Return the parameter ``device``, or "cpu" where workers share the rows.
-
-    Raises
-    ------
-    NotImplementedError
-        They should work on a GPU, or the estimator is not one of those that do.
-    """
+def require_shareable(estimator: Any) -> None:
+    """Raise NotImplementedError for estimators that workers which share the rows do not train."""
     if current_share() is not None and not estimator._grows_among_workers:
         raise NotImplementedError(
             f"{type(estimator).__name__} cannot be trained where several workers share the rows: "
             "use a random forest or extremely randomised trees, or train on one machine."
         )
-    return device_of_workers(estimator.device)
 
 
-def device_of_workers(device: str) -> str:
-    """Return a parameter ``device``, or "cpu" where workers share the rows."""
-    if current_share() is None:
+def device_to_grow_on(
+    device: str, X: Any, work: Callable[[Any], Work | None], **others: Any
+) -> Device:
+    """Choose where trees are grown (see ``resolve_device``): where workers share the rows, each
+    chooses for itself (see ``device_of_worker``).
+
+    Parameters
+    ----------
+    device : str
+    X : table
+        Of this worker.
+    work : callable
+        Returns the work of all trees on a table, None if it is not known.
+    **others : array or None
+    """
+    share = current_share()
+    if share is None:
+        return resolve_device(device, X, work=work(X) or NO_WORK, **others)
+    whole = np.broadcast_to(np.float32(), (share.n_all, size_of(X)[1]))
+    own = (work(whole) or NO_WORK).among(share.collective.size)
+    return device_of_worker(device, share, X, own, **others)
+
+
+def device_to_read_on(device: Device) -> Device:
+    """Return where the table is read and binned for trees that are grown on a device: on the host
+    where workers share the rows."""
+    return device if current_share() is None else CPU
+
+
+def bring_to(device: Device, data: TrainingData, estimator: Any, params: CartParams) -> Device:
+    """Bring what a worker's trees are grown on to a device, and return it; the CPU instead of a GPU
+    that does not grow such trees.
+
+    Raises
+    ------
+    MemoryError
+        The GPU has too little memory; the message says how much is needed.
+    """
+    if not device.is_gpu:
         return device
-    if device not in ("auto", "cpu"):
-        refuse("device", device, "set device='cpu'")
-    return "cpu"
+    if not grows_on_device(data.table, params):
+        return CPU
+    assert data.share is not None
+    plan = cart_plan(
+        estimator, data.shape, data.itemsize, device,
+        width=data.problem.width, n_outputs=data.truth.shape[1], n_own=data.share.n_own,
+        cell_bytes=data.table.codes.dtype.itemsize,
+    )  # fmt: skip
+    plan.require()
+    with plan.explaining(), device.active():
+        data.move_to(device)
+    return device
 
 
 def labels_of_workers(labels: Labels) -> Labels:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
 from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
 from .parameters import cart_params, check_tree_parameters, work_of_trees
-from .sharing import device_of_workers, grow_among_workers
+from .sharing import bring_to, device_to_grow_on, device_to_read_on, grow_among_workers
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -101,7 +102,7 @@ class SingleTree(CartEstimator):
             )  # fmt: skip
             plan.require()
             with plan.explaining():
-                self._keep(self._grow(data, lambda tree: records, seeds, device))
+                self._keep(self._grow(data, lambda tree, device: records, seeds, device))
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
@@ -110,6 +111,7 @@ class SingleTree(CartEstimator):
     def _grow(
         self, data: TrainingData, sample: Any, seeds: Sequence[int], device: Device
     ) -> Forest:
+        """Grow trees; ``sample(i, device)`` returns the records of the i-th of them."""
         params = cart_params(
             self,
             data.problem,
@@ -117,15 +119,21 @@ class SingleTree(CartEstimator):
             data.table.n_bins.size,
             random=self.splitter == "random",
         )
+        if data.share is not None:
+            device = bring_to(device, data, self, params)
 
         def some(trees: range) -> Forest:
             return grow_forest(
-                data.table, data.problem, lambda i: sample(trees[i]), [seeds[t] for t in trees],
-                params, device,
+                data.table, data.problem, lambda i: sample(trees[i], device),
+                [seeds[t] for t in trees], params, device,
             )  # fmt: skip
 
+        def own(trees: range) -> Forest:
+            with device.active():
+                return some(trees)
+
         trees = range(len(seeds))
-        return some(trees) if data.share is None else grow_among_workers(some, trees, data.share)
+        return some(trees) if data.share is None else grow_among_workers(own, trees, data.share)
 
     def _keep(self, forest: Forest) -> None:
         """Become the tree of a forest of one."""
@@ -246,23 +254,24 @@ class SingleTree(CartEstimator):
         """Fit the members of a bag, as one batch where they see the same features (contract:
         ``gpuens.members.fitting.GrowsBatches``)."""
         check_tree_parameters(self)
-        # The bag has placed X.
-        device = resolve_device(device_of_workers(self.device), X, work=NO_WORK, y=y)
+        # The bag has placed X, or only y where workers share the rows.
+        device = device_to_grow_on(self.device, X, lambda table: NO_WORK, y=y)
+        home = device_to_read_on(device)
         members: list[Any] = [None] * len(seeds)
         groups: dict[bytes, list[int]] = {}
         for m, columns in enumerate(features):
             groups.setdefault(columns.tobytes(), []).append(m)
-        with self._working_on(device):
+        with self._working_on(home):
             for group in groups.values():
                 columns = features[group[0]]
                 whole = columns.size == X.shape[1] and bool((np.diff(columns) == 1).all())
                 reader = clone(self)
                 data = reader._read_training(
-                    X if whole else X[:, columns], y, sample_weight, device, 31
+                    X if whole else X[:, columns], y, sample_weight, home, 31
                 )
                 forest = reader._grow(
                     data,
-                    lambda i, group=group, used=data.used: _records(samples[group[i]], used),
+                    partial(_records, samples, group, data),
                     [tree_key(seed_of(seeds[m]), 0) for m in group],
                     device,
                 )
@@ -275,10 +284,12 @@ class SingleTree(CartEstimator):
         return members
 
 
-def _records(counts: Any, used: Any) -> Any:
-    if used is not None:
-        counts = counts * used
-    return records_of_sample(counts)
+def _records(
+    samples: Sequence[Any], group: list[int], data: TrainingData, i: int, device: Device
+) -> Any:
+    """Return the records of the i-th member of a group."""
+    counts = device.asarray(samples[group[i]])
+    return records_of_sample(counts if data.used is None else counts * data.used)
 
 
 @documented(

@@ -209,11 +209,6 @@ def test_a_warm_start_of_kept_trees():
 def test_refused_settings():
     with (
         sharing(Share(Alone(), 0, 80, 80)),
-        pytest.raises(NotImplementedError, match="device='cuda' is not supported where several"),
-    ):
-        RR(device="cuda").fit(X[:80], TARGETS["reg"][:80])
-    with (
-        sharing(Share(Alone(), 0, 80, 80)),
         pytest.raises(NotImplementedError, match="QuantileForestRegressor cannot be trained where"),
     ):
         gpuens.QuantileForestRegressor().fit(X[:80], TARGETS["reg"][:80])

@@ -81,6 +81,24 @@ def test_workers_that_share_the_rows(rng):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
+@pytest.mark.parametrize("devices", [("cuda", "cuda"), ("cpu", "cuda")], ids="-".join)
+def test_workers_that_grow_forests(devices, rng):
+    """Compiled PTX shows more: ``tests/gpu/test_shared_forests_on_gpu.py``."""
+    X = rng.normal(size=(1100, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    settings = {"n_estimators": 3, "max_depth": 2, "max_bins": 8, "max_samples": 0.05}
+    plain = RandomForestClassifier(**settings, device="cpu").fit(X, y)
+    rows = slice(0, 1024), slice(1024, 1100)
+
+    def work(collective):
+        own, device = rows[collective.rank], devices[collective.rank]
+        with sharing(Share(collective, own.start, own.stop - own.start, 1100)):
+            return RandomForestClassifier(**settings, device=device).fit(X[own], y[own])
+
+    for shared in run_workers(2, work):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
 def test_blocks_share_the_rows_of_a_large_node_that_is_chosen_again(monkeypatch):
     """A block of the search counts the rows of a small one by itself."""
     rows = []
