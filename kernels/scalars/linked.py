@@ -8,6 +8,7 @@ it is part of a kernel, as in link-time optimisation.
 
 from __future__ import annotations
 
+from types import CodeType
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,7 +16,10 @@ from numba import _dynfunc
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import NativeLowering, NopythonRewrites
+from numba.core.untyped_passes import InlineClosureLikes
+
+from .remembered import remembered_searches
 
 
 class LinkedLibrary(JITCodeLibrary):
@@ -57,13 +61,22 @@ class LinkedLowering(NativeLowering):
 
 
 class LinkedCompiler(Compiler):
-    """Numba's compiler with that pass in place of its own."""
+    """Numba's compiler with that pass in place of its own, and without two that would find nothing:
+    one is for closures, the other for arithmetic on whole arrays."""
+
+    def compile_extra(self, func: Any) -> Any:
+        with remembered_searches():
+            return super().compile_extra(func)
 
     def define_pipelines(self) -> list[Any]:
         managers = super().define_pipelines()
+        left_out = {NopythonRewrites}
+        if not any(isinstance(const, CodeType) for const in self.state.func_id.code.co_consts):
+            left_out.add(InlineClosureLikes)
         for manager in managers:
             manager.passes = [
                 (LinkedLowering if step is NativeLowering else step, description)
                 for step, description in manager.passes
+                if step not in left_out
             ]
         return managers
