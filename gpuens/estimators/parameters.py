@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -133,10 +134,17 @@ def check_rules(estimator: Any, rules: Mapping[str, Rule]) -> None:
     ValueError
         Names the parameter, what it got and what it wants.
     """
-    parameters = estimator.get_params(deep=False)
+    names = _parameters_of(type(estimator))
     for name, rule in rules.items():
-        if name in parameters:
-            rule.check(name, parameters[name])
+        if name in names:
+            rule.check(name, getattr(estimator, name))
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters_of(kind: Any) -> frozenset[str]:
+    """Return the names of an estimator's parameters: to read its signature takes a tenth of the time
+    to train on a few rows."""
+    return frozenset(kind._get_param_names())
 
 
 def check_learner(estimator: Any, wanted: str = "None or an object") -> None:
