@@ -32,6 +32,8 @@ SLOW = 20.0
 """The same of a worker that has imported them, which may unpack large parts."""
 READING = 0.05
 """Seconds in which the scheduler reads the messages that have come."""
+LEAVING = 1.0
+"""Seconds in which a worker that can still answer has begun to stop."""
 MOMENT = 1.0
 """Seconds in which workers notice that another one has failed."""
 FETCHING = 2.0
@@ -126,7 +128,8 @@ class Training:
         return self.imports[worker]
 
     def drop(self, worker: str) -> None:
-        """Have the scheduler forget a worker that is gone: its data is computed again."""
+        """Have the scheduler forget a worker that is gone: its data is computed again, and its
+        nanny, if there is one, starts another worker."""
         self.excluded.add(worker)
         self.imports.pop(worker, None)
         self.client.run_on_scheduler(_remove, address=worker)
@@ -370,5 +373,26 @@ async def _silence(dask_scheduler: Any) -> dict[str, float]:
     return {address: now - each.last_seen for address, each in dask_scheduler.workers.items()}
 
 
+_restarts: set[asyncio.Task[None]] = set()
+
+
 async def _remove(dask_scheduler: Any, address: str) -> None:
+    """Forget a worker, and have its nanny start another one in its place.
+
+    A worker that answers again, and learns that it was forgotten, would end together with its
+    nanny: it is told to stop before.
+    """
+    worker = dask_scheduler.workers.get(address)
+    if worker is not None and worker.nanny:
+        restart = asyncio.create_task(_restart(worker.nanny, dask_scheduler.connection_args))
+        _restarts.add(restart)
+        restart.add_done_callback(_restarts.discard)
+        await asyncio.wait({restart}, timeout=LEAVING)
     await dask_scheduler.remove_worker(address, stimulus_id="gpuens-silent", close=False)
+
+
+async def _restart(nanny: str, connection_args: dict[str, Any]) -> None:
+    """Ask a nanny to end its worker, which it replaces; its machine may be gone."""
+    with suppress(OSError, TimeoutError):
+        async with distributed.rpc(nanny, connection_args=connection_args) as connection:
+            await asyncio.wait_for(connection.kill(reason="gpuens-silent"), PATIENCE)

@@ -8,6 +8,8 @@ import pickle
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -39,6 +41,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 """Warnings of Dask, its dependencies and their threads are not ours."""
 
 N = 6_000
+BOTH = 120.0
+"""Seconds for a new worker, or an answer, on a busy machine."""
 PARAMS = {"n_estimators": 5, "random_state": 3, "device": "cpu"}
 
 
@@ -224,6 +228,9 @@ def test_bad_input(client):
     on_gpus = "Worker 0 of 2 cannot work on a GPU|have the same one"
     with pytest.raises((RuntimeError, ValueError), match=on_gpus):
         GradientBoostingRegressor(**{**PARAMS, "device": "cuda"}).fit(X_parts, y_parts)
+    for cls in (gpuens.dask.RandomForestRegressor, gpuens.dask.BaggingRegressor):
+        with pytest.raises((RuntimeError, ValueError), match=on_gpus):
+            cls(device="cuda").fit(X_parts, y_parts)
     with pytest.raises(ValueError, match="max_restarts must be an integer >= 0, got -1"):
         GradientBoostingRegressor(max_restarts=-1).fit(X_parts, y_parts)
     with pytest.raises(ValueError, match="heartbeat must be a number of seconds >= 1, got 0"):
@@ -385,38 +392,75 @@ def test_a_scheduler_that_was_held_up_reads_first():
     assert 0.0 <= asyncio.run(look())["tcp://a"] < 50.0
 
 
+def wait_for_both(client: Any) -> None:
+    """Wait until the nanny of a worker that was killed has started another one."""
+    try:
+        client.wait_for_workers(2, timeout=BOTH)
+    except TimeoutError:
+        there = list(client.scheduler_info()["workers"])
+        pytest.fail(f"No second worker was started within {BOTH:g} s; there is {there}.")
+
+
+@contextmanager
+def killing(victim: int, when: Callable[[], bool]) -> Iterator[threading.Event]:
+    """Kill a process once something is seen inside the block; yields whether that has happened. Who
+    looks for it stops at the end of the block, whatever it has seen."""
+    killed, is_over = threading.Event(), threading.Event()
+
+    def kill() -> None:
+        while not is_over.wait(0.01):
+            if when():
+                os.kill(victim, signal.SIGKILL)
+                killed.set()
+                return
+
+    killer = threading.Thread(target=kill, name="killer", daemon=True)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        killer.join(BOTH)
+        assert not killer.is_alive(), "the killer waits for an answer of the cluster"
+
+
+def test_a_worker_that_was_dropped_is_replaced(client):
+    """Without its nanny's help the cluster would have a worker less from then on."""
+    wait_for_both(client)
+    before = client.run(os.getpid)
+    running.Training(client, None, {}, max_restarts=0, heartbeat=10.0).drop(max(before))
+    wait_for_both(client)
+    after = client.run(os.getpid)
+    assert before[max(before)] not in after.values()
+    assert before[min(before)] in after.values()
+
+
 def test_a_worker_that_is_killed(client):
     """Training goes on with the others, to the same model."""
+    wait_for_both(client)
     params = {**PARAMS, "n_estimators": 400}
     expected = fingerprint(gpuens.GradientBoostingRegressor, Y, n_estimators=400)
     given = arrays(X, Y)
-    victim = list(client.run(os.getpid).values())[1]
-    trains = threading.Event()
 
-    def kill() -> None:
-        while not any("train" in str(key) for keys in client.processing().values() for key in keys):
-            time.sleep(0.01)
-        trains.set()
-        os.kill(victim, signal.SIGKILL)
+    def trains() -> bool:
+        return any("train" in str(key) for keys in client.processing().values() for key in keys)
 
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    model = GradientBoostingRegressor(**params).fit(*given)
-    killer.join()
-    assert trains.is_set()
+    with killing(list(client.run(os.getpid).values())[1], trains) as killed:
+        model = GradientBoostingRegressor(**params).fit(*given)
+    assert killed.is_set()
     assert model.forest_.fingerprint() == expected
-    client.wait_for_workers(2)
-    killer = threading.Thread(target=kill, daemon=True)
-    victim = list(client.run(os.getpid).values())[1]
-    killer.start()
-    with pytest.raises(RuntimeError, match="lost 1 times, which is more than max_restarts=0"):
+    wait_for_both(client)
+    with (
+        killing(list(client.run(os.getpid).values())[1], trains) as killed,
+        pytest.raises(RuntimeError, match="lost 1 times, which is more than max_restarts=0"),
+    ):
         GradientBoostingRegressor(**params, max_restarts=0).fit(*given)
-    killer.join()
+    assert killed.is_set()
 
 
 def test_a_worker_that_is_killed_when_it_has_finished(client, monkeypatch):
     """Its result is lost on the way to the client."""
-    client.wait_for_workers(2)
+    wait_for_both(client)
     wait, victims = running._Attempt._wait, []
 
     def wait_and_kill(attempt: Any, futures: Any, *patience: Any) -> None:
@@ -439,22 +483,16 @@ def has_kept_trees() -> bool:
 
 def test_a_worker_of_a_forest_that_is_killed(client):
     """The others go on with the trees that were sent."""
-    client.wait_for_workers(2)
+    wait_for_both(client)
     settings: dict[str, Any] = {**PARAMS, "n_estimators": 300, "max_depth": 8}
     expected = fingerprint(gpuens.RandomForestRegressor, Y, WEIGHT, **settings)
     victim = list(client.run(os.getpid).values())[1]
-    killed = threading.Event()
 
-    def kill() -> None:
-        while not any(client.run(has_kept_trees).values()):
-            time.sleep(0.05)
-        os.kill(victim, signal.SIGKILL)
-        killed.set()
+    def has_kept() -> bool:
+        return any(client.run(has_kept_trees).values())
 
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    model = gpuens.dask.RandomForestRegressor(**settings).fit(*arrays(X, Y, WEIGHT))
-    killer.join()
+    with killing(victim, has_kept) as killed:
+        model = gpuens.dask.RandomForestRegressor(**settings).fit(*arrays(X, Y, WEIGHT))
     assert killed.is_set() and victim not in client.run(os.getpid).values()
     assert model.forest_.fingerprint() == expected
 
@@ -482,7 +520,7 @@ def left_behind() -> list[str]:
 @pytest.mark.parametrize("name", ["BaggingRegressor", "IsolationForest"])
 def test_a_worker_of_trees_that_are_not_kept_is_killed(client, name):
     """The others begin again, and nothing is left of the first attempt."""
-    client.wait_for_workers(2)
+    wait_for_both(client)
     settings: dict[str, Any] = {"n_estimators": 60, "random_state": 3}
     plain = getattr(gpuens, name)(**settings).fit(X, Y)
     before = client.run(os.getpid)
@@ -496,4 +534,4 @@ def test_a_worker_of_trees_that_are_not_kept_is_killed(client, name):
     while any(client.run(left_behind).values()) or any(client.processing().values()):
         assert time.monotonic() < deadline, (client.run(left_behind), client.processing())
         time.sleep(0.1)
-    client.wait_for_workers(2)
+    wait_for_both(client)
