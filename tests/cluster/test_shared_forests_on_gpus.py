@@ -26,9 +26,11 @@ from gpuens.devices import among_workers, placement
 from gpuens.devices.policy import Work
 from gpuens.kernels.runtime.collective import Alone, Share, sharing
 from gpuens.trees.on_host import HostGrowthWarning
+from gpuens.trees.sharing import device_to_grow_on
 from tests.cluster.test_shared_on_gpus import fit_on_gpus
-from tests.cluster.test_shared_rows import TARGETS, WEIGHT, X
+from tests.cluster.test_shared_rows import CUTS, TARGETS, WEIGHT, X
 from tests.support import strict_cupy
+from tests.support.thread_workers import run_workers
 
 pytestmark = pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 
@@ -176,6 +178,22 @@ def test_a_gpu_that_cannot_be_used(always_pays, cupy, monkeypatch):
 def test_small_tables_stay_on_the_host_by_default(cupy):
     fit_on_gpus(RC(n_estimators=3), (X, TARGETS["classes"]), cupy, gpus=(0, 0))
     assert not gpus_used()
+
+
+@pytest.mark.parametrize("n_workers, kind", [(1, "cuda"), (2, "cuda"), (3, "cpu")])
+def test_a_worker_counts_its_own_trees(n_workers, kind, cupy):
+    """All trees together pay on a GPU; a third of them, on all rows too, does not."""
+
+    def work(table: Any) -> Work:
+        assert table.shape == X.shape
+        return Work(*table.shape, trees=9, cpu=2.5, gpu=0.01)
+
+    def choose(collective: Any) -> str:
+        first, last = [0, *CUTS[n_workers]][collective.rank :][:2]
+        with sharing(Share(collective, first, last - first, len(X))):
+            return device_to_grow_on("auto", X[first:last], work).kind
+
+    assert set(run_workers(n_workers, choose)) == {kind}
 
 
 @pytest.mark.parametrize("cls", [RR, BR, IsolationForest])
