@@ -134,7 +134,8 @@ def check_rules(estimator: Any, rules: Mapping[str, Rule]) -> None:
     ValueError
         Names the parameter, what it got and what it wants.
     """
-    names = _parameters_of(type(estimator))
+    kind: Any = type(estimator)
+    names = _parameters_of(kind)
     for name, rule in rules.items():
         if name in names:
             rule.check(name, getattr(estimator, name))
@@ -142,8 +143,8 @@ def check_rules(estimator: Any, rules: Mapping[str, Rule]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _parameters_of(kind: Any) -> frozenset[str]:
-    """Return the names of an estimator's parameters: to read its signature takes a tenth of the time
-    to train on a few rows."""
+    """Return the names of an estimator's parameters: to read its signature takes a tenth of the
+    time to train on a few rows."""
     return frozenset(kind._get_param_names())
 
 
