@@ -151,14 +151,12 @@ __all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        with lean_sklearn():
-            value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    elif name in _ROOMS:
-        with lean_sklearn():
-            value = import_module(f"{__name__}.{name}")
-    else:
+    if name not in _HOME and name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with lean_sklearn():
+        value: Any = import_module(f"{__name__}.{_HOME.get(name, name)}")
+    if name in _HOME:
+        value = getattr(value, name)
     globals()[name] = value
     return value
 

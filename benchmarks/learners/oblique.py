@@ -171,7 +171,7 @@ SHOWN = {
     "tables": "errors on real tables",
     "numbers": "root mean squared errors on real tables",
 }
-"""What a table of the report shows, by section."""
+"""The titles of the report's tables, by section."""
 
 
 def show(content: Content) -> Iterator[str]:

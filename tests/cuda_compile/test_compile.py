@@ -98,14 +98,14 @@ def for_sm_75(ptx: str) -> str:
 
 
 def shipped_ptx(name: str) -> str:
-    """What a wheel has of a kernel, for all architectures (see ``building.cubins``)."""
+    """Return the PTX from which a wheel's cubins are made (see ``building.cubins``)."""
     return as_shipped(for_sm_75(ptx_of(name, GPUS[1])))
 
 
 @functools.cache
 def linked(name: str, gpu: Gpu, is_shipped: bool = True) -> tuple[str, bytes]:
-    """What the linker reports, and the cubin: that of a wheel, or the one that is made where Numba
-    compiles the kernel for a launch."""
+    """Return the report of the linker and the cubin: that of a wheel, or the one that is made where
+    Numba compiles the kernel for a launch."""
     major, minor, features = gpu.architecture
     text = shipped_ptx(name) if is_shipped else ptx_of(name, gpu)
     ptx = text.encode() + b"\0"

@@ -311,7 +311,7 @@ def test_multinomial_derivatives_through_the_normaliser(oracle, scores, data):
 @pytest.mark.parametrize("loss", OF_CLASSES, ids=name_of)
 @pytest.mark.parametrize("implementation", [Implementation.CPU, Implementation.REFERENCE])
 def test_numbers_of_classes_in_a_byte(loss, implementation):
-    """What is computed from them is that of float64, for two classes and for more."""
+    """Losses and gradients equal those of float64 targets, for two classes and for more."""
     y, raw, shift, _ = inputs(loss, 2 * SUM_CHUNK + 100)
     raws = np.stack([raw, -raw, shift])
     found = []
