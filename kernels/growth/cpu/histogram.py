@@ -21,7 +21,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.lanes import LANES
+from ...runtime.cpu.lanes import LANES, byte_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, prefetch, run, threads_for
 from ...runtime.dtypes import MISSING, N_SLOTS, Codes
 
@@ -37,7 +37,6 @@ FEW_WORDS = 4
 WORDS_OF_LINE = u64(CACHE_LINE)
 BLOCK = 1024
 """Rows that are added up word by word before the next ones."""
-BYTE = u64(255)
 
 
 @inner
@@ -89,34 +88,42 @@ def unpack_record(record):
 
 
 @inner
-def add_word(histogram, o, w, v):
-    """Add v to the entries of the eight codes in one word."""
-    histogram[o + (w & BYTE)] += v
-    histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
-    histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
-    histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
-    histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
-    histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
-    histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
-    histogram[o + u64(7 * STRIDE) + (w >> u64(56))] += v
+def add_word(histogram, o, words, at, v):
+    """Add v to the entries of the eight codes in word ``at``. Each code is read from memory, which
+    takes fewer instructions than shifting it out of the word, and all of them before the first
+    entry is written, since that might be one of the codes as far as the compiler knows."""
+    b = u64(at) << u64(3)
+    code_0, code_1 = byte_of(words, b), byte_of(words, b + u64(1))
+    code_2, code_3 = byte_of(words, b + u64(2)), byte_of(words, b + u64(3))
+    code_4, code_5 = byte_of(words, b + u64(4)), byte_of(words, b + u64(5))
+    code_6, code_7 = byte_of(words, b + u64(6)), byte_of(words, b + u64(7))
+    histogram[o + code_0] += v
+    histogram[o + u64(1 * STRIDE) + code_1] += v
+    histogram[o + u64(2 * STRIDE) + code_2] += v
+    histogram[o + u64(3 * STRIDE) + code_3] += v
+    histogram[o + u64(4 * STRIDE) + code_4] += v
+    histogram[o + u64(5 * STRIDE) + code_5] += v
+    histogram[o + u64(6 * STRIDE) + code_6] += v
+    histogram[o + u64(7 * STRIDE) + code_7] += v
 
 
 @inner
-def add_partial_word(histogram, o, w, v, n):
+def add_partial_word(histogram, o, words, at, v, n):
     """Do the same for the first n < 8 codes."""
-    histogram[o + (w & BYTE)] += v
+    b = u64(at) << u64(3)
+    histogram[o + byte_of(words, b)] += v
     if n > 1:
-        histogram[o + u64(1 * STRIDE) + ((w >> u64(8)) & BYTE)] += v
+        histogram[o + u64(1 * STRIDE) + byte_of(words, b + u64(1))] += v
     if n > 2:
-        histogram[o + u64(2 * STRIDE) + ((w >> u64(16)) & BYTE)] += v
+        histogram[o + u64(2 * STRIDE) + byte_of(words, b + u64(2))] += v
     if n > 3:
-        histogram[o + u64(3 * STRIDE) + ((w >> u64(24)) & BYTE)] += v
+        histogram[o + u64(3 * STRIDE) + byte_of(words, b + u64(3))] += v
     if n > 4:
-        histogram[o + u64(4 * STRIDE) + ((w >> u64(32)) & BYTE)] += v
+        histogram[o + u64(4 * STRIDE) + byte_of(words, b + u64(4))] += v
     if n > 5:
-        histogram[o + u64(5 * STRIDE) + ((w >> u64(40)) & BYTE)] += v
+        histogram[o + u64(5 * STRIDE) + byte_of(words, b + u64(5))] += v
     if n > 6:
-        histogram[o + u64(6 * STRIDE) + ((w >> u64(48)) & BYTE)] += v
+        histogram[o + u64(6 * STRIDE) + byte_of(words, b + u64(6))] += v
 
 
 @inner
@@ -153,11 +160,11 @@ def _add_first_word(words, n_columns, records, begin, end, last, histogram):
     for i in range(begin, end):
         _prefetch_row(words, n_words, records[u64(min(i + PREFETCH_DISTANCE, last - 1))])
         record = records[u64(i)]
-        codes = words[u64(u32(record)) * n_words]
+        row = u64(u32(record)) * n_words
         if n_columns >= 8:
-            add_word(histogram, u64(0), codes, unpack_record(record))
+            add_word(histogram, u64(0), words, row, unpack_record(record))
         else:
-            add_partial_word(histogram, u64(0), codes, unpack_record(record), n_columns)
+            add_partial_word(histogram, u64(0), words, row, unpack_record(record), n_columns)
 
 
 @inner
@@ -174,10 +181,10 @@ def _add_row_by_row(words, n_columns, records, begin, end, histogram):
         base = u64(u32(record)) * n_words
         o = u64(0)
         for k in range(n_full):
-            add_word(histogram, o, words[base + u64(k)], v)
+            add_word(histogram, o, words, base + u64(k), v)
             o += entries
         if tail > 0:
-            add_partial_word(histogram, o, words[base + n_full], v, tail)
+            add_partial_word(histogram, o, words, base + n_full, v, tail)
 
 
 @inner
@@ -201,13 +208,13 @@ def add_word_of_rows(words, n_words, word, n, records, begin, end, histogram):
     if n >= 8:
         for i in range(u64(begin), u64(end)):
             record = records[i]
-            codes = words[u64(u32(record)) * stride + at]
-            add_word(histogram, o, codes, unpack_record(record))
+            row = u64(u32(record)) * stride
+            add_word(histogram, o, words, row + at, unpack_record(record))
     else:
         for i in range(u64(begin), u64(end)):
             record = records[i]
-            codes = words[u64(u32(record)) * stride + at]
-            add_partial_word(histogram, o, codes, unpack_record(record), n)
+            row = u64(u32(record)) * stride
+            add_partial_word(histogram, o, words, row + at, unpack_record(record), n)
 
 
 @inner
@@ -218,11 +225,11 @@ def subtract_rows(words, n_columns, records, begin, end, histogram):
         n, o = n_columns - 8 * word, u64(word * WORD_ENTRIES)
         for i in range(u64(begin), u64(end)):
             record = records[i]
-            codes = words[u64(u32(record)) * u64(n_words) + u64(word)]
+            at = u64(u32(record)) * u64(n_words) + u64(word)
             if n >= 8:
-                add_word(histogram, o, codes, -unpack_record(record))
+                add_word(histogram, o, words, at, -unpack_record(record))
             else:
-                add_partial_word(histogram, o, codes, -unpack_record(record), n)
+                add_partial_word(histogram, o, words, at, -unpack_record(record), n)
 
 
 @kernel

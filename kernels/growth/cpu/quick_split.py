@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import inner
+from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.lanes import LANES, running_sums
 from ...runtime.dtypes import MISSING
 from ...scalars.gain import newton_score
@@ -97,7 +97,7 @@ def _exact(left, total, l2):
     )
 
 
-@inner
+@inlined
 def best_of_side(lefts, steps, n_blocks, extra, total, least_h, l2, floor, scores):
     """Find the best candidate with ``extra`` on the left: (bound, score, candidate).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import inner
+from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.team import atomic_add
 from ...runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
 from .. import frontier as fr
@@ -86,17 +86,21 @@ def evaluate(thread, n_threads, table, frontier, params, work):
         built = work.histograms[frontier.nodes[pair.build].slot]
         for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
             add_used(slots, first, last, built, work.partials[q])
-        _best_of_word(thread, table, frontier, params, work, pair.build, built, word, best[0])
-        if pair.sibling >= 0:
-            rest = work.histograms[frontier.nodes[pair.sibling].slot]
-            if needs_histograms(table, frontier, params, pair) and not is_taken_from_sibling(
-                table, frontier, params, pair
-            ):
-                subtract_used(slots, first, last, rest, built)
-            _best_of_word(thread, table, frontier, params, work, pair.sibling, rest, word, best[1])
+        for child in range(2):
+            x, histogram = pair.build, built
+            if child == 1:
+                x = pair.sibling
+                if x < 0:
+                    break
+                histogram = work.histograms[frontier.nodes[x].slot]
+                if needs_histograms(table, frontier, params, pair) and not is_taken_from_sibling(
+                    table, frontier, params, pair
+                ):
+                    subtract_used(slots, first, last, histogram, built)
+            _best_of_word(thread, table, frontier, params, work, x, histogram, word, best[child])
 
 
-@inner
+@inlined
 def _best_of_word(thread, table, frontier, params, work, x, histogram, word, best):
     """Replace ``best`` by the node's best split by eight features, if that is better, without
     counting rows."""

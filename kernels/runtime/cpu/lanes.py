@@ -1,18 +1,19 @@
-"""Instructions that Numba cannot express: bits of a word, and running sums of integers, eight at a
-time.
+"""Instructions that Numba cannot express: bits of a word, bytes of an array of words, and running
+sums of integers, eight at a time.
 
 Each running sum waits for the one before, which takes a step an entry. Eight lanes need three
-steps::
+steps. A shuffle within half a vector of four lanes takes a cycle, one across the halves several, so
+the eight entries are dealt out such that only the last step needs those::
 
-    a b c d e f g h      +  the lane one to the left   ->  sums of 2
-                         +  the lane two to the left   ->  sums of 4
-                         +  the lane four to the left  ->  all sums
+    a b | e f     c d | g h      two vectors of two halves
+    a ab| e ef    c cd| g gh     each lane of a half adds the one to its left
+    a ab| e ef  abc ad| efg eh   the second vector adds the ends of the first one's halves
+    all sums                     the second halves add the end of the first half, a ... d
 """
 
 from __future__ import annotations
 
 from ...scalars.deferred import Intrinsic
-from ..compilation import inner
 
 LANES = 8
 
@@ -41,44 +42,72 @@ def count_bits(typingctx, word):
 
 
 @Intrinsic
-def _sum_lanes(typingctx, source, first, high, low, carry):
-    """Write the halves of the running sums of eight entries from ``first`` on, plus ``carry``;
-    return the sum of the eight entries."""
+def byte_of(typingctx, words, index):
+    """Read a byte of an array of words, which are taken for one line of bytes."""
     from llvmlite import ir
     from numba import types
 
     def codegen(context, builder, signature, args):
-        word, half = ir.IntType(64), ir.IntType(32)
-        lanes, halves = ir.VectorType(word, LANES), ir.VectorType(half, LANES)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        first = builder.bitcast(data, ir.IntType(8).as_pointer())
+        return builder.zext(builder.load(builder.gep(first, [args[1]])), ir.IntType(64))
 
-        def pointer(argument, vector):
-            data = context.make_array(signature.args[argument])(context, builder, args[argument])
-            return builder.bitcast(builder.gep(data.data, [args[1]]), vector.as_pointer())
-
-        def shuffled(values, order):
-            mask = ir.Constant(ir.VectorType(half, len(order)), order)
-            return builder.shuffle_vector(values, ir.Constant(values.type, None), mask)
-
-        sums = builder.load(pointer(0, lanes), align=8)
-        for step in (1, 2, 4):
-            order = [LANES] * step + list(range(LANES - step))  # lane LANES is the first zero
-            sums = builder.add(sums, shuffled(sums, order))
-        carried = builder.insert_element(ir.Constant(lanes, ir.Undefined), args[4], half(0))
-        running = builder.add(sums, shuffled(carried, [0] * LANES))
-        parts = builder.bitcast(running, ir.VectorType(half, 2 * LANES))
-        for argument, begin in ((3, 0), (2, 1)):
-            part = shuffled(parts, list(range(begin, 2 * LANES, 2)))
-            builder.store(part, pointer(argument, halves), align=4)
-        return builder.extract_element(sums, half(LANES - 1))
-
-    return types.int64(source, types.int64, high, low, types.int64), codegen
+    return types.uint64(words, types.uint64), codegen
 
 
-@inner
-def running_sums(source, n, high, low):
+@Intrinsic
+def running_sums(typingctx, source, n, high, low):
     """Write the halves of ``source[0] + ... + source[i]`` to ``high[i]`` and ``low[i]``, int32, for
     i < n, a multiple of eight; return the last sum."""
-    total = 0
-    for first in range(0, n, LANES):
-        total += _sum_lanes(source, first, high, low, total)
-    return total
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    word, half = ir.IntType(64), ir.IntType(32)
+    four, halves = ir.VectorType(word, 4), ir.VectorType(half, LANES)
+    high_order, low_order = (1, 3, 9, 11, 5, 7, 13, 15), (0, 2, 8, 10, 4, 6, 12, 14)
+
+    def codegen(context, builder, signature, args):
+        data = [
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 2, 3)
+        ]
+
+        def at(line, first, vector):
+            return builder.bitcast(builder.gep(data[line], [first]), vector.as_pointer())
+
+        carry = cgutils.alloca_once_value(builder, ir.Constant(four, None))
+        start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
+        with cgutils.for_range_slice(builder, start, args[1], step, inc=True) as (i, _):
+            middle = builder.add(i, ir.Constant(word, 4))
+            begin, end = (builder.load(at(0, k, four), align=8) for k in (i, middle))
+            *sums, last = _sums_of_eight(builder, begin, end, builder.load(carry))
+            builder.store(last, carry)
+            parts = [builder.bitcast(z, halves) for z in sums]
+            for line, order in ((1, high_order), (2, low_order)):
+                builder.store(_shuffled(builder, *parts, *order), at(line, i, halves), align=4)
+        return builder.extract_element(builder.load(carry), half(0))
+
+    return types.int64(source, types.int64, high, low), codegen
+
+
+def _sums_of_eight(builder, begin, end, carry):
+    """Return two vectors with the running sums of the entries in ``begin`` and ``end``, each plus
+    ``carry``, and one with the last of them in all lanes."""
+    from llvmlite import ir
+
+    zeros = ir.Constant(begin.type, None)
+    x = _shuffled(builder, begin, end, 0, 1, 4, 5)
+    y = _shuffled(builder, begin, end, 2, 3, 6, 7)
+    x, y = (builder.add(z, _shuffled(builder, z, zeros, 4, 0, 4, 2)) for z in (x, y))
+    y = builder.add(y, _shuffled(builder, x, x, 1, 1, 3, 3))
+    ends = _shuffled(builder, y, y, 1, 1, 3, 3)
+    before = builder.add(carry, _shuffled(builder, ends, zeros, 4, 4, 0, 1))
+    last = builder.add(ends, _shuffled(builder, ends, ends, 2, 3, 0, 1))
+    return builder.add(x, before), builder.add(y, before), builder.add(carry, last)
+
+
+def _shuffled(builder, first, second, *order):
+    from llvmlite import ir
+
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
+    return builder.shuffle_vector(first, second, mask)
