@@ -21,6 +21,7 @@ from .. import distributions
 from ..devices.placement import Device, to_numpy
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import largest_of_all
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
 from ..kernels.scalars import distributions as formulas
 from ..kernels.scalars import elementary
@@ -68,7 +69,11 @@ class DistributionLoss(Loss):
     def check_training(self, y: Array, weight: Array, device: Device) -> None:
         values = self._values(y)
         mean = weighted_mean(values, weight, device)
-        if not weighted_mean((values - mean) ** 2, weight, device) > 0.0:
+        variance = weighted_mean((values - mean) ** 2, weight, device)
+        # The mean of equal numbers may differ from them by a rounding error.
+        counted = values[weight > 0.0] if weight.size else values
+        ends = (float(counted.max()), float(-counted.min())) if counted.size else (-math.inf,) * 2
+        if not (sum(map(largest_of_all, ends)) > 0.0 and variance > 0.0):
             raise ValueError(
                 f"loss={self.name!r} fits a distribution, but y is the same in all rows of "
                 "positive weight: it has no spread. Use loss='squared_error'."

@@ -268,6 +268,21 @@ class AFT(SurvivalLoss):
     def risk(self, predicted: Array) -> Array:
         return -predicted
 
+    def check_training(self, y: Array, weight: Array, device: Device) -> None:
+        """Check that the most likely time is finite and not 0."""
+        counts = weight > 0.0 if weight.size else y[LOWER] >= 0.0
+        ends = (
+            (y[UPPER] < UNBOUNDED, "finite upper bound (no event)", "later than all times"),
+            (y[LOWER] > 0.0, "positive lower bound", "0"),
+        )
+        for bounded, what, limit in ends:
+            if not largest_of_all(float((bounded & counts).any())):
+                raise ValueError(
+                    f"No training row of positive weight has a {what}, so that the most likely "
+                    f"time is {limit}: there is nothing to learn. Pass rows whose event was "
+                    "observed too, or change sample_weight or validation_fraction."
+                )
+
     def base_score(self, y: Array, weight: Array, device: Device) -> np.ndarray:
         """Take Newton steps from the mean of the bounds."""
         xp = device.xp

@@ -245,6 +245,14 @@ class TestBadInput:
     def test_targets_without_spread(self, loss):
         self.refused("the same in all rows of positive weight", np.full(20, 3.0), loss)
 
+    @pytest.mark.parametrize("loss", ["normal", "log_normal", "student_t"])
+    def test_targets_whose_mean_is_rounded(self, loss):
+        """The mean of 50 numbers 0.7 is not 0.7, nor is that of their logarithms."""
+        X, y = np.arange(100.0).reshape(50, 2), np.full(50, 0.7)
+        for weight in (None, np.full(50, 0.3)):
+            with pytest.raises(ValueError, match="the same in all rows of positive weight"):
+                GradientBoostingRegressor(loss=loss, n_estimators=1).fit(X, y, weight)
+
     def test_targets_outside_the_support(self):
         y = np.arange(20.0)
         self.refused(r"strictly positive y\. y is 0\.0 in row 0", y, "log_normal")

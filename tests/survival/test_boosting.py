@@ -223,6 +223,8 @@ def test_other_losses_have_no_curves():
         ({"loss": "aft"}, Y[1], "lower and upper bound of each time"),
         ({"loss": "aft"}, (Y[0], 0.0 * Y[1]), "must have positive times of events"),
         ({"loss": "aft"}, (Y[0], 1e37 + 0.0 * Y[1]), "must be below 1e\\+37"),
+        ({"loss": "aft"}, (Y[0] & False, Y[1]), r"has a finite upper bound \(no event\)"),
+        ({"loss": "aft"}, np.stack([0.0 * Y[1], Y[1]], axis=1), "has a positive lower bound"),
         ({"loss": "cox", "scoring": "r2"}, Y, "do not go together: the losses of survival"),
         ({"scoring": "concordance"}, Y[1], "do not go together"),
         ({"loss": "cox", "sampling": "balanced"}, Y, "is for classes"),
@@ -240,6 +242,8 @@ def test_more_bad_input():
         model.fit(X, Y, eval_set=(X, (Y[0] & False, Y[1])))
     with pytest.raises(ValueError, match="No training row with an event has a positive weight"):
         model.fit(X, Y, 1.0 - Y[0])
+    with pytest.raises(ValueError, match="No training row of positive weight has a finite upper"):
+        GradientBoostingRegressor("aft", **FEW).fit(X, Y, 1.0 - Y[0])
     model.fit(X, Y)
     for times in ([[1.0]], [-1.0], [np.nan], ["a"]):
         with pytest.raises(ValueError, match="times must be a vector of finite numbers >= 0"):
