@@ -53,8 +53,8 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         - "split": residuals of rows held out. At least the coverage, and at most one divided by
           the number of rows held out more; intervals of equal width.
         - "cv+": residuals out of fold, around the predictions of each fold's model (CV+). All rows
-          train; at least ``2 * coverage - 1`` is proven, the coverage or slightly more is found:
-          each fold's model has fewer rows than all together, so that its errors are larger.
+          train; at least ``2 * coverage - 1`` is proven, the coverage or slightly more is found
+          (see the notes).
         - "bag": out-of-bag residuals around the predictions of the members that did not see the row
           (jackknife+ after bootstrap). One fit; proven and found as for "cv+". For random
           forests, oblique ones and extra trees with ``bootstrap=True``, and bagging. Nothing is
@@ -65,8 +65,9 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
           ``GradientBoostingRegressor`` and ``QuantileForestRegressor``.
     calibration_size : float or int, default=0.25
         Share or number of the rows that "split" and "quantile" hold out.
-    cv : int or splitter, default=5
-        Folds of "cv+"; a number shuffles the rows. Each row must be in exactly one fold.
+    cv : int or splitter, default=10
+        Folds of "cv+"; a number shuffles the rows. Each row must be in exactly one fold. With more
+        folds the intervals are narrower, and the fit takes longer.
     quantiles : tuple of two floats, default=(0.05, 0.95)
         What "quantile" predicts. Intervals are narrowest where they belong to the coverage.
     random_state : int, RandomState or None, default=None
@@ -95,6 +96,13 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     regression", 2019 ("quantile"). ``sample_weight`` weights rows in the fits of the
     regressor only.
 
+    The intervals of "cv+" and "bag" contain a value if the average of its ranks among the errors,
+    each rank by another model, is low enough. A rank by one model is uniform; the average of ranks
+    that differ is closer to the middle, so that more is contained than the coverage (Linusson et
+    al., "On the calibration of aggregated conformal predictors", 2017). The less the models differ,
+    the closer both are: with more folds, which share more of their rows, and with more members of a
+    bag, a third of which predict each row.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -113,7 +121,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         *,
         method: str = "split",
         calibration_size: float | int = 0.25,
-        cv: Any = 5,
+        cv: Any = 10,
         quantiles: tuple[float, float] = (0.05, 0.95),
         random_state: Any = None,
         device: str = "auto",

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor as OtherTree
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gpuens import (
@@ -66,6 +68,29 @@ class TestCoverage:
         tree = DecisionTreeRegressor(min_samples_leaf=20, max_bins=50, device="cpu", n_jobs=1)
         bag = BaggingRegressor(tree, n_estimators=20, random_state=0, device="cpu", n_jobs=1)
         assert abs(self.mean(ConformalRegressor(bag, method="bag"), 400, sets=25) - 0.9) < 0.01
+
+    @pytest.mark.parametrize(
+        ("few", "many"),
+        [(ConformalRegressor(OtherTree(max_depth=4, random_state=0), method="cv+", cv=2,
+                             random_state=0), {"cv": 20}),
+         (ConformalRegressor(RandomForestRegressor(15, device="cpu", n_jobs=1, random_state=0),
+                             method="bag"), {"estimator__n_estimators": 150})],
+        ids=["folds", "members"],
+    )  # fmt: skip
+    def test_models_that_differ_cover_more(self, few, many):
+        """Intervals of models that agree are narrower, and closer to the coverage."""
+        shares, widths = [], []
+        for model in (few, clone(few).set_params(**many)):
+            inside, width = [], []
+            for seed in range(12):
+                X, y = rows(300, seed + 100)
+                low, high = model.fit(*rows(150, seed)).predict_interval(X, 0.9).T
+                inside.append((low <= y) & (y <= high))
+                width.append(high - low)
+            shares.append(np.mean(inside))
+            widths.append(np.mean(width))
+        assert widths[1] < 0.95 * widths[0]
+        assert 0.89 < shares[1] < shares[0] - 0.01
 
     def test_quantiles(self):
         boosting = GradientBoostingRegressor(n_estimators=5, device="cpu", n_jobs=1)
