@@ -198,6 +198,8 @@ def goals(content: Content) -> Iterator[Goal]:
         ours, theirs = (fmean(found["forests"][k]["errors"]) for k in (OURS, THEIRS))
         if theirs:
             what = f"the error of an oblique forest on {name}, relative to scikit-learn's forest"
+            if found["least"]:
+                what += f" (that of the best rule: {found['least'] / theirs:.2f})"
             yield Goal(what, LARGEST_RATIO, ours / theirs)
 
 

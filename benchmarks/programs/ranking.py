@@ -3,7 +3,10 @@
 quality
     The official split of LightGBM's own example: NDCG at 1, 3, 5 and 10 on its test queries, the
     mean over seeds, each of which draws 80 % of the rows and features of every tree. There are only
-    50 test queries: one fit more or less decides nothing, so the spread over seeds is reported too.
+    50 test queries, so the goals show a 95 % interval of each difference.
+folds
+    The same on all 251 queries of the example, in five folds of whole queries: every query is a
+    test query once in a repetition, and each repetition has other folds and seeds.
 speed
     Documents in queries of 100, generated: CPU seconds to fit, the libraries in turn. A ratio
     divides medians; below 1 gpuens is better.
@@ -14,10 +17,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import fmean, median, stdev
+from statistics import median
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import KFold
 
 from gpuens import GradientBoostingRanker
 from gpuens.ranking_metrics import NDCG
@@ -27,14 +31,19 @@ from ..common.goals import Goal, measured
 from ..common.markdown import pivot
 from ..common.peers import OURS
 from ..common.program import Content, Options, Program, Results
-from ..common.tables import DATA, load, official_split
+from ..common.tables import DATA, load
 
 RANKS = (1, 3, 5, 10)
 LARGEST_GAP = 0.005
 """By which NDCG at one rank may be below that of the better library."""
 LARGEST_RATIO = 0.6
+FOLDS = 5
+NORMAL_95 = 1.96
+"""Standard errors to either side of the mean in an interval of 95 %."""
 DOCUMENTS = 100
 """Size of a query that is generated."""
+PARTS = {"quality": "LightGBM's example", "folds": "five folds of its queries"}
+"""The comparisons of NDCG, and where they are."""
 SHARE = 0.8
 LEAVES, ROWS_OF_LEAF, TRUNCATION = 31, 20, 30
 
@@ -68,30 +77,94 @@ def models(options: Options, share: float, seed: int) -> dict[str, Any]:
     return found
 
 
+def read(options: Options) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return X, y and the query of each row, and whether each query is one of the test."""
+    table = load(options.data, "lambdarank_lightgbm")
+    sizes = table["group_sizes"]
+    query = np.repeat(np.arange(sizes.size), sizes)
+    is_test = table["is_test"].astype(bool)[np.cumsum(sizes) - 1]
+    return table["X"], table["y"], query, is_test
+
+
+def ndcg_by_query(y: np.ndarray, score: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return NDCG at each rank and their mean, shape (n_queries, ranks + 1)."""
+    ends = np.cumsum(sizes)[:-1]
+    found = [
+        [NDCG(k)(of_query, ranked, group=[of_query.size]) for k in RANKS]
+        for of_query, ranked in zip(np.split(y, ends), np.split(score, ends), strict=True)
+    ]
+    return np.column_stack([found, np.mean(found, axis=1)])
+
+
+def tested(
+    options: Options, rows: tuple[np.ndarray, ...], is_test: np.ndarray, seed: int
+) -> dict[str, np.ndarray]:
+    """Fit each library to the other queries; return its NDCG on those of the test."""
+    X, y, query = rows
+    test = is_test[query]
+    sizes, sizes_test = (np.unique(query[part], return_counts=True)[1] for part in (~test, test))
+    found = {}
+    for name, model in models(options, SHARE, seed).items():
+        score = model.fit(X[~test], y[~test], group=sizes).predict(X[test])
+        found[name] = ndcg_by_query(y[test], score, sizes_test)
+    return found
+
+
+def compared(runs: dict[str, list[np.ndarray]], what: str) -> Results:
+    """Return the means of each library, and the standard errors of what ours has more or less.
+
+    The queries and the runs are both draws: the squared error is the variance of the differences
+    of the queries over their number, and that of the runs over theirs.
+
+    Parameters
+    ----------
+    runs : dict of lists of float arrays, shape (n_queries, ranks + 1)
+        By library, from each run.
+    what : str
+        What is printed before each row.
+    """
+    results = {}
+    for name, found in runs.items():
+        values, gaps = np.stack(found), np.stack(runs[OURS]) - np.stack(found)
+        n_runs, n_queries = values.shape[:2]
+        squared = np.var(gaps.mean(axis=0), axis=0, ddof=1) / n_queries
+        of_runs = values.mean(axis=1)
+        if n_runs > 1:
+            squared += np.var(gaps.mean(axis=1), axis=0, ddof=1) / n_runs
+        *ndcg, mean = (float(value) for value in of_runs.mean(axis=0))
+        results[name] = {
+            "ndcg": ndcg, "mean": mean, "errors": np.sqrt(squared).tolist(),
+            "spread": float(of_runs[:, -1].std(ddof=1)) if n_runs > 1 else 0.0,
+        }  # fmt: skip
+        print(f"  {what}: {name:<10}", *(f"{value:.4f}" for value in ndcg), flush=True)
+    return results
+
+
 def quality(options: Options) -> Results:
     """Measure NDCG on the official split of LightGBM's example."""
-    table = load(options.data, "lambdarank_lightgbm")
-    is_test = table["is_test"].astype(bool)
-    query = np.repeat(np.arange(table["group_sizes"].size), table["group_sizes"])
-    X, X_test, y, y_test = official_split(table)
-    group, group_test = (
-        np.unique(query[rows], return_counts=True)[1] for rows in (~is_test, is_test)
-    )
-    runs: dict[str, list[list[float]]] = {}
+    *rows, is_test = read(options)
+    runs: dict[str, list[np.ndarray]] = {}
     for seed in range(options.seeds):
-        for name, model in models(options, SHARE, seed).items():
-            score = model.fit(X, y, group=group).predict(X_test)
-            found = [NDCG(k)(y_test, score, group=group_test) for k in RANKS]
+        for name, found in tested(options, tuple(rows), is_test, seed).items():
             runs.setdefault(name, []).append(found)
-            print(f"  seed {seed}: {name:<10}", *(f"{value:.4f}" for value in found), flush=True)
-    return {
-        name: {
-            "ndcg": [fmean(column) for column in zip(*rows, strict=True)],
-            "mean": fmean(map(fmean, rows)),
-            "spread": stdev(map(fmean, rows)) if len(rows) > 1 else 0.0,
-        }
-        for name, rows in runs.items()
-    }
+    return compared(runs, "official split")
+
+
+def folds(options: Options) -> Results:
+    """Measure NDCG on folds of all queries of LightGBM's example."""
+    *rows, is_test = read(options)
+    runs: dict[str, list[np.ndarray]] = {}
+    for repeat in range(options.folds):
+        split = KFold(FOLDS, shuffle=True, random_state=repeat).split(is_test)
+        for fold, (_, chosen) in enumerate(split):
+            part = np.isin(np.arange(is_test.size), chosen)
+            seed = FOLDS * repeat + fold
+            for name, found in tested(options, tuple(rows), part, seed).items():
+                of_repeat = runs.setdefault(name, [])
+                if fold == 0:
+                    of_repeat.append(np.empty((is_test.size, found.shape[1])))
+                of_repeat[-1][part] = found
+    return compared(runs, "folds")
 
 
 def generated(n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -137,11 +210,12 @@ def cpu_seconds(action: Callable[[], Any]) -> float:
 def show(content: Content) -> Iterator[str]:
     """Yield NDCG and times of each library."""
     results = measured(content["results"])
-    yield pivot("NDCG on LightGBM's example", {
-        name: {f"@{k}": f"{value:.4f}" for k, value in zip(RANKS, row["ndcg"], strict=True)}
-        | {"mean": f"{row['mean']:.4f}", "spread over seeds": f"{row['spread']:.4f}"}
-        for name, row in results.get("quality", {}).items() if name != "gaps"
-    })  # fmt: skip
+    for part, where in PARTS.items():
+        yield pivot(f"NDCG on {where}", {
+            name: {f"@{k}": f"{value:.4f}" for k, value in zip(RANKS, row["ndcg"], strict=True)}
+            | {"mean": f"{row['mean']:.4f}", "spread over runs": f"{row['spread']:.4f}"}
+            for name, row in results.get(part, {}).items() if name != "gaps"
+        })  # fmt: skip
     yield pivot("fit of documents that are generated", {
         name: {
             "CPU seconds": f"{median(row['seconds']):.1f}", "gpuens ÷": f"{row['ratio']:.2f}",
@@ -153,15 +227,19 @@ def show(content: Content) -> Iterator[str]:
 
 def goals(content: Content) -> Iterator[Goal]:
     results = measured(content["results"])
-    found = dict(results.get("quality", {}))
-    found.pop("gaps", None)
-    ours = found.pop(OURS, None)
-    if ours and found:
-        for i, k in enumerate(RANKS):
-            gap = max(row["ndcg"][i] for row in found.values()) - ours["ndcg"][i]
-            yield Goal(f"NDCG@{k} of the better library minus that of gpuens", LARGEST_GAP, gap)
-        gap = max(row["mean"] for row in found.values()) - ours["mean"]
-        yield Goal("the mean NDCG of the better library minus that of gpuens", 0.0, gap)
+    for part, where in PARTS.items():
+        found = dict(results.get(part, {}))
+        found.pop("gaps", None)
+        if (ours := found.pop(OURS, None)) and found:
+            values = {name: [*row["ndcg"], row["mean"]] for name, row in found.items()}
+            for i, own in enumerate([*ours["ndcg"], ours["mean"]]):
+                best = max(values, key=lambda name: values[name][i])
+                gap, error = values[best][i] - own, NORMAL_95 * found[best]["errors"][i]
+                rank = f"NDCG@{RANKS[i]}" if i < len(RANKS) else "the mean NDCG"
+                what = f"{rank} of {best}, the better library, minus that of gpuens on {where}"
+                within = f"95 % interval {gap - error:.3f} to {gap + error:.3f}"
+                limit = LARGEST_GAP if i < len(RANKS) else 0.0
+                yield Goal(f"{what} ({within})", limit, gap)
     if "LightGBM" in results.get("speed", {}):
         what = "the CPU time to fit a ranking, relative to LightGBM"
         yield Goal(what, LARGEST_RATIO, results["speed"]["LightGBM"]["ratio"])
@@ -169,10 +247,11 @@ def goals(content: Content) -> Iterator[Goal]:
 
 PROGRAM = Program(
     "ranking", __doc__,
-    {"quality": quality, "speed": speed},
+    {"quality": quality, "folds": folds, "speed": speed},
     {
         "data": (DATA, "folder of the real tables"),
-        "seeds": (20, "fits of each library to the real table"),
+        "seeds": (20, "fits of each library to the official split"),
+        "folds": (10, "repetitions of the five folds"),
         "rounds": (100, "rounds of boosting"),
         "queries": (10_000, "queries that are generated"),
         "repeats": (3, "fits of each library to these"),

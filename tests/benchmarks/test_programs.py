@@ -446,19 +446,50 @@ class TestStacking:
 class TestRanking:
     def test_quality_and_speed(self, run, write_table, only_libraries, capsys):
         only_libraries("gpuens", "LightGBM")
-        y = np.arange(240) % 3
-        folder = write_table("lambdarank_lightgbm", y=y, group_sizes=np.full(40, 6))
-        options = "--seeds 2 --rounds 2 --queries 3 --repeats 1 --threads 1"
+        arrays = {"y": np.arange(240) % 3, "group_sizes": np.full(40, 6)}
+        test = np.repeat(np.arange(40) % 4 == 0, 6)
+        folder = write_table("lambdarank_lightgbm", is_test=test, **arrays)
+        options = "--seeds 2 --folds 1 --rounds 2 --queries 3 --repeats 1 --threads 1"
         results = run(ranking, "--data", folder, *options.split())["results"]
         names = list(results["speed"])
-        assert names[0] == "gpuens" and list(results["quality"]) == names
+        assert names[0] == "gpuens" and list(results["quality"]) == list(results["folds"]) == names
         for name in names:
-            ndcg = results["quality"][name]["ndcg"]
-            assert len(ndcg) == 4 and all(0 < value <= 1 for value in ndcg)
-            assert results["quality"][name]["mean"] == pytest.approx(np.mean(ndcg))
+            for part in ("quality", "folds"):
+                found = results[part][name]
+                assert len(found["ndcg"]) == 4 and all(0 < value <= 1 for value in found["ndcg"])
+                assert found["mean"] == pytest.approx(np.mean(found["ndcg"]))
+                assert (np.array(found["errors"]) > 0).any() == (name != "gpuens")
             ratio = results["speed"]["gpuens"]["seconds"][0] / results["speed"][name]["seconds"][0]
             assert results["speed"][name]["ratio"] == pytest.approx(ratio)
         assert "NDCG@10, training" in capsys.readouterr().out
+
+    def test_folds_test_each_query_once(self, monkeypatch):
+        """The fit of a fold returns how often the query was tested, and by which fold."""
+        query = np.repeat(np.arange(11), 2)
+        parts = []
+
+        def tested(options, rows, is_test, seed):
+            parts.append(is_test)
+            return {"gpuens": np.full((is_test.sum(), 5), float(seed))}
+
+        monkeypatch.setattr(ranking, "read", lambda _: (query, query, query, np.arange(11) < 3))
+        monkeypatch.setattr(ranking, "tested", tested)
+        found = ranking.folds(argparse.Namespace(folds=2))["gpuens"]
+        assert np.sum(parts[:5], axis=0).tolist() == np.sum(parts[5:], axis=0).tolist() == [1] * 11
+        assert not np.array_equal(parts[0], parts[5])
+        expected = np.mean([seed for seed, part in enumerate(parts) for _ in range(part.sum())])
+        assert found["mean"] == pytest.approx(expected)
+
+    def test_standard_errors(self):
+        """Of the differences: between queries, where the runs agree, and between runs."""
+        ours = np.zeros((4, 5))
+        by_query = ours + np.array([0.0, 0.0, 1.0, 1.0])[:, None]
+        runs = {"gpuens": [ours, ours], "a": [by_query, by_query], "b": [ours, ours + 1.0]}
+        found = ranking.compared(runs, "")
+        assert found["gpuens"]["errors"] == [0.0] * 5
+        assert found["a"]["errors"] == pytest.approx([np.sqrt(1 / 3 / 4)] * 5)
+        assert found["b"]["errors"] == pytest.approx([np.sqrt(0.5 / 2)] * 5)
+        assert found["b"]["spread"] == pytest.approx(np.sqrt(0.5))
 
 
 class TestSurvival:
@@ -491,9 +522,14 @@ class TestDistributions:
         constant = 0.5 * np.log(2 * np.pi * y.var()) + 0.5
         assert all(nll < constant for nll in found["nll"]) and found["rounds"] == [4, 4]
         assert "bike.npz is not in" in results["quality"]["bike"]["gaps"][0]
-        assert list(results["coverage"]) == ["split", "cv+", "bag", "quantile"]
+        assert list(results["coverage"]) == list(distributions.CASES)
         for method in results["coverage"].values():
             assert 0.75 < method["coverage"] <= 1.0 and method["width"] > 0.0
+        how = argparse.Namespace(threads=1)
+        made = {case: distributions.regressor(case, how, 0) for case in distributions.CASES}
+        assert made["cv+"].cv == 10 and made["cv+, 5 folds"].cv == 5
+        trees = {case: model.estimator.n_estimators for case, model in made.items()}
+        assert trees == dict.fromkeys(made, 100) | {"bag, 50 trees": 50}
 
 
 class TestOblique:
