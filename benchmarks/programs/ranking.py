@@ -133,7 +133,7 @@ def compared(runs: dict[str, list[np.ndarray]], what: str) -> Results:
             squared += np.var(gaps.mean(axis=1), axis=0, ddof=1) / n_runs
         *ndcg, mean = (float(value) for value in of_runs.mean(axis=0))
         results[name] = {
-            "ndcg": ndcg, "mean": mean, "errors": np.sqrt(squared).tolist(),
+            "ndcg": ndcg, "mean": mean, "standard_errors": np.sqrt(squared).tolist(),
             "spread": float(of_runs[:, -1].std(ddof=1)) if n_runs > 1 else 0.0,
         }  # fmt: skip
         print(f"  {what}: {name:<10}", *(f"{value:.4f}" for value in ndcg), flush=True)
@@ -234,7 +234,7 @@ def goals(content: Content) -> Iterator[Goal]:
             values = {name: [*row["ndcg"], row["mean"]] for name, row in found.items()}
             for i, own in enumerate([*ours["ndcg"], ours["mean"]]):
                 best = max(values, key=lambda name: values[name][i])
-                gap, error = values[best][i] - own, NORMAL_95 * found[best]["errors"][i]
+                gap, error = values[best][i] - own, NORMAL_95 * found[best]["standard_errors"][i]
                 rank = f"NDCG@{RANKS[i]}" if i < len(RANKS) else "the mean NDCG"
                 what = f"{rank} of {best}, the better library, minus that of gpuens on {where}"
                 within = f"95 % interval {gap - error:.3f} to {gap + error:.3f}"

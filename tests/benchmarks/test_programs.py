@@ -458,7 +458,7 @@ class TestRanking:
                 found = results[part][name]
                 assert len(found["ndcg"]) == 4 and all(0 < value <= 1 for value in found["ndcg"])
                 assert found["mean"] == pytest.approx(np.mean(found["ndcg"]))
-                assert (np.array(found["errors"]) > 0).any() == (name != "gpuens")
+                assert (np.array(found["standard_errors"]) > 0).any() == (name != "gpuens")
             ratio = results["speed"]["gpuens"]["seconds"][0] / results["speed"][name]["seconds"][0]
             assert results["speed"][name]["ratio"] == pytest.approx(ratio)
         assert "NDCG@10, training" in capsys.readouterr().out
@@ -486,9 +486,9 @@ class TestRanking:
         by_query = ours + np.array([0.0, 0.0, 1.0, 1.0])[:, None]
         runs = {"gpuens": [ours, ours], "a": [by_query, by_query], "b": [ours, ours + 1.0]}
         found = ranking.compared(runs, "")
-        assert found["gpuens"]["errors"] == [0.0] * 5
-        assert found["a"]["errors"] == pytest.approx([np.sqrt(1 / 3 / 4)] * 5)
-        assert found["b"]["errors"] == pytest.approx([np.sqrt(0.5 / 2)] * 5)
+        assert found["gpuens"]["standard_errors"] == [0.0] * 5
+        assert found["a"]["standard_errors"] == pytest.approx([np.sqrt(1 / 3 / 4)] * 5)
+        assert found["b"]["standard_errors"] == pytest.approx([np.sqrt(0.5 / 2)] * 5)
         assert found["b"]["spread"] == pytest.approx(np.sqrt(0.5))
 
 

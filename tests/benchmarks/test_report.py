@@ -119,9 +119,9 @@ RESULTS = {
                    "ratios": {"adult": {"LightGBM": 1.005, "numbers": 0.98}}},
     "ranking": {
         "quality": {"gpuens": {"ndcg": [0.5, 0.5, 0.75, 0.75], "mean": 0.625, "spread": 0.0,
-                               "errors": [0.0] * 5},
+                               "standard_errors": [0.0] * 5},
                     "XGBoost": {"ndcg": [0.5, 0.75, 0.75, 0.5], "mean": 0.625, "spread": 0.1,
-                                "errors": [0.25] * 5}},
+                                "standard_errors": [0.25] * 5}},
         "speed": {"gpuens": {"seconds": [1.0], "ratio": 1.0, "ndcg": 0.5},
                   "LightGBM": {"seconds": [2.0], "ratio": 0.5, "ndcg": 0.5}},
     },
