@@ -24,7 +24,8 @@ from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..sparse_codes import SparseCodes
-from . import sparse
+from ..streamed_codes import StreamedCodes
+from . import sparse, streamed
 from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
@@ -225,7 +226,7 @@ def _grow_worker(
 
 
 def grow(
-    codes: Codes | SparseCodes,
+    codes: Codes | SparseCodes | StreamedCodes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
@@ -234,6 +235,8 @@ def grow(
 ) -> GrownTrees:
     if isinstance(codes, SparseCodes):
         return sparse.grow(codes, n_bins, records, keys, params, rules)
+    if isinstance(codes, StreamedCodes):
+        return streamed.grow(codes, n_bins, records, keys, params, rules)
     n_features, n_rows = codes.columns.shape
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)
