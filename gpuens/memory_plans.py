@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import DataSize, boosting_plan, data_size
+from .boosting.memory import DataSize, boosting_plan, bytes_on_disk, data_size
 from .boosting.parameters import columns_to_grow_on, growth_params
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
@@ -138,6 +138,7 @@ def memory_plan(
         is_there=is_there,
         splits=holds_out and estimator._stops_early(n_all or shape[0], False),
         is_binned=isinstance(X, BinnedTable),
+        on_disk=bytes_on_disk(X, device),
         n_all=n_all,
     )
     return boosting_plan(estimator, size, device)

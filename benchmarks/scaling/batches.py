@@ -1,28 +1,32 @@
 """A table that is larger than memory: binned batch by batch into a file, and trained from it.
 
 A new process generates the batches (28 features, float32, two classes), bins them with
-``BinnedTable.from_batches`` into a file and trains from it. Counted is memory that is allocated;
-pages of the file are the system's cache and do not count: it takes them away where memory is
-needed, but a machine with more memory than the file keeps them. No limit is set for the process. A
-second process trains on as many rows as ``--rows-in-memory`` says with ``fit(X, y)``.
+``BinnedTable.from_batches`` into a file and trains from it. With ``--parquet`` they are read from a
+parquet file, which is written before. Counted is memory that is allocated; pages of the file are
+the system's cache and do not count: it takes them away where memory is needed, but a machine with
+more memory than the file keeps them. With ``--limited`` the process has a control group of
+``--gigabytes``, in which such pages count too. A second process trains on as many rows as
+``--rows-in-memory`` says with ``fit(X, y)``.
 
-Times are seconds for a million rows, without those in which batches were generated. The peak is
-memory that was allocated (``RssAnon``, read every 10 ms) beyond that before; of ``from_batches``
-two batches and the target, which has 8 bytes a row, are subtracted.
+Times are seconds for a million rows, without those in which batches were generated; they include
+reading parquet. The peak is memory that was allocated (``RssAnon``, read every 10 ms) beyond that
+before; of ``from_batches`` two batches and the target, which has 8 bytes a row, are subtracted.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpuens import BinnedTable, GradientBoostingClassifier
+from gpuens import BinnedTable, GradientBoostingClassifier, memory_plan
 from gpuens.datasets import make_higgs_like
 
 from ..common.goals import Goal
@@ -40,6 +44,10 @@ MOST_SECONDS = 1.5
 MOST_MEMORY = 0.3
 """GB beyond two batches and the target."""
 STATUS = Path("/proc/self/status")
+PARQUET, TARGET = "rows.parquet", "y"
+_ROOT = Path("/sys/fs/cgroup")
+GROUPS = (_ROOT, "memory.max"), (_ROOT / "memory", "memory.limit_in_bytes")
+"""The folders of control groups of version 2 and 1, and the files of their limits."""
 
 
 class Batches:
@@ -55,6 +63,46 @@ class Batches:
             made = make_higgs_like(min(self.batch_rows, self.n_rows - first), FEATURES, number)
             self.seconds += time.perf_counter() - start
             yield made
+
+
+def write_parquet(path: Path, n_rows: int, batch_rows: int) -> Path:
+    """Write the batches into a parquet file, a row group each."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    names = [f"x{k}" for k in range(FEATURES)]
+    schema = pa.schema([*((name, pa.float32()) for name in names), (TARGET, pa.int8())])
+    with parquet.ParquetWriter(path, schema, compression="none") as writer:
+        for X, y in Batches(n_rows, batch_rows)():
+            arrays = [*(pa.array(column) for column in X.T.copy()), pa.array(y.astype(np.int8))]
+            writer.write_table(pa.table(arrays, schema=schema))
+    return path
+
+
+@contextmanager
+def limited_to(n_bytes: int | None) -> Iterator[None]:
+    """Give this process a control group with so much memory, the pages of files included.
+
+    Raises
+    ------
+    OSError
+        No such group can be made.
+    """
+    if n_bytes is None:
+        yield
+        return
+    above, name = next(
+        (folder, name) for folder, name in GROUPS if (folder / "cgroup.procs").exists()
+    )
+    group = above / f"benchmark-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / name).write_text(str(n_bytes))
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        (above / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
 
 
 class Allocated:
@@ -96,22 +144,35 @@ def estimator(trees: int, threads: int) -> GradientBoostingClassifier:
 
 
 def from_batches_here(
-    n_rows: int, batch_rows: int, trees: int, threads: int, folder: str
+    n_rows: int, batch_rows: int, trees: int, threads: int, folder: str, limit: int | None
 ) -> dict[str, Any]:
-    """Measure in this process, which may allocate so many bytes."""
+    """Measure in this process, with a limit of its memory in bytes; reads a parquet file if the
+    folder has one."""
     few = BinnedTable.from_batches(Batches(WARM_UP_ROWS, 2048), n_jobs=threads)
     estimator(2, threads).fit(few)
-    batches, path = Batches(n_rows, batch_rows), Path(folder) / "table"
+    with limited_to(limit):
+        return _measured(n_rows, batch_rows, trees, threads, Path(folder))
+
+
+def _measured(
+    n_rows: int, batch_rows: int, trees: int, threads: int, folder: Path
+) -> dict[str, Any]:
+    batches, path = Batches(n_rows, batch_rows), folder / "table"
+    is_parquet = (folder / PARQUET).exists()
+    source: Any = folder / PARQUET if is_parquet else batches
     with Allocated() as binning:
         start = time.perf_counter()
-        table = BinnedTable.from_batches(batches, path=path, n_jobs=threads)
+        y = TARGET if is_parquet else None
+        table = BinnedTable.from_batches(source, y=y, path=path, n_jobs=threads)
         bin_seconds = time.perf_counter() - start - batches.seconds
     with Allocated() as training:
         start = time.perf_counter()
         model = estimator(trees, threads).fit(table)
         fit_seconds = time.perf_counter() - start
+    plan = memory_plan(estimator(trees, threads), table)
     return {
-        "rows": n_rows, "binning": bin_seconds, "fit": fit_seconds,
+        "rows": n_rows, "parquet": is_parquet, "streams": plan.streams,
+        "binning": bin_seconds, "fit": fit_seconds,
         "generating": batches.seconds, "binning_bytes": binning.beyond,
         "fit_bytes": training.beyond, "most_bytes": max(binning.most, training.most),
         "file_bytes": path.stat().st_size,
@@ -142,8 +203,11 @@ def measure(options: Options) -> Results:
     if not STATUS.exists() or "RssAnon" not in STATUS.read_text():
         raise GapError("allocated memory is read from /proc/self/status")
     shape = options.batch_rows, options.trees, options.threads
+    limit = int(1e9 * options.gigabytes) if options.limited else None
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        found = call("from_batches_here", (options.rows, *shape, folder))
+        if options.parquet:
+            write_parquet(Path(folder) / PARQUET, options.rows, options.batch_rows)
+        found = call("from_batches_here", (options.rows, *shape, folder, limit))
     print(f"  from batches: {found}", flush=True)
     memory = call("in_memory_here", (options.rows_in_memory, *shape))
     print(f"  in memory: {memory}", flush=True)
@@ -153,6 +217,7 @@ def measure(options: Options) -> Results:
     results = {
         "from batches": found, "in memory": memory,
         "ratio": seconds * memory["rows"] / memory["fit"], "limit": options.gigabytes,
+        "limited": options.limited,
     }  # fmt: skip
     if options.rows == options.rows_in_memory:
         same = found["fingerprint"] == memory["fingerprint"]
@@ -176,6 +241,7 @@ def show(content: Content) -> Iterator[str]:
             "peak of training": f"{found['fit_bytes'] / 1e9:.2f} GB",
             "all that is allocated": f"{found['most_bytes'] / 1e9:.2f} GB",
             "file": f"{found['file_bytes'] / 1e9:.2f} GB",
+            "limit": f"{results['limit']} GB" if results.get("limited") else "none",
         },
         f"{memory['rows']:,} rows in memory": {
             "training": per_million(memory["fit"], memory["rows"]),
@@ -203,6 +269,8 @@ PROGRAM = Program(
         "rows_in_memory": (4_000_000, "rows that are trained on in memory"),
         "trees": (20, "rounds of boosting"),
         "threads": (2, "threads"),
+        "parquet": (False, "whether the rows are read from a parquet file"),
+        "limited": (False, "whether the process gets no more memory (as root, on Linux)"),
         "folder": (Path(tempfile.gettempdir()), "where the file is written"),
     },
     show, goals,

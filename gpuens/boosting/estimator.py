@@ -37,6 +37,7 @@ from ..kernels.runtime.collective import Share, current_share, rows_of_all, shar
 from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
+from ..tables.streaming import streamed
 from .dropout import Dropout, DropsTrees
 from .linear_leaves import require_linear
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
@@ -189,7 +190,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
             binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
-            return self._boost(sets, before, n_rounds, device, binner)
+            return self._boost(sets, before, n_rounds, device, binner, plan.streams)
 
     def _boost(
         self,
@@ -198,6 +199,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         n_rounds: int,
         device: Device,
         binner: Binner,
+        streams: bool,
     ) -> BoostingResult:
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
@@ -207,6 +209,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         # is released before the next one is binned, and before training.
         binned = [self._bin(sets.pop(0), start, binner, device, dropout) for _ in range(len(sets))]
         (_, rows), *watched = binned
+        if streams:
+            rows.codes = streamed(rows.codes)
         if self.verbose or (self.do_early_stopping_ and not watched):
             watched.append(binned[0])  # behind the set that early stopping watches
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)

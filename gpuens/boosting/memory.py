@@ -72,6 +72,10 @@ class DataSize:
         Whether rows are held out for early stopping, which copies the table.
     is_binned : bool
         Whether the table has been binned before, in memory or in a mapped file.
+    on_disk : int
+        Bytes of the codes in a mapped file.
+    streams : bool
+        Whether growth reads these in the order of the rows, so that records stay in place.
     n_sparse : int or None
         Of a sparse table its columns; ``shape`` has those that trees are grown on.
     n_all : int or None
@@ -90,6 +94,8 @@ class DataSize:
     is_there: bool = False
     splits: bool = False
     is_binned: bool = False
+    on_disk: int = 0
+    streams: bool = False
     n_sparse: int | None = None
     n_all: int | None = None
     n_places: int | None = None
@@ -125,6 +131,7 @@ def data_size(
         evaluated=[each.shape[0] for each in evaluated],
         is_there=not is_streamed(table, device),
         is_binned=isinstance(table, BinnedTable),
+        on_disk=bytes_on_disk(table, device),
         n_all=n_all,
     )
     if not isinstance(table, SparseTable):
@@ -147,6 +154,13 @@ def data_size(
     )  # fmt: skip
 
 
+def bytes_on_disk(table: Any, device: Device) -> int:
+    """Return the bytes of the codes of a table that growth maps from a file, else 0."""
+    if not isinstance(table, BinnedTable) or table.path is None or device.is_gpu:
+        return 0
+    return int(table.shape[0]) * code_bytes(table.shape[1])
+
+
 def _code_bytes(table: Any, n_features: int, device: Device) -> int:
     """Bytes of the codes of a table with so many columns that trees are grown on."""
     if isinstance(table, SparseTable) and stays_sparse(table, device):
@@ -155,7 +169,8 @@ def _code_bytes(table: Any, n_features: int, device: Device) -> int:
 
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
-    """Plan the memory that gradient boosting takes beyond the data that is on the device already.
+    """Plan the memory that gradient boosting takes beyond the data that is on the device already,
+    and decide whether a table in a file is read in the order of its rows.
 
     Parameters
     ----------
@@ -168,6 +183,23 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     -------
     MemoryPlan
     """
+    plan = _plan(estimator, data, device)
+    if exceeds_memory(data, plan):
+        return replace(_plan(estimator, replace(data, streams=True), device), streams=True)
+    return plan
+
+
+def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
+    """Return whether the codes in a file leave too little memory for what else training takes.
+
+    Workers that share the rows have a growth of their own, which reads the rows node by node.
+    """
+    if data.on_disk == 0 or data.n_all is not None or plan.free is None:
+        return False
+    return plan.total + data.on_disk > plan.free
+
+
+def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n, n_features = data.shape
     n_outputs = data.n_outputs
     table = n * n_features * data.itemsize
@@ -199,7 +231,7 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
-        "records": 2 * 8 * batch * in_sample,
+        "records": (1 if data.streams else 2) * 8 * batch * in_sample,
         **_bytes_of_loss(estimator, data),
         "leaves of the rows": leaf_bytes * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
@@ -211,6 +243,8 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
+    if data.streams:
+        task += " in a file that is read in the order of its rows"
     if data.n_all is not None:
         task += f" of {n_all:,} rows"
         parts |= {

@@ -14,6 +14,7 @@ from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
     NO_ROWS,
@@ -68,7 +69,7 @@ class TrainingRows:
 
     Parameters
     ----------
-    codes : Codes or SparseCodes
+    codes : Codes, SparseCodes or StreamedCodes
     y : float64 or ``Loss.target_type``, shape (n_rows,) or (n_targets, n_rows)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
@@ -78,7 +79,7 @@ class TrainingRows:
         The features, for linear functions in leaves.
     """
 
-    codes: Codes | SparseCodes
+    codes: Codes | SparseCodes | StreamedCodes
     y: Array
     weight: Array
     raw: Array

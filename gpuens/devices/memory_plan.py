@@ -41,6 +41,9 @@ class MemoryPlan:
     free, capacity : int or None
         Bytes that are free on the device, and in all. Free memory is unknown (None) with custom
         allocators, the capacity is None for the host.
+    streams : bool
+        Whether a table in a file is read in the order of its rows, because it does not fit into
+        memory beside the rest.
     """
 
     task: str
@@ -48,6 +51,7 @@ class MemoryPlan:
     parts: dict[str, int]
     free: int | None
     capacity: int | None
+    streams: bool = False
 
     @property
     def total(self) -> int:

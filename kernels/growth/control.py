@@ -43,7 +43,7 @@ def choose(frontier, params):
     end."""
     for t in range(frontier.trees.size):
         simulate(frontier, params, t)
-    return open_needed(frontier, params)
+    return open_needed(frontier, params, False)
 
 
 @inner
@@ -83,8 +83,9 @@ def simulate(frontier, params, t):
 
 
 @inner
-def open_needed(frontier, params):
-    """Fill ``expand`` with nodes that the simulations need and return how many there are.
+def open_needed(frontier, params, opens_all):
+    """Fill ``expand`` with nodes that the simulations need and return how many there are: all where
+    a round costs more than needless expansions.
 
     Speculation stops when a tree has opened twice the nodes that it may have; from then on only the
     first needed node is opened, which is certain to belong to the tree.
@@ -102,7 +103,7 @@ def open_needed(frontier, params):
     for t in range(frontier.trees.size):
         tree = frontier.trees[t]
         n_need = n_open = tree.n_need
-        if n_need > 2:
+        if n_need > 2 and not opens_all:
             large = tree.end - tree.begin >= LARGE_TREE
             n_open = (n_need + 3) >> 2 if large else (n_need + 1) >> 1
             if tree.expanded + n_open > 2 * (params.max_leaves - 1):

@@ -14,6 +14,7 @@ from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
 from .sparse_codes import SparseCodes
+from .streamed_codes import StreamedCodes
 
 _finish = callable_from_python(finish)
 _emit = callable_from_python(emit)
@@ -53,7 +54,7 @@ class GrownTrees(NamedTuple):
 
 
 def grow(
-    codes: Codes | SparseCodes,
+    codes: Codes | SparseCodes | StreamedCodes,
     n_bins: Array,
     records: TreeRecords,
     keys: np.ndarray,
@@ -67,8 +68,8 @@ def grow(
 
     Parameters
     ----------
-    codes : Codes or SparseCodes
-        Sparse ones only on the CPU, and without categories.
+    codes : Codes, SparseCodes or StreamedCodes
+        The latter two only on the CPU, sparse ones without categories.
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
     records : TreeRecords

@@ -26,6 +26,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ from sklearn.tree import DecisionTreeClassifier as TheirClassifier
 from sklearn.tree import DecisionTreeRegressor as TheirRegressor
 
 import gpuens
-from gpuens import losses
+from gpuens import BinnedTable, losses
+from tests.support.streaming import streaming
 
 N_FIT, N = 240, 320
 """Rows that models are fitted to, and rows that they are asked about."""
@@ -397,6 +399,18 @@ def of_sparse_rows(cls, target, weighted=False, **settings):
     wide[np.arange(wide.size).reshape(wide.shape) % 13 > 0] = 0.0
     model = make(cls, n_estimators=4, min_samples_leaf=3, **settings)
     return Fitted(model.fit(csr_array(wide), y, weight if weighted else None), wide)
+
+
+@case(f"{BOOSTING}Regressor/streamed", f"{BOOSTING}Regressor", "numbers", min_samples_leaf=20)
+@case(f"{BOOSTING}Classifier/streamed", f"{BOOSTING}Classifier", "three", **CATEGORIES)
+def of_a_table_larger_than_memory(cls, target, **settings):
+    """Growth reads the rows of a file in their order."""
+    X, y, _ = first(target)
+    binning = {key: settings[key] for key in CATEGORIES if key in settings}
+    with TemporaryDirectory() as folder, streaming():
+        path = Path(folder) / "table"
+        table = BinnedTable.from_batches(lambda: iter([(X, y)]), path=path, **binning)
+        return Fitted(make(cls, n_estimators=4, **settings).fit(table), X)
 
 
 @case("ranking/lambdarank", scoring=["ndcg@3", "map"])

@@ -1,0 +1,152 @@
+"""Growth by passes over the rows, beside the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuens.kernels.growth import frontier as fr
+from gpuens.kernels.growth.cpu import streamed
+from gpuens.kernels.growth.grow import grow
+from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
+from gpuens.kernels.growth.streamed_codes import StreamedCodes
+from gpuens.kernels.runtime.cpu.team import using_threads
+from gpuens.kernels.runtime.dispatch import Implementation
+from gpuens.kernels.runtime.dtypes import MISSING, Scales
+from tests.kernels.growth.test_grow import DEFAULTS, N_BINS, columns, grow_on, records
+
+N_ROWS = 5000
+"""Some blocks of each of several slabs."""
+SLAB_ROWS = 2100
+
+
+@pytest.fixture(params=[1, 3])
+def on_stream(request, oracle, monkeypatch):
+    """Growth on the CPU of codes that are streamed in small slabs; ``announced`` are the rows that
+    were said to be needed."""
+    announced: list[tuple[int, int]] = []
+
+    class OnStream(type(oracle)):
+        def codes(self, columns: np.ndarray) -> Any:
+            held = super().codes(columns)
+            return StreamedCodes(*held, lambda *rows: announced.append(rows))
+
+    monkeypatch.setattr(streamed, "SLAB_ROWS", SLAB_ROWS)
+    monkeypatch.setattr(streamed, "MIN_ROWS_PER_THREAD", 1)
+    target = OnStream(Implementation.CPU, oracle.xp)
+    object.__setattr__(target, "announced", announced)
+    with using_threads(request.param):
+        yield target
+
+
+def require_same(target, oracle, same, codes, rows, **settings):
+    found, wanted = (grow_on(each, codes, rows, **settings) for each in (target, oracle))
+    for actual, expected in zip(found, wanted, strict=True):
+        same(actual, expected)
+    return wanted
+
+
+def table(pack, seed, n=N_ROWS):
+    rng = np.random.default_rng(seed)
+    codes = columns(n, rng)
+    return codes, records(codes, rng, pack)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"max_leaves": UNLIMITED, "max_depth": 6},
+        {"max_leaves": 1},
+        {"max_leaves": 120, "min_samples_leaf": 1},
+        {"n_trees": 3, "colsample_bytree": 0.7, "colsample_bylevel": 0.7, "colsample_bynode": 0.6},
+        {"l2": 3.0, "min_gain": 0.5, "min_sum_hessian": 20.0},
+        {"max_leaves": 30, "min_samples_leaf": 130},
+    ],
+    ids=str,
+)
+def test_parity(on_stream, oracle, same, pack, settings):
+    require_same(on_stream, oracle, same, *table(pack, 1), **settings)
+
+
+def test_rows_outside_the_sample_have_no_leaf(on_stream, oracle, same, pack):
+    codes, rows = table(pack, 2)
+    *_, leaf = require_same(on_stream, oracle, same, codes, rows[::3], max_leaves=30)
+    assert np.count_nonzero(leaf < 0) == N_ROWS - len(rows[::3])
+
+
+@pytest.mark.parametrize("slots", [4, 6])
+def test_few_histograms(on_stream, oracle, same, pack, monkeypatch, slots):
+    """Both children of a node whose histogram was given up are added up."""
+    monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
+    settings = {"max_leaves": UNLIMITED, "max_depth": 5}
+    require_same(on_stream, oracle, same, *table(pack, 3), **settings)
+
+
+@pytest.mark.parametrize("settings", [{"max_leaves": UNLIMITED, "max_depth": 6}, {}], ids=str)
+def test_few_sums_a_pass(on_stream, oracle, same, pack, monkeypatch, settings):
+    """Nodes for which no histogram is left wait for another pass."""
+    monkeypatch.setattr(streamed, "SUMS_BYTES", 0)
+    require_same(on_stream, oracle, same, *table(pack, 4), **{"max_leaves": 60, **settings})
+
+
+@pytest.mark.parametrize("slots", [4, 100])
+def test_splits_with_too_few_rows_are_chosen_again(
+    on_stream, oracle, same, pack, monkeypatch, slots
+):
+    """The best split of a node cuts off the rows without a value, which are too few."""
+    rng = np.random.default_rng(9)
+    codes = columns(N_ROWS, rng)
+    g = np.where(codes[0] % 2 == 0, 25_000, -25_000) + rng.normal(0, 400, N_ROWS)
+    g += 2500.0 * codes[1] + 1000.0 * codes[2] + 80.0 * codes[5]
+    g[codes[0] == MISSING] = 0
+    rows = pack(np.rint(g), np.full(N_ROWS, 50), np.arange(N_ROWS))
+    counted = []
+    count = streamed.Passes.count
+
+    def counting(self, growth, leaf):
+        counted.append(int(growth.frontier.state[fr.N_RECHECK]))
+        return count(self, growth, leaf)
+
+    monkeypatch.setattr(streamed.Passes, "count", counting)
+    monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
+    settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": N_ROWS // 30}
+    require_same(on_stream, oracle, same, codes, rows, **settings)
+    assert sum(counted) > 3
+
+
+@pytest.mark.parametrize("n_features", [3, 6, 8, 13, 24])
+def test_rows_of_any_number_of_words(on_stream, oracle, same, pack, n_features):
+    codes, rows = table(pack, 5)
+    codes = np.tile(codes, (4, 1))[:n_features]
+    n_bins = np.tile(N_BINS, 4)[:n_features]
+    require_same(on_stream, oracle, same, codes, rows, n_bins=n_bins, max_leaves=40)
+
+
+@pytest.mark.parametrize("min_samples_leaf", [4, 200])
+def test_categories_monotone_features_and_interactions(
+    on_stream, oracle, same, pack, min_samples_leaf
+):
+    codes, rows = table(pack, 6)
+    flags = np.array([0, 0, 1, 0, 0, 1], bool)
+    monotone = np.array([1, -1, 0, 0, 0, 0], np.int8)
+    rules = FeatureRules(monotone, ((0, 1, 2, 5), (2, 3, 4, 5)), flags)
+    params = GrowthParams(**{**DEFAULTS, "max_leaves": 40, "min_samples_leaf": min_samples_leaf})
+    keys = np.ones(1, np.uint64)
+    found = []
+    for target in (on_stream, oracle):
+        statistics = target.tree_records(rows, Scales(64.0, 32.0))
+        own = target.codes(codes)
+        found.append(target.run(grow, own, N_BINS, statistics, keys, params, rules))
+    for actual, expected in zip(*found, strict=True):
+        same(actual, expected)
+    assert (found[1].bin[found[1].feature >= 0] < 0).any()
+
+
+def test_rows_are_announced_slab_by_slab_forward_and_backward(on_stream, pack):
+    codes, rows = table(pack, 7)
+    grow_on(on_stream, codes, rows, max_leaves=UNLIMITED, max_depth=2)
+    slabs = [(0, SLAB_ROWS), (SLAB_ROWS, 2 * SLAB_ROWS), (2 * SLAB_ROWS, N_ROWS)]
+    assert on_stream.announced == [*slabs, *slabs[::-1], *slabs]

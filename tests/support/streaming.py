@@ -1,0 +1,17 @@
+"""Tables in files that are read in the order of their rows, however small they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from gpuens.boosting import memory
+
+
+@contextmanager
+def streaming() -> Iterator[mock.Mock]:
+    """Let boosting think that no table in a file fits into memory."""
+    decision = mock.Mock(side_effect=lambda data, plan: data.on_disk > 0)
+    with mock.patch.object(memory, "exceeds_memory", decision):
+        yield decision
