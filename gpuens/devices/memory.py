@@ -11,8 +11,13 @@ import numpy as np
 
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
-_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
-_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_Files = tuple[str, str, tuple[str, str]]
+_VERSION_2: _Files = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+_VERSION_1: _Files = (
+    "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"),
+)  # fmt: skip
+"""The files with the limit of a control group and with what it uses, and the entries of
+``memory.stat`` that are pages of files."""
 _UNLIMITED = 2**62
 """Version 1 has a number near 2**63 for no limit."""
 
@@ -62,7 +67,7 @@ def _left_in_groups() -> int | None:
 
 
 @lru_cache(4)
-def _groups(own: str, mounted: Path) -> list[tuple[Path, tuple[str, str, str]]]:
+def _groups(own: str, mounted: Path) -> list[tuple[Path, _Files]]:
     """Return the groups that ``/proc/self/cgroup`` names and those above them which have a limit
     when they are first seen, and the names of their files: a fit reads them in microseconds."""
     paths = {"": "/", "memory": "/"}
@@ -85,9 +90,10 @@ def _limit(file: Path) -> int | None:
     return None
 
 
-def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:
-    """Return what a group leaves; files that are kept in memory only for speed do not count."""
-    limit_file, used_file, inactive = files
+def _left_in(folder: Path, files: _Files) -> int | None:
+    """Return what a group leaves. Pages of files do not count: the system keeps them for speed, and
+    takes them away where memory is needed, those that were used several times, too."""
+    limit_file, used_file, of_files = files
     with suppress(OSError, ValueError):
         limit = _limit(folder / limit_file)
         if limit is None:
@@ -96,7 +102,7 @@ def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:
         with suppress(OSError):
             for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
                 name, _, size = line.partition(" ")
-                used -= int(size) if name == inactive else 0
+                used -= int(size) if name in of_files else 0
         return max(0, limit - max(0, used))
     return None
 
