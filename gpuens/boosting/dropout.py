@@ -22,6 +22,7 @@ from ..forest.forest import Forest
 from ..forest.plain import require_plain_trees
 from ..inputs.binning import Binner
 from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
@@ -118,7 +119,7 @@ class BinnedTree(NamedTuple):
         value = tree.value[:, 0].copy()
         return cls(int(tree.output[0]), place.copy(), bins, *children, sets, value)
 
-    def leaves(self, codes: Codes | SparseCodes, device: Device) -> Array:
+    def leaves(self, codes: Codes | SparseCodes | StreamedCodes, device: Device) -> Array:
         """Return the leaf of every row."""
         feature = self.feature
         if isinstance(codes, SparseCodes):

@@ -193,14 +193,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             return self._boost(sets, before, n_rounds, device, binner, plan.streams)
 
     def _boost(
-        self,
-        sets: list[RawRows],
-        before: BoostingResult | None,
-        n_rounds: int,
-        device: Device,
-        binner: Binner,
-        streams: bool,
-    ) -> BoostingResult:
+        self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device,
+        binner: Binner, streams: bool,
+    ) -> BoostingResult:  # fmt: skip
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
         dropout = self._dropout_after(before, builder, binner)

@@ -14,6 +14,7 @@ from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.leaves import inner_nodes
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.leaves.newton_steps import leaf_sums
@@ -51,7 +52,7 @@ class OutputTree:
         """The tree's entries in the arrays of the batch."""
         return slice(self.trees.offset[self.i], self.trees.offset[self.i + 1])
 
-    def find_leaves(self, codes: Codes | SparseCodes, leaf: Array) -> None:
+    def find_leaves(self, codes: Codes | SparseCodes | StreamedCodes, leaf: Array) -> None:
         """Fill in the leaves of rows that are in none, in place."""
         trees, nodes = self.trees, self.nodes
         feature = trees.feature[nodes]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
 
 from ..kernels.growth.streamed_codes import StreamedCodes
-from ..kernels.runtime.dtypes import Codes
 
 
-def streamed(codes: Codes) -> StreamedCodes:
-    """Return codes whose rows the system reads from their file before they are needed."""
+def streamed(codes: Any) -> StreamedCodes:
+    """Return ``Codes`` whose rows the system reads from their file before they are needed."""
     return StreamedCodes(codes.rows, codes.columns, _Announcer(codes.rows))
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..growth.streamed_codes import StreamedCodes
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
 from ..runtime.dtypes import NO_SETS, Codes
@@ -77,7 +78,7 @@ def leaf_indices(trees: Trees, X: Array) -> Array:
 
 
 def traverse_codes(
-    codes: Codes,
+    codes: Codes | StreamedCodes,
     feature: Array,
     bin_: Array,
     missing_left: Array,
