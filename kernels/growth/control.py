@@ -106,8 +106,9 @@ def open_needed(frontier, params, opens_all):
         if n_need > 2 and not opens_all:
             large = tree.end - tree.begin >= LARGE_TREE
             n_open = (n_need + 3) >> 2 if large else (n_need + 1) >> 1
-            if tree.expanded + n_open > 2 * (params.max_leaves - 1):
-                n_open = 1
+        # Nodes have places for no more, see ``node_capacity``.
+        if n_open > 1 and tree.expanded + n_open > 2 * (params.max_leaves - 1):
+            n_open = 1
         # Not if it comes before a known split, which a child of it may beat.
         closes = n_need == 1 and tree.needs_last == 1 and tree.n_splits == params.max_leaves - 1
         for i in range(n_open):

@@ -139,7 +139,8 @@ def _workspace(
     if kept.get("sizes") != sizes:
         kept.clear()
         own = plain_layout(Codes(codes.rows, codes.columns), n_bins)
-        kept["table"] = Table(codes.columns, own, (records[:0], records[:0]), few_rows=0)
+        none = np.empty(0, np.uint64)  # a view would keep the records of this tree in memory
+        kept["table"] = Table(codes.columns, own, (none, none), few_rows=0)
         kept["work"] = allocate_work(own, 0, frontier, n_threads)
         kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, n_threads)
         kept["sizes"] = sizes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -150,3 +152,57 @@ def test_rows_are_announced_slab_by_slab_forward_and_backward(on_stream, pack):
     grow_on(on_stream, codes, rows, max_leaves=UNLIMITED, max_depth=2)
     slabs = [(0, SLAB_ROWS), (SLAB_ROWS, 2 * SLAB_ROWS), (2 * SLAB_ROWS, N_ROWS)]
     assert on_stream.announced == [*slabs, *slabs[::-1], *slabs]
+
+
+def nested_parities(pack, n_features=14, copies=4):
+    """Codes and records of which every further feature of a path gains more than those before."""
+    row = np.arange(2**n_features * copies)
+    codes = ((row >> np.arange(n_features)[:, None]) & 1).astype(np.uint8)
+    parity = np.cumprod(2 * codes.astype(np.int64) - 1, axis=0)
+    g = (40 * 1.6 ** np.arange(n_features)) @ parity
+    return codes, pack(np.rint(g * (30_000 / abs(g).max())), np.full(row.size, 40), row)
+
+
+@pytest.mark.parametrize("max_leaves", [8, 31, 63])
+def test_speculation_stays_within_the_table_of_nodes(
+    on_stream, oracle, same, pack, monkeypatch, max_leaves
+):
+    """Where children gain more than their parents most nodes are opened in vain. There is room
+    for many here, so that a growth that opens too many does not write behind the table."""
+    codes, rows = nested_parities(pack)
+    settings = {"max_leaves": max_leaves, "min_samples_leaf": 1}
+    most = fr.node_capacity(GrowthParams(**{**DEFAULTS, **settings}), rows.size)
+    frontiers = []
+    allocate = fr.allocate
+    monkeypatch.setattr(fr, "node_capacity", lambda params, n_rows: 40 * params.max_leaves)
+    monkeypatch.setattr(fr, "allocate", lambda *a: frontiers.append(allocate(*a)) or frontiers[-1])
+    n_bins = np.full(len(codes), 2, np.int32)
+    require_same(on_stream, oracle, same, codes, rows, n_bins=n_bins, **settings)
+    written = [int(frontier.state[fr.N_NODES]) for frontier in frontiers]
+    assert len(written) >= 1 and max(written) <= most
+
+
+def test_records_of_earlier_trees_are_released(on_stream, pack, monkeypatch):
+    alive = []
+    grow_tree = streamed._grow_tree
+
+    def growing(codes, n_bins, records, *args):
+        own = records
+        while isinstance(own.base, np.ndarray):
+            own = own.base
+        alive.append(weakref.ref(own))
+        return grow_tree(codes, n_bins, records, *args)
+
+    monkeypatch.setattr(streamed, "_grow_tree", growing)
+    codes, rows = table(pack, 8)
+    held = on_stream.codes(codes)  # the workspace is kept with the codes
+    grow(
+        held,
+        N_BINS,
+        on_stream.tree_records(rows.copy(), Scales(64.0, 32.0)),
+        np.ones(1, np.uint64),
+        GrowthParams(**DEFAULTS),
+    )
+    gc.collect()
+    assert len(alive) == 1 and alive[0]() is None
+    assert held.rows.size > 0
