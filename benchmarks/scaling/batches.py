@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ MOST_MEMORY = 0.3
 """GB beyond two batches and the target."""
 STATUS = Path("/proc/self/status")
 PARQUET, TARGET = "rows.parquet", "y"
+MEMBERS = "cgroup.procs"
 _ROOT = Path("/sys/fs/cgroup")
 GROUPS = (_ROOT, "memory.max"), (_ROOT / "memory", "memory.limit_in_bytes")
 """The folders of control groups of version 2 and 1, and the files of their limits."""
@@ -80,28 +81,25 @@ def write_parquet(path: Path, n_rows: int, batch_rows: int) -> Path:
 
 
 @contextmanager
-def limited_to(n_bytes: int | None) -> Iterator[None]:
-    """Give this process a control group with so much memory, the pages of files included.
+def group_of(n_bytes: int) -> Iterator[str]:
+    """Make a control group with so much memory, the pages of files included, and remove it when
+    its processes have ended; returns the file that takes their numbers.
 
     Raises
     ------
-    OSError
+    GapError
         No such group can be made.
     """
-    if n_bytes is None:
-        yield
-        return
-    above, name = next(
-        (folder, name) for folder, name in GROUPS if (folder / "cgroup.procs").exists()
-    )
+    above, name = next((group for group in GROUPS if (group[0] / MEMBERS).exists()), GROUPS[0])
     group = above / f"benchmark-{os.getpid()}"
-    group.mkdir()
     try:
+        group.mkdir()
         (group / name).write_text(str(n_bytes))
-        (group / "cgroup.procs").write_text(str(os.getpid()))
-        yield
+    except OSError as error:
+        raise GapError(f"no control group can be made ({error.strerror})") from error
+    try:
+        yield str(group / MEMBERS)
     finally:
-        (above / "cgroup.procs").write_text(str(os.getpid()))
         group.rmdir()
 
 
@@ -144,22 +142,18 @@ def estimator(trees: int, threads: int) -> GradientBoostingClassifier:
 
 
 def from_batches_here(
-    n_rows: int, batch_rows: int, trees: int, threads: int, folder: str, limit: int | None
+    n_rows: int, batch_rows: int, trees: int, threads: int, folder: str, group: str | None
 ) -> dict[str, Any]:
-    """Measure in this process, with a limit of its memory in bytes; reads a parquet file if the
-    folder has one."""
+    """Measure in this process, which joins a control group; reads a parquet file if the folder has
+    one."""
     few = BinnedTable.from_batches(Batches(WARM_UP_ROWS, 2048), n_jobs=threads)
     estimator(2, threads).fit(few)
-    with limited_to(limit):
-        return _measured(n_rows, batch_rows, trees, threads, Path(folder))
-
-
-def _measured(
-    n_rows: int, batch_rows: int, trees: int, threads: int, folder: Path
-) -> dict[str, Any]:
-    batches, path = Batches(n_rows, batch_rows), folder / "table"
-    is_parquet = (folder / PARQUET).exists()
-    source: Any = folder / PARQUET if is_parquet else batches
+    if group is not None:
+        Path(group).write_text(str(os.getpid()))
+    batches, path = Batches(n_rows, batch_rows), Path(folder) / "table"
+    parquet = Path(folder) / PARQUET
+    is_parquet = parquet.exists()
+    source: Any = parquet if is_parquet else batches
     with Allocated() as binning:
         start = time.perf_counter()
         y = TARGET if is_parquet else None
@@ -203,11 +197,11 @@ def measure(options: Options) -> Results:
     if not STATUS.exists() or "RssAnon" not in STATUS.read_text():
         raise GapError("allocated memory is read from /proc/self/status")
     shape = options.batch_rows, options.trees, options.threads
-    limit = int(1e9 * options.gigabytes) if options.limited else None
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+    limited = group_of(int(1e9 * options.gigabytes)) if options.limited else nullcontext()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, limited as group:
         if options.parquet:
             write_parquet(Path(folder) / PARQUET, options.rows, options.batch_rows)
-        found = call("from_batches_here", (options.rows, *shape, folder, limit))
+        found = call("from_batches_here", (options.rows, *shape, folder, group))
     print(f"  from batches: {found}", flush=True)
     memory = call("in_memory_here", (options.rows_in_memory, *shape))
     print(f"  in memory: {memory}", flush=True)

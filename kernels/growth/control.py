@@ -88,7 +88,7 @@ def open_needed(frontier, params, opens_all):
     a round costs more than needless expansions.
 
     Speculation stops when a tree has opened twice the nodes that it may have; from then on only the
-    first needed node is opened, which is certain to belong to the tree.
+    first needed node is opened, which is certain to belong to the tree, as on a GPU.
     """
     state = frontier.state
     state[N_EXPAND] = 0
@@ -107,8 +107,7 @@ def open_needed(frontier, params, opens_all):
             large = tree.end - tree.begin >= LARGE_TREE
             n_open = (n_need + 3) >> 2 if large else (n_need + 1) >> 1
         # Nodes have places for no more, see ``node_capacity``.
-        if n_open > 1 and tree.expanded + n_open > 2 * (params.max_leaves - 1):
-            n_open = 1
+        n_open = min(n_open, max(1, 2 * (params.max_leaves - 1) - tree.expanded))
         # Not if it comes before a known split, which a child of it may beat.
         closes = n_need == 1 and tree.needs_last == 1 and tree.n_splits == params.max_leaves - 1
         for i in range(n_open):

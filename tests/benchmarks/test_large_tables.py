@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.cluster import cluster, cluster_faults, cluster_volume
+from benchmarks.common.peers import GapError
 from benchmarks.scaling import batches
 
 
@@ -54,6 +55,20 @@ class TestBatches:
         assert found["equal"] == {"from batches and in memory": True}
         assert found["from batches"]["file_bytes"] > 2 * 9000 * 28
         assert found["ratio"] > 0.0
+
+    @pytest.mark.slow
+    def test_rows_of_a_parquet_file_under_a_limit(self, run, tmp_path):
+        options = "--rows 400000 --rows-in-memory 400000 --batch-rows 100000 --trees 2 --threads 1"
+        try:
+            with batches.group_of(10**9):
+                pass
+        except GapError as error:
+            pytest.skip(str(error))
+        limit = "--parquet --limited --gigabytes 1.0"
+        found = run(batches, *options.split(), *limit.split(), "--folder", tmp_path)["results"]
+        assert found["equal"] == {"from batches and in memory": True}
+        assert found["from batches"]["parquet"] and found["limited"]
+        assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
 class TestVolume:

@@ -481,7 +481,7 @@ class TestRanking:
         assert found["mean"] == pytest.approx(expected)
 
     def test_standard_errors(self):
-        """Of the differences: between queries, where the runs agree, and between runs."""
+        """Differences vary between queries, where the runs agree, and between runs."""
         ours = np.zeros((4, 5))
         by_query = ours + np.array([0.0, 0.0, 1.0, 1.0])[:, None]
         runs = {"gpuens": [ours, ours], "a": [by_query, by_query], "b": [ours, ours + 1.0]}

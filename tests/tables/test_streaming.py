@@ -97,7 +97,7 @@ def test_warm_start(tmp_path, grown):
 
 
 class TestDecision:
-    """What fits into memory is read node by node, which takes less time."""
+    """A table that fits into memory is read node by node, which takes less time."""
 
     def plans(self, table, monkeypatch):
         """The plan with much memory, and with too little for the table beside the training."""

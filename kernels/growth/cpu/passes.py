@@ -32,7 +32,7 @@ from ..frontier import Frontier
 from ..params import GrowthParams
 from .histogram import WORD_ENTRIES, add_partial_word, add_used, add_word, clear_used, unpack_record
 from .partition import below_cut, cut_of, in_set
-from .search import evaluate, rechecking, settle_nodes
+from .search import evaluate, recheck_known, settle_nodes
 from .tables import EVALUATE, RECHECK, Table, Work
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
@@ -57,13 +57,15 @@ N_NUMBERS, N_SUMS, QUEUE = range(3)
 
 
 class Walk(NamedTuple):
-    """What a pass over the rows reads and writes.
+    """The arrays that a pass over the rows reads and writes.
 
     routes : ROUTE, one an expansion
     sets : uint32, shape (expansions, CODE_WORDS)
         The codes that go left.
     expansion_of, node_of : int32
         By number: the expansion of its rows, or -1, and their node.
+    opened : int64
+        By node: its expansion, or -1.
     sums_of : int64
         By node: the line of ``sums`` that its rows were added to, or -1.
     n_left : int64, shape (threads, expansions)
@@ -80,6 +82,7 @@ class Walk(NamedTuple):
     sets: np.ndarray
     expansion_of: np.ndarray
     node_of: np.ndarray
+    opened: np.ndarray
     sums_of: np.ndarray
     n_left: np.ndarray
     sums: np.ndarray
@@ -122,8 +125,8 @@ def _plan(frontier, walk):
     """Give the children of the nodes to open their numbers and lines of sums. Nodes for which no
     line is left wait for the next round."""
     state = walk.state
-    for number in range(state[N_NUMBERS]):
-        walk.expansion_of[number] = -1
+    for x in range(frontier.state[fr.N_NODES]):
+        walk.opened[x] = -1
     most = walk.sums.shape[1]
     n_sums = i64(0)
     for k in range(frontier.state[fr.N_EXPAND]):
@@ -148,12 +151,9 @@ def _plan(frontier, walk):
         if n_needed == 2 or (n_needed == 1 and not is_left):
             route.right_sums = n_sums
             n_sums += 1
-        walk.sums_of[expansion.node] = k  # until the numbers below are known
+        walk.opened[expansion.node] = k
     for number in range(state[N_NUMBERS]):
-        x = walk.node_of[number]
-        k = walk.sums_of[x]
-        if 0 <= k < frontier.state[fr.N_EXPAND] and frontier.expand[k].node == x:
-            walk.expansion_of[number] = k
+        walk.expansion_of[number] = walk.opened[walk.node_of[number]]
     for k in range(frontier.state[fr.N_EXPAND]):
         walk.routes[k].number = state[N_NUMBERS]
         state[N_NUMBERS] += 2
@@ -329,27 +329,11 @@ def count_rechecked(
                 add_partial_word(packed[k], o, words, at, v, n)
 
 
-@inner
-def _read_histogram(table, node, k, known, histogram):
-    packed = known[0][k]
-    for i in range(packed.size):
-        histogram[i] = packed[i]
-
-
-@inner
-def _read_counts(table, node, k, f, known, row_counts):
-    for code in range(row_counts.size):
-        row_counts[code] = known[1][k, f, code]
-
-
-_recheck = rechecking(_read_histogram, _read_counts)
-
-
 @kernel_without_allocation
 def decide(thread, n_threads, barrier, table, frontier, params, work, walk, packed, counts):
     """Find the splits of the new nodes and of those to recheck, and choose the nodes to open."""
     evaluate(thread, n_threads, table, frontier, params, work)
-    _recheck(thread, table, frontier, params, work, (packed, counts))
+    recheck_known(thread, table, frontier, params, work, (packed, counts))
     wait(barrier, n_threads)
     if thread == 0:
         settle_nodes(frontier, params, work)

@@ -337,6 +337,23 @@ recheck = rechecking(_fill_histogram, _count_rows)
 
 
 @inner
+def _read_histogram(table, node, k, known, histogram):
+    packed = known[0][k]
+    for i in range(packed.size):
+        histogram[i] = packed[i]
+
+
+@inner
+def _read_counts(table, node, k, f, known, row_counts):
+    for code in range(row_counts.size):
+        row_counts[code] = known[1][k, f, code]
+
+
+recheck_known = rechecking(_read_histogram, _read_counts)
+"""The same where histograms and counts of rows, by node to recheck, are ``known`` before."""
+
+
+@inner
 def _settle(frontier, params, x, best):
     node = frontier.nodes[x]
     node.feature = best.feature

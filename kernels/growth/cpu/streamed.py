@@ -158,6 +158,7 @@ def _allocate_walk(work: Work, capacity: int, n_threads: int) -> Walk:
         sets=np.zeros((capacity, CODE_WORDS), np.uint32),
         expansion_of=np.zeros(n_numbers, np.int32),
         node_of=np.zeros(n_numbers, np.int32),
+        opened=np.zeros(capacity, np.int64),
         sums_of=np.zeros(capacity, np.int64),
         n_left=np.zeros((n_threads, capacity), np.int64),
         sums=sums,

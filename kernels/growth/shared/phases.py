@@ -23,7 +23,7 @@ from .. import control
 from .. import frontier as fr
 from ..cpu.grow import histograms, partition, plan_histograms, plan_partition, scatter_leaves
 from ..cpu.histogram import STRIDE, add_rows, add_used, clear_used
-from ..cpu.search import evaluate, rechecking, settle_nodes
+from ..cpu.search import evaluate, recheck_known, settle_nodes
 from ..cpu.tables import EVALUATE, LEAVES
 
 u64, i64 = np.uint64, np.int64
@@ -162,22 +162,6 @@ def count_rechecked(thread, n_threads, barrier, table, frontier, own, packed, co
 
 
 @inner
-def _read_histogram(table, node, k, known, histogram):
-    packed = known[0][k]
-    for i in range(packed.size):
-        histogram[i] = packed[i]
-
-
-@inner
-def _read_counts(table, node, k, f, known, row_counts):
-    for code in range(row_counts.size):
-        row_counts[code] = known[1][k, f, code]
-
-
-recheck = rechecking(_read_histogram, _read_counts)
-
-
-@inner
 def route(frontier, own):
     """Copy the nodes to expand, with their splits, to the table of this worker's rows."""
     for k in range(frontier.state[fr.N_EXPAND]):
@@ -194,7 +178,7 @@ def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, 
     """Find the best splits of the new nodes and of those to recheck, and choose the nodes to
     expand. ``known`` are the histograms and counts of rows of ``count_rechecked``."""
     evaluate(thread, n_threads, table, frontier, params, work)
-    recheck(thread, table, frontier, params, work, known)
+    recheck_known(thread, table, frontier, params, work, known)
     wait(barrier, n_threads)
     if thread == 0:
         settle_nodes(frontier, params, work)
