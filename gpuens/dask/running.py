@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import time
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from distributed import Client, Future, KilledWorker
 from ..cluster.rendezvous import Place
 from ..cluster.ring import WorkerLostError
 from ..cluster.rows import pieces_of, ranges_of
+from . import on_scheduler
 from .collections import length_of, rows_of
 from .worker import Job, fingerprint_of, forget, imported, open_door, snapshot_of, train
 
@@ -30,13 +30,9 @@ IMPORTING = 60.0
 library is loaded, nothing else runs in its process, and a busy machine takes long over it."""
 SLOW = 20.0
 """The same of a worker that has imported them, which may unpack large parts."""
-READING = 0.05
-"""Seconds in which the scheduler reads the messages that have come."""
-LEAVING = 1.0
-"""Seconds in which a worker that can still answer has begun to stop."""
 MOMENT = 1.0
 """Seconds in which workers notice that another one has failed."""
-FETCHING = 2.0
+FETCHING = 1.0
 """Seconds after which a result that is fetched may be lost; at each look twice as many."""
 LOST = WorkerLostError, KilledWorker, distributed.client.FutureCancelledError
 
@@ -87,10 +83,7 @@ class Training:
             self.client.submit(length_of, part, number, pure=False)
             for number, part in enumerate(held)
         ]
-        while waiting := [future for future in counted if not future.done()]:
-            self.workers()  # has the parts of silent workers computed elsewhere
-            _wait_a_moment(waiting)
-        lengths = self.client.gather(counted)
+        lengths = self._found(self.client.submit(list, counted, pure=False))
         if sum(lengths) == 0:
             raise ValueError("X has no rows: every part is empty.")
         lost = None
@@ -108,18 +101,40 @@ class Training:
             f"more than max_restarts={self.max_restarts}. The last time: {lost}"
         )
 
+    def _found(self, future: Future) -> Any:
+        """Return the result of a task that any worker may compute. What a silent worker has, or
+        works on, is computed again by others: Dask waits five minutes and more for it."""
+        seconds = FETCHING
+        while True:
+            self.workers()
+            if not future.done():
+                _wait_a_moment([future])
+                continue
+            try:
+                return future.result(timeout=seconds)
+            except TimeoutError:
+                seconds *= 2
+
     def present(self) -> list[str]:
         """Return the addresses of the workers that can take part.
 
-        The scheduler forgets those that it has not heard of for long: they were stopped, or their
-        machine is gone. While workers train, they notice that of each other sooner.
+        The scheduler forgets those that it has not heard of for a heartbeat if they were stopped,
+        and for long in any case: their machine may be gone. While workers train, they notice that
+        of each other sooner.
         """
-        silence: dict[str, float] = self.client.run_on_scheduler(_silence)
+        silence: dict[str, float] = self.client.run_on_scheduler(on_scheduler.silence)
         for worker in set(silence) - self.excluded:
             has_imported = self._first_task(worker).done()
-            if silence[worker] > self.heartbeat + (SLOW if has_imported else IMPORTING):
+            excess = silence[worker] - self.heartbeat
+            is_gone = excess > (SLOW if has_imported else IMPORTING)
+            if is_gone or (excess > 0.0 and self._is_stopped(worker)):
                 self.drop(worker)
         return sorted(set(silence) - self.excluded)
+
+    def _is_stopped(self, worker: str) -> bool:
+        """Return whether the process of a silent worker is stopped or has ended, as far as its
+        nanny knows."""
+        return bool(self.client.run_on_scheduler(on_scheduler.has_stopped, address=worker))
 
     def _first_task(self, worker: str) -> Future:
         """Return a task that imports what training takes, and nothing else."""
@@ -130,9 +145,11 @@ class Training:
     def drop(self, worker: str) -> None:
         """Have the scheduler forget a worker that is gone: its data is computed again, and its
         nanny, if there is one, starts another worker."""
+        if worker in self.excluded:
+            return
         self.excluded.add(worker)
         self.imports.pop(worker, None)
-        self.client.run_on_scheduler(_remove, address=worker)
+        self.client.run_on_scheduler(on_scheduler.remove, address=worker)
 
     def workers(self) -> list[str]:
         """Return ``present``, once there is one: those that are not busy, if there are any."""
@@ -149,10 +166,13 @@ class Training:
         return free or found
 
     def is_silent(self, worker: str) -> bool:
-        """Return whether the scheduler does not hear of a worker for a heartbeat from now on."""
+        """Return whether a worker is stopped, or the scheduler does not hear of it for a heartbeat
+        from now on."""
+        if self._is_stopped(worker):
+            return True
         begun = time.monotonic()
         while True:
-            silence = self.client.run_on_scheduler(_silence).get(worker)
+            silence = self.client.run_on_scheduler(on_scheduler.silence).get(worker)
             waited = time.monotonic() - begun
             if silence is None or waited > self.heartbeat:
                 return True
@@ -280,7 +300,12 @@ class _Attempt:
                 results.append(futures[len(results)].result(timeout=seconds))
             except (TimeoutError, *LOST):
                 seconds *= 2
+                if gone := self._gone():
+                    self._explain(futures, gone, False)
         return results
+
+    def _gone(self) -> set[str]:
+        return set(self._workers) - set(self._training.present())
 
     def _wait(self, futures: Sequence[Future], patience: float = float("inf")) -> None:
         """Wait for all, while all workers are there.
@@ -294,7 +319,7 @@ class _Attempt:
         """
         deadline = time.monotonic() + patience
         while waiting := [future for future in futures if not future.done()]:
-            gone = set(self._workers) - set(self._training.present())
+            gone = self._gone()
             late = time.monotonic() > deadline
             if gone or late or any(future.status == "error" for future in futures):
                 self._explain(futures, gone, late)
@@ -340,10 +365,12 @@ class _Attempt:
         deadline = time.monotonic() + MOMENT
         while not future.done() and time.monotonic() < deadline:
             time.sleep(MOMENT / 20)
-        if not future.done():
-            return None
+        if future.status not in ("error", "cancelled"):
+            return None  # one that has finished may be lost from now on: its error never comes
         try:
-            error: BaseException | None = future.exception()
+            error: BaseException | None = future.exception(timeout=MOMENT)
+        except TimeoutError:
+            return None
         except Exception as failure:  # the future itself was cancelled
             error = failure
         return error
@@ -363,36 +390,3 @@ def _wait_a_moment(futures: Sequence[Future]) -> None:
     """Wait until one of them is done, but not long."""
     with suppress(TimeoutError):
         distributed.wait(futures, timeout=POLL, return_when="FIRST_COMPLETED")
-
-
-async def _silence(dask_scheduler: Any) -> dict[str, float]:
-    """Return for how many seconds the scheduler has not heard of each worker. One that was held up
-    itself reads first what has come meanwhile."""
-    await asyncio.sleep(READING)
-    now = time.time()
-    return {address: now - each.last_seen for address, each in dask_scheduler.workers.items()}
-
-
-_restarts: set[asyncio.Task[None]] = set()
-
-
-async def _remove(dask_scheduler: Any, address: str) -> None:
-    """Forget a worker, and have its nanny start another one in its place.
-
-    A worker that answers again, and learns that it was forgotten, would end together with its
-    nanny: it is told to stop before.
-    """
-    worker = dask_scheduler.workers.get(address)
-    if worker is not None and worker.nanny:
-        restart = asyncio.create_task(_restart(worker.nanny, dask_scheduler.connection_args))
-        _restarts.add(restart)
-        restart.add_done_callback(_restarts.discard)
-        await asyncio.wait({restart}, timeout=LEAVING)
-    await dask_scheduler.remove_worker(address, stimulus_id="gpuens-silent", close=False)
-
-
-async def _restart(nanny: str, connection_args: dict[str, Any]) -> None:
-    """Ask a nanny to end its worker, which it replaces; its machine may be gone."""
-    with suppress(OSError, TimeoutError):
-        async with distributed.rpc(nanny, connection_args=connection_args) as connection:
-            await asyncio.wait_for(connection.kill(reason="gpuens-silent"), PATIENCE)

@@ -24,6 +24,7 @@ da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe", reason="dask.dataframe is not installed")
 
 import dask  # noqa: E402
+import distributed  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
 
 import gpuens  # noqa: E402
@@ -32,6 +33,7 @@ from gpuens.cluster.ring import Ring  # noqa: E402
 from gpuens.dask import (  # noqa: E402
     GradientBoostingClassifier,
     GradientBoostingRegressor,
+    on_scheduler,
     running,
 )
 from gpuens.dask.worker import fingerprint_of  # noqa: E402
@@ -360,8 +362,10 @@ class Quiet:
         self.workers, self.has_imported = {"tcp://a": 45.0}, False
 
     def run_on_scheduler(self, function: Any, **arguments: Any) -> Any:
-        if function is running._silence:
+        if function is on_scheduler.silence:
             return dict(self.workers)
+        if function is on_scheduler.has_stopped:
+            return False
         return self.workers.pop(arguments["address"])
 
     def submit(self, function: Any, *args: Any, **where: Any) -> Any:
@@ -394,7 +398,7 @@ def test_a_scheduler_that_was_held_up_reads_first():
 
     async def look() -> Any:
         asyncio.get_running_loop().call_later(0.0, setattr, worker, "last_seen", time.time())
-        return await running._silence(SimpleNamespace(workers={"tcp://a": worker}))
+        return await on_scheduler.silence(SimpleNamespace(workers={"tcp://a": worker}))
 
     assert 0.0 <= asyncio.run(look())["tcp://a"] < 50.0
 
@@ -465,22 +469,53 @@ def test_a_worker_that_is_killed(client):
     assert killed.is_set()
 
 
-def test_a_worker_that_is_killed_when_it_has_finished(client, monkeypatch):
+@pytest.fixture
+def dropped(monkeypatch) -> list[str]:
+    """The workers that trainings drop, for no other reason than that they do not run: Dask itself
+    drops one that was stopped minutes later."""
+    found: list[str] = []
+    drop = running.Training.drop
+
+    def drop_and_note(training: running.Training, worker: str) -> None:
+        found.append(worker)
+        drop(training, worker)
+
+    monkeypatch.setattr(running.Training, "drop", drop_and_note)
+    monkeypatch.setattr(running, "SLOW", 1e9)
+    return found
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSTOP"])
+def test_a_worker_that_is_lost_when_it_has_finished(client, monkeypatch, dropped, name):
     """Its result is lost on the way to the client."""
     wait_for_both(client)
     wait, victims = running._Attempt._wait, []
 
-    def wait_and_kill(attempt: Any, futures: Any, *patience: Any) -> None:
+    def wait_and_lose(attempt: Any, futures: Any, *patience: Any) -> None:
         wait(attempt, futures, *patience)
         if futures is attempt._futures and not victims:
             victims.append(attempt._workers[0])
-            os.kill(client.run(os.getpid)[victims[0]], signal.SIGKILL)
-            while victims[0] in client.run_on_scheduler(running._silence):
+            os.kill(client.run(os.getpid)[victims[0]], getattr(signal, name))
+            while name == "SIGKILL" and victims[0] in client.run_on_scheduler(on_scheduler.silence):
                 time.sleep(0.01)
 
-    monkeypatch.setattr(running._Attempt, "_wait", wait_and_kill)
-    model = GradientBoostingRegressor(**PARAMS).fit(*arrays(X, Y))
+    monkeypatch.setattr(running._Attempt, "_wait", wait_and_lose)
+    model = GradientBoostingRegressor(**PARAMS, heartbeat=1).fit(*arrays(X, Y))
     assert victims and victims[0] not in client.run(os.getpid)
+    assert dropped and set(dropped) == set(victims)
+    assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingRegressor, Y)
+
+
+def test_a_worker_that_was_stopped_before(client, dropped):
+    """It holds parts of the table, or has been given tasks."""
+    wait_for_both(client)
+    given = [table.persist() for table in arrays(X, Y)]
+    distributed.wait(given)
+    GradientBoostingRegressor(**PARAMS).fit(*given)  # both have imported what training takes
+    victim = max(client.run(os.getpid))
+    os.kill(client.run(os.getpid)[victim], signal.SIGSTOP)
+    model = GradientBoostingRegressor(**PARAMS, heartbeat=1).fit(*given)
+    assert set(dropped) == {victim}
     assert model.forest_.fingerprint() == fingerprint(gpuens.GradientBoostingRegressor, Y)
 
 
