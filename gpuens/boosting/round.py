@@ -10,6 +10,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..inputs.binning import Binner
+from ..kernels.boosting.newton_trees import Draws, add_newton_trees
 from ..kernels.growth.frontier import most_slots
 from ..kernels.growth.grow import GrownTrees, grow
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
@@ -107,11 +108,13 @@ class RoundSettings:
 
 
 class StartedBatch(NamedTuple):
-    """The trees of some outputs, which may still be growing."""
+    """The trees of some outputs, which may still be growing; with ``values`` where the raw
+    predictions of the training rows include them already."""
 
     outputs: range
     totals: Sequence[Totals]
     trees: GrownTrees
+    values: Sequence[NodeValues] | None = None
 
 
 @dataclass
@@ -168,6 +171,7 @@ class Grower:
         self.joins_updates = device.runs_ahead and self._reads_raw_once()
         self._update: Update | None = None
         self._is_monotone = bool(settings.rules.monotone.any())
+        self._is_newton = not device.runs_ahead and self._takes_newton_steps()
         self._whole_weight: Array | None = None
         self._all_rows: Sample | None = None
         self._chances: Array | None = None
@@ -196,6 +200,12 @@ class Grower:
         of_gradients = settings.sampling.scheme in ("goss", "mvs")
         once = loss.n_outputs == 1 and self.dropout is None and settings.ridge is None
         return once and not (of_gradients or settings.line_search or loss.reads_raw)
+
+    def _takes_newton_steps(self) -> bool:
+        """Whether the raw predictions get the Newton steps of the trees as they are."""
+        settings, takes_steps = self.settings, type(self.loss).leaf_values is Loss.leaf_values
+        revises = settings.line_search or self._is_monotone or settings.ridge is not None
+        return takes_steps and self.dropout is None and not revises
 
     def start_round(self, index: int) -> StartedRound:
         """Start to grow the trees of a round, counted from 0.
@@ -248,7 +258,10 @@ class Grower:
             done.trees.extend(grown)
             if not started.searching:
                 done.factors += [1.0 if tree.linear else rate for tree in grown]
-                self._add(done, first, others, started.sample, is_watched)
+                if started.batch.values is None:
+                    self._add(done, first, others, started.sample, is_watched)
+                else:
+                    self._add_to_others(done, first, others)
         if started.searching:
             steps = find_steps(loss, self.rows, done.trees, self.device)
             done.factors += [rate * step for step in steps]
@@ -364,12 +377,28 @@ class Grower:
             totals = each(scaled, range(len(outputs)), g[0])
         started.unchecked += [own for own in totals if not own.is_here]
         number = started.index * loss.n_outputs + first
+        if self._is_newton and sample.rows.size == 0:
+            draws = Draws(self._rounding_key, self._tree_key, number)
+            started.batch = self._added_batch(started, outputs, totals, draws)
+            return
         scales = [scales_for(own, g.shape[1]) for own in totals]
         records = quantise(g, h, sample.rows, self._rounding_key, number, scales)
         keys = [_draw(self._tree_key, number + i) for i in range(len(outputs))]
         settings = self._growth_of(sample), self.settings.rules
         trees = grow(rows.codes, self.n_bins, records, np.array(keys, np.uint64), *settings)
         started.batch = StartedBatch(outputs, totals, trees)
+
+    def _added_batch(
+        self, started: StartedRound, outputs: range, totals: Sequence[Totals], draws: Draws
+    ) -> StartedBatch:
+        """Grow trees whose values the raw predictions of the training rows include at once."""
+        rows, loss = self.rows, started.loss
+        g, h = self.g[: len(outputs)], self.h[: len(outputs)]
+        rate = loss.safe_rate(self.settings.learning_rate(started.index))
+        how = rate, loss.largest_step(rate), self._growth_of(started.sample), self.settings.rules
+        raw = rows.raw[outputs.start : outputs.stop]
+        found = add_newton_trees(rows.codes, self.n_bins, g, h, totals, raw, draws, *how)
+        return StartedBatch(outputs, totals, *found)
 
     def _measure(
         self, started: StartedRound, outputs: range, g: Array, h: Array
@@ -400,18 +429,24 @@ class Grower:
 
     def _finish_batch(self, started: StartedRound, rate: float) -> list[OutputTree]:
         """Return the trees of a batch with the values of their nodes, before shrinkage."""
-        outputs, _, trees = started.batch
-        values = started.loss.leaf_values(self._leaf_batch(started.batch, rate), outputs)
-        monotone = self.settings.rules.monotone
-        if self._is_monotone:
-
-            def bounded(i: int) -> NodeValues:
-                own = bound_values(trees, i, monotone, values[i].value)
-                return NodeValues(own, values[i].hessian)
-
-            values = each(bounded, range(len(outputs)), self.g[0])
+        outputs, _, trees, values = started.batch
+        if values is None:
+            values = self._values(started, rate)
         leaf = trees.leaf  # a GPU may grow the trees until now, and goes on with their values
         return [OutputTree(trees, i, k, values[i], leaf[i]) for i, k in enumerate(outputs)]
+
+    def _values(self, started: StartedRound, rate: float) -> Sequence[NodeValues]:
+        batch = started.batch
+        values = started.loss.leaf_values(self._leaf_batch(batch, rate), batch.outputs)
+        if not self._is_monotone:
+            return values
+        monotone = self.settings.rules.monotone
+
+        def bounded(i: int) -> NodeValues:
+            own = bound_values(batch.trees, i, monotone, values[i].value)
+            return NodeValues(own, values[i].hessian)
+
+        return each(bounded, range(len(batch.outputs)), self.g[0])
 
     def _leaf_batch(self, batch: StartedBatch, learning_rate: float) -> LeafBatch:
         rows, outputs = self.rows, batch.outputs
@@ -445,13 +480,6 @@ class Grower:
         def see(tree: OutputTree) -> None:
             tree.find_leaves(rows.codes, tree.leaf)
 
-        def add_to_others(at: int) -> None:
-            tree, factor = done.trees[at], done.factors[at]
-            for other in others:
-                leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
-                tree.find_leaves(other.codes, leaf)
-                self._add_tree(tree, factor, leaf, other)
-
         if sample.rows.size:  # growth has only seen the leaves of the sample
             each(see, done.trees[first:], rows.raw[0])
         if self.joins_updates and not is_watched:
@@ -463,8 +491,20 @@ class Grower:
         else:
             for begin in range(first, len(done.trees), self.batch):
                 self._add_batch(done, begin)
+        self._add_to_others(done, first, others)
+
+    def _add_to_others(self, done: GrownRound, first: int, others: list[TrainingRows]) -> None:
+        """Add the trees from ``first`` on to the raw predictions of evaluation sets."""
+
+        def add(at: int) -> None:
+            tree, factor = done.trees[at], done.factors[at]
+            for other in others:
+                leaf = self.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+                tree.find_leaves(other.codes, leaf)
+                self._add_tree(tree, factor, leaf, other)
+
         if others:
-            each(add_to_others, range(first, len(done.trees)), rows.raw[0])
+            each(add, range(first, len(done.trees)), self.rows.raw[0])
 
     def _weigh(self, done: GrownRound, first: int, others: list[TrainingRows]) -> None:
         """Give the trees of a round with dropout, from ``first`` on, the values that they add."""

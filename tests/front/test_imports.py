@@ -36,6 +36,7 @@ KERNELS = (
     "growth",
     "cart prediction ranking survival",
     "explanation leaves",
+    "boosting",
     "catalogue",
 )
 """The rooms of ``kernels``."""

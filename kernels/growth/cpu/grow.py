@@ -191,11 +191,13 @@ MIN_CELLS_PER_THREAD = 150_000
 """Cells of the table below which another thread costs more than it saves."""
 
 
-@kernel_without_allocation
-def _grow_worker(
+@inner
+def grow_together(
     thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
 ):
+    """Grow the trees of a frontier; when this returns, all threads may read them."""
     if thread == 0:
+        work.counts[:] = 0
         control.start(frontier, params)
     while True:
         if thread == 0:
@@ -223,6 +225,15 @@ def _grow_worker(
         control.finish(frontier, params, order, tree_offset)
     wait(barrier, n_threads)
     scatter_leaves(table, frontier, work, leaf)
+    wait(barrier, n_threads)
+
+
+@kernel_without_allocation
+def _grow_worker(
+    thread, n_threads, barrier, table, frontier, params, work, order, tree_offset, leaf
+):
+    tables = table, frontier, params, work
+    grow_together(thread, n_threads, barrier, *tables, order, tree_offset, leaf)
 
 
 def grow(
@@ -237,15 +248,14 @@ def grow(
         return sparse.grow(codes, n_bins, records, keys, params, rules)
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
-    n_features, n_rows = codes.columns.shape
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)
-    frontier = _frontier(codes, [n_records] * n_trees, keys, params, n_bins, rules)
+    frontier = frontier_of(codes, [n_records] * n_trees, params, n_bins, rules)
+    frontier.trees["key"] = keys
     fr.set_statistics(frontier, records.sums, records.scales)
-    n_threads = max(1, min(get_threads(), words.size * n_features // MIN_CELLS_PER_THREAD))
-    table, work = _workspace(codes, n_bins, words, frontier, n_threads)
-    work.counts[:] = 0
-    leaf = np.empty((n_trees, n_rows), np.int32)
+    n_threads = threads_of(codes, words.size)
+    table, work = workspace_of(codes, n_bins, words, frontier, n_threads)
+    leaf = np.empty((n_trees, codes.columns.shape[1]), np.int32)
     leaf.fill(-1)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(n_trees + 1, np.int64)
@@ -253,10 +263,14 @@ def grow(
     return emitted(frontier, order, offset, leaf)
 
 
-def _frontier(
+def threads_of(codes: Codes, n_records: int) -> int:
+    """Return how many threads grow trees on some records."""
+    return max(1, min(get_threads(), n_records * len(codes.columns) // MIN_CELLS_PER_THREAD))
+
+
+def frontier_of(
     codes: Codes,
     n_records: list[int],
-    keys: np.ndarray,
     params: GrowthParams,
     n_bins: np.ndarray,
     rules: FeatureRules,
@@ -267,13 +281,13 @@ def _frontier(
     if not (
         kept.get("params") == params and kept["rules"] is rules and kept["n_records"] == n_records
     ):
+        keys = np.zeros(len(n_records), np.uint64)
         tables = fr.allocate(n_records, keys, params, n_bins, rules)
         kept.update(params=params, rules=rules, n_records=n_records, tables=tables)
-    kept["tables"].trees["key"] = keys
     return kept["tables"]
 
 
-def _workspace(
+def workspace_of(
     codes: Codes, n_bins: np.ndarray, records: np.ndarray, frontier: Frontier, n_threads: int
 ) -> tuple[Table, Work]:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their

@@ -39,7 +39,7 @@ def _add_rows(leaf, g, h, sums):
 
 
 @inner
-def _add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
+def add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
     """Add up a thread's share of the rows; ``fixed`` is scratch, (2, BLOCK)."""
     n = leaf.size
     last = n * (thread + 1) // n_threads
@@ -52,7 +52,7 @@ def _add_share(thread, n_threads, leaf, g, h, scale_g, scale_h, fixed, sums):
 
 
 @inner
-def _add_threads(sums):
+def add_threads(sums):
     """Add the sums of all threads to those of the first."""
     for thread in range(1, sums.shape[0]):
         for node in range(sums.shape[1]):
@@ -63,10 +63,10 @@ def _add_threads(sums):
 @kernel
 def _sum_worker(thread, n_threads, barrier, leaf, g, h, scales, sums):
     fixed = np.empty((2, BLOCK), np.int64)
-    _add_share(thread, n_threads, leaf, g, h, scales[0], scales[1], fixed, sums[thread])
+    add_share(thread, n_threads, leaf, g, h, scales[0], scales[1], fixed, sums[thread])
     wait(barrier, n_threads)
     if thread == 0:
-        _add_threads(sums)
+        add_threads(sums)
 
 
 @kernel
@@ -79,12 +79,12 @@ def _step_worker(
     for t in range(n_trees):
         own = sums[thread, offset[t] : offset[t + 1]]
         of_tree = scales[t, 0], scales[t, 1], fixed, own
-        _add_share(thread, n_threads, leaf[t], g[t], h[t], *of_tree)
+        add_share(thread, n_threads, leaf[t], g[t], h[t], *of_tree)
     wait(barrier, n_threads)
     for t in range(thread, n_trees, n_threads):
         begin, end = offset[t], offset[t + 1]
         own = sums[:, begin:end]
-        _add_threads(own)
+        add_threads(own)
         how = scales[t, 0], scales[t, 1], limits[0], limits[1], limits[2]
         children = left[begin:end], right[begin:end]
         take_steps(*children, own[0], how, value[begin:end], hessian[begin:end])

@@ -16,7 +16,7 @@ u64 = np.uint64
 
 
 @inner
-def _add(raw, leaf, values, begin, end):
+def add_values(raw, leaf, values, begin, end):
     for i in range(u64(begin), u64(end)):
         raw[i] += values[u64(leaf[i])]
 
@@ -26,7 +26,7 @@ def _worker(thread, n_threads, barrier, raw, leaf, values, offset):
     n_trees, n = raw.shape
     begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
     for t in range(n_trees):
-        _add(raw[t], leaf[t], values[offset[t] : offset[t + 1]], begin, end)
+        add_values(raw[t], leaf[t], values[offset[t] : offset[t + 1]], begin, end)
 
 
 def add_leaf_values(raw: Array, leaf: Array, values: NodeValues, factor: float) -> None:

@@ -33,7 +33,7 @@ def _record(g, h, row):
 
 
 @inner
-def _quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
+def quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
     """Round the statistics of neighbouring rows; return the sums of the integers."""
     sum_g = sum_h = i64(0)
     for i in range(u64(begin), u64(end)):
@@ -66,7 +66,7 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records
         if rows.size > 0:
             sum_g, sum_h = _quantise_sample(g[k], h[k], rows, begin, end, *how)
         else:
-            sum_g, sum_h = _quantise_all(g[k], h[k], begin, end, *how)
+            sum_g, sum_h = quantise_all(g[k], h[k], begin, end, *how)
         atomic_add(sums[k], 0, sum_g)
         atomic_add(sums[k], 1, sum_h)
 

@@ -1,0 +1,282 @@
+"""A round of Newton boosting in one call (contract: ``kernels.boosting.newton_trees``).
+
+The parts are those of the operations that it is made of, with a barrier after each:
+
+    records     all         integers of the rows' gradients
+    growth      all         see ``grow``
+    sums        all         of the leaves; thread 0 lists the nodes of the trees first
+    steps       by tree     values of the nodes
+    update      all         raw predictions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ...growth.control import emit
+from ...growth.cpu.grow import frontier_of, grow_together, threads_of, workspace_of
+from ...growth.cpu.tables import Table, Work
+from ...growth.frontier import Frontier
+from ...growth.grow import GrownTrees
+from ...growth.params import NO_RULES, FeatureRules, GrowthParams
+from ...growth.sparse_codes import SparseCodes
+from ...growth.streamed_codes import StreamedCodes
+from ...leaves.cpu.newton_steps import BLOCK, add_share, add_threads
+from ...leaves.newton_steps import take_steps
+from ...runtime.arrays import derived
+from ...runtime.compilation import inner, kernel_without_allocation
+from ...runtime.cpu.team import atomic_add, run, wait
+from ...runtime.dtypes import CODE_WORDS, Codes, NodeValues, Totals
+from ...scalars.rng import draw
+from ...statistics.cpu.add_leaf_values import add_values
+from ...statistics.cpu.quantise import quantise_all
+from ...statistics.quantise import fixed_point_scales, scales_for
+from ..newton_trees import Draws, NewtonTrees
+from ..reference import newton_trees as reference
+
+u64 = np.uint64
+
+
+class Rows(NamedTuple):
+    """The statistics of the rows, a line for each tree; records and sums of these are written.
+
+    g, h : float32; raw : float64; leaf : int32, all of shape (n_trees, n_rows)
+    scales, fixed : float64, shape (n_trees, 2)
+        Of ``quantise`` and of ``leaf_sums``.
+    records : uint64, shape (n_trees * n_rows,)
+    sums : int64, shape (n_trees, 2)
+    """
+
+    g: np.ndarray
+    h: np.ndarray
+    raw: np.ndarray
+    leaf: np.ndarray
+    scales: np.ndarray
+    fixed: np.ndarray
+    records: np.ndarray
+    sums: np.ndarray
+
+
+class Nodes(NamedTuple):
+    """Room for the nodes of the finished trees, see ``GrownTrees`` and ``NodeValues``.
+
+    order : int64
+        Their entries in the frontier.
+    added : float64
+        What they add to raw predictions.
+    leaf_sums : int64, shape (n_threads, capacity, 2)
+    scratch : int64, shape (n_threads, 2, BLOCK)
+    """
+
+    offset: np.ndarray
+    feature: np.ndarray
+    bin: np.ndarray
+    missing_left: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    gain: np.ndarray
+    n_samples: np.ndarray
+    left_codes: np.ndarray
+    order: np.ndarray
+    value: np.ndarray
+    hessian: np.ndarray
+    added: np.ndarray
+    leaf_sums: np.ndarray
+    scratch: np.ndarray
+
+
+class Round(NamedTuple):
+    """Numbers of a round, see ``add_newton_trees``."""
+
+    rounding: int
+    tree: int
+    first: int
+    factor: float
+    largest: float
+
+
+@inner
+def _make_records(thread, n_threads, rows, how):
+    n_trees, n = rows.g.shape
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    for t in range(n_trees):
+        key = draw(u64(how.rounding), u64(how.first + t))
+        of_tree = key, rows.scales[t, 0], rows.scales[t, 1], rows.records[t * n : (t + 1) * n]
+        sum_g, sum_h = quantise_all(rows.g[t], rows.h[t], begin, end, u64(0), *of_tree)
+        atomic_add(rows.sums[t], 0, sum_g)
+        atomic_add(rows.sums[t], 1, sum_h)
+
+
+@inner
+def _plant(rows, frontier, how):
+    """Fill in the statistics and keys of the trees, and clear the sums for the next round."""
+    for t in range(frontier.trees.size):
+        tree = frontier.trees[t]
+        tree.g, tree.h = rows.sums[t, 0], rows.sums[t, 1]
+        tree.scale_g, tree.scale_h = rows.scales[t, 0], rows.scales[t, 1]
+        tree.key = draw(u64(how.tree), u64(how.first + t))
+        rows.sums[t, 0] = rows.sums[t, 1] = 0
+
+
+@inner
+def _list_nodes(frontier, nodes):
+    """Write the nodes of the trees."""
+    for i in range(nodes.offset[-1] if nodes.left_codes.size > 0 else 0):
+        for word in range(CODE_WORDS):
+            nodes.left_codes[i, word] = 0
+    arrays = nodes.feature, nodes.bin, nodes.missing_left, nodes.left, nodes.right
+    order = nodes.order, nodes.offset
+    sets = frontier.left_codes
+    emit(frontier.nodes, sets, *order, *arrays, nodes.gain, nodes.n_samples, nodes.left_codes)
+
+
+@inner
+def _add_leaves(thread, n_threads, rows, nodes, how):
+    """Add up the statistics of a thread's rows by leaf."""
+    own = nodes.leaf_sums[thread]
+    for i in range(nodes.offset[-1]):
+        own[i, 0] = own[i, 1] = 0
+    for t in range(rows.g.shape[0]):
+        sums = own[nodes.offset[t] : nodes.offset[t + 1]]
+        of_tree = rows.fixed[t, 0], rows.fixed[t, 1], nodes.scratch[thread], sums
+        add_share(thread, n_threads, rows.leaf[t], rows.g[t], rows.h[t], *of_tree)
+
+
+@inner
+def _take_steps(thread, n_threads, rows, params, nodes, how):
+    for t in range(thread, rows.g.shape[0], n_threads):
+        begin, end = nodes.offset[t], nodes.offset[t + 1]
+        sums = nodes.leaf_sums[:, begin:end]
+        add_threads(sums)
+        limits = rows.fixed[t, 0], rows.fixed[t, 1], params.l2, params.min_sum_hessian, how.largest
+        children = nodes.left[begin:end], nodes.right[begin:end]
+        take_steps(*children, sums[0], limits, nodes.value[begin:end], nodes.hessian[begin:end])
+        for i in range(begin, end):
+            nodes.added[i] = how.factor * nodes.value[i]
+
+
+@inner
+def _update(thread, n_threads, rows, nodes):
+    n_trees, n = rows.raw.shape
+    begin, end = n * thread // n_threads, n * (thread + 1) // n_threads
+    for t in range(n_trees):
+        added = nodes.added[nodes.offset[t] : nodes.offset[t + 1]]
+        add_values(rows.raw[t], rows.leaf[t], added, begin, end)
+
+
+@kernel_without_allocation
+def _round_worker(thread, n_threads, barrier, table, frontier, params, work, rows, nodes, how):
+    _make_records(thread, n_threads, rows, how)
+    wait(barrier, n_threads)
+    if thread == 0:
+        _plant(rows, frontier, how)
+    tables = table, frontier, params, work
+    grow_together(thread, n_threads, barrier, *tables, nodes.order, nodes.offset, rows.leaf)
+    if thread == 0:
+        _list_nodes(frontier, nodes)
+    _add_leaves(thread, n_threads, rows, nodes, how)
+    wait(barrier, n_threads)
+    _take_steps(thread, n_threads, rows, params, nodes, how)
+    wait(barrier, n_threads)
+    _update(thread, n_threads, rows, nodes)
+
+
+class _Tables(NamedTuple):
+    """What is kept from round to round."""
+
+    n_threads: int
+    table: Table
+    frontier: Frontier
+    work: Work
+    leaf: np.ndarray
+    records: np.ndarray
+    sums: np.ndarray
+    nodes: Nodes
+
+
+def add_newton_trees(
+    codes: Codes | SparseCodes | StreamedCodes,
+    n_bins: np.ndarray,
+    g: np.ndarray,
+    h: np.ndarray,
+    totals: Sequence[Totals],
+    raw: np.ndarray,
+    draws: Draws,
+    factor: float,
+    largest: float,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> NewtonTrees:
+    if not isinstance(codes, Codes):
+        what = codes, n_bins, g, h, totals, raw
+        return reference.add_newton_trees(*what, draws, factor, largest, params, rules)
+    kept = _tables(codes, n_bins, g.shape, params, rules)
+    n = g.shape[1]
+    scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
+    rows = Rows(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
+    how = Round(*draws, float(factor), float(largest))
+    tables = kept.table, kept.frontier, params, kept.work
+    run(_round_worker, kept.n_threads, *tables, rows, kept.nodes, how)
+    return _results(kept.nodes, kept.leaf)
+
+
+def _tables(
+    codes: Codes, n_bins: np.ndarray, shape: tuple[int, ...], params: GrowthParams,
+    rules: FeatureRules,
+) -> _Tables:  # fmt: skip
+    """Return the tables of a round, kept as long as nothing but the statistics changes."""
+    kept = derived(codes.rows, "newton trees", dict)
+    n_trees, n = shape
+    n_threads = threads_of(codes, n_trees * n)
+    what = params, shape, n_threads
+    if kept.get("what") == what and kept["rules"] is rules:
+        tables: _Tables = kept["tables"]
+        return tables
+    frontier = frontier_of(codes, [n] * n_trees, params, n_bins, rules)
+    records = np.empty(n_trees * n, u64)
+    table, work = workspace_of(codes, n_bins, records, frontier, n_threads)
+    nodes = _room(frontier.nodes.size, n_trees, n_threads, len(frontier.left_codes))
+    leaf, sums = np.empty(shape, np.int32), np.zeros((n_trees, 2), np.int64)
+    tables = _Tables(n_threads, table, frontier, work, leaf, records, sums, nodes)
+    kept.update(what=what, rules=rules, tables=tables)
+    return tables
+
+
+def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:
+    i32, i64, f64 = np.int32, np.int64, np.float64
+    return Nodes(
+        offset=np.empty(n_trees + 1, i64),
+        feature=np.empty(capacity, i32),
+        bin=np.empty(capacity, i32),
+        missing_left=np.empty(capacity, np.uint8),
+        left=np.empty(capacity, i32),
+        right=np.empty(capacity, i32),
+        gain=np.empty(capacity, f64),
+        n_samples=np.empty(capacity, i32),
+        left_codes=np.empty((n_sets, CODE_WORDS), np.uint32),
+        order=np.empty(capacity, i64),
+        value=np.empty(capacity, f64),
+        hessian=np.empty(capacity, f64),
+        added=np.empty(capacity, f64),
+        leaf_sums=np.empty((n_threads, capacity, 2), i64),
+        scratch=np.empty((n_threads, 2, BLOCK), i64),
+    )
+
+
+N_GROWN = len(GrownTrees._fields) - 1
+"""The first fields of ``Nodes`` are those of ``GrownTrees`` except ``leaf``."""
+
+
+def _results(nodes: Nodes, leaf: np.ndarray) -> NewtonTrees:
+    """Return copies of what was found."""
+    ends = nodes.offset.tolist()
+    n = ends[-1]
+    trees = GrownTrees(nodes.offset.copy(), *(a[:n].copy() for a in nodes[1:N_GROWN]), leaf)
+    value, hessian = nodes.value[:n].copy(), nodes.hessian[:n].copy()
+    if len(ends) == 2:
+        return NewtonTrees(trees, [NodeValues(value, hessian)])
+    pairs = zip(ends[:-1], ends[1:], strict=True)
+    return NewtonTrees(trees, [NodeValues(value[a:b], hessian[a:b]) for a, b in pairs])

@@ -1,0 +1,47 @@
+"""Reference twin of ``kernels.boosting.newton_trees``: one operation after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from ...growth.grow import grow
+from ...growth.params import NO_RULES, FeatureRules, GrowthParams
+from ...growth.sparse_codes import SparseCodes
+from ...growth.streamed_codes import StreamedCodes
+from ...leaves.newton_steps import newton_steps
+from ...runtime.arrays import Array
+from ...runtime.dtypes import Codes, Totals
+from ...scalars.primitives import vectorise
+from ...scalars.rng import draw
+from ...statistics.add_leaf_values import add_values_of_trees
+from ...statistics.quantise import quantise, scales_for
+from ..newton_trees import Draws, NewtonTrees
+
+_draw = vectorise(draw)
+
+
+def add_newton_trees(
+    codes: Codes | SparseCodes | StreamedCodes,
+    n_bins: np.ndarray,
+    g: Array,
+    h: Array,
+    totals: Sequence[Totals],
+    raw: Array,
+    draws: Draws,
+    factor: float,
+    largest: float,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> NewtonTrees:
+    scales = [scales_for(own, g.shape[1]) for own in totals]
+    xp = array_namespace(g)
+    everything = xp.empty(0, dtype=xp.int32, device=device(g))
+    records = quantise(g, h, everything, draws.rounding, draws.first, scales)
+    keys = [_draw(int(draws.tree), int(draws.first) + i) for i in range(len(totals))]
+    trees = grow(codes, n_bins, records, np.array(keys, np.uint64), params, rules)
+    values = newton_steps(trees, g, h, totals, params.l2, params.min_sum_hessian, largest)
+    add_values_of_trees(raw, trees.leaf, values, [factor] * len(values))
+    return NewtonTrees(trees, values)
