@@ -14,7 +14,12 @@ DRAWS_ROWS = dict.fromkeys(
 COUNTS_ROWS = dict.fromkeys(
     CHECKS,
     "The setting counts rows, whatever their weights, as scikit-learn's does: min_samples_leaf of "
-    "boosting, bins of trees, balanced class weights.",
+    "boosting, bins of trees, scales of oblique forests, balanced class weights.",
+)
+TRIALS = dict.fromkeys(
+    CHECKS,
+    "feature_combinations='auto' compares out-of-bag errors of small forests, also with "
+    "bootstrap=False: their rows are drawn by number, so that another value may be chosen.",
 )
 TIES = dict.fromkeys(
     CHECKS,
