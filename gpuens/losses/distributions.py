@@ -50,6 +50,9 @@ most. Likelihoods of fresh rows are better than with 1 at learning rates of 0.02
 the location overfits small tables at 0.1. Means and sizes of counts are best with 1."""
 FITTING_STEPS = 50
 """Steps from the normal distribution to the best constant of Student's t distribution."""
+COLLAPSED, COLLAPSING, ROUNDED = 1e-200, 0.95, 2.0**-50
+"""Shares of the variance, of the squared scale before the last of these steps, and of the centre,
+below which there is no best constant."""
 
 
 class DistributionLoss(Loss):
@@ -150,12 +153,25 @@ class LocationScaleLoss(DistributionLoss):
         centre = weighted_mean(values, weight, device)
         apart = values - centre
         square = weighted_mean(apart * apart, weight, device)  # a GPU rounds powers differently
+        variance = before = square
         for _ in range(FITTING_STEPS if inverse > 0.0 else 0):
+            if square <= COLLAPSED * variance:
+                break
+            before = square
             share = (1.0 + inverse) / (1.0 + inverse * (apart * apart / square))
             total = weighted_mean(share, weight, device)
             centre = weighted_mean(share * values, weight, device) / total
             apart = values - centre
             square = weighted_mean(share * (apart * apart), weight, device)
+        # Near the rounding errors of the centre the scale shrinks no further.
+        rounding = min((ROUNDED * centre) ** 2, ROUNDED * variance)
+        if square < max(COLLAPSING * before, rounding):
+            # Of more than ν / (ν + 1) of the rows: the smaller the scale, the likelier they are.
+            raise ValueError(
+                f"loss={self!r} finds no scale: y is the same, or nearly so, in too many rows (at "
+                f"{centre:.3g}) for so few degrees of freedom. Use loss='normal', or StudentT with "
+                "a larger df."
+            )
         return np.array([centre, 0.5 * float(log(np.float64(square)))])
 
     def on_training_rows(
