@@ -247,10 +247,11 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
 
     def _split(self, target: Array, weight: Array) -> tuple[np.ndarray, np.ndarray]:
         """Hold out whole queries; rows stay in their order."""
-        query = to_numpy(target[:, QUERY])
-        sizes = np.bincount(query.astype(np.int64))
+        query = to_numpy(target[:, QUERY]).astype(np.int64)
+        sizes = np.bincount(query)
         every, fraction = np.ones(sizes.size), self.validation_fraction
-        split = split_rows(sizes.size, every, np.empty(0), fraction, 0, self._seed)
+        of_query = np.bincount(query, to_numpy(weight)) if weight.size else weight
+        split = split_rows(sizes.size, every, of_query, fraction, 0, self._seed, "queries")
         return rows_of_queries(sizes, split[0]), rows_of_queries(sizes, split[1])
 
 

@@ -163,7 +163,13 @@ def validation_set(
 
 
 def split_rows(
-    n: int, target: Array, weight: Array, fraction: float | int, n_classes: int, seed: int
+    n: int,
+    target: Array,
+    weight: Array,
+    fraction: float | int,
+    n_classes: int,
+    seed: int,
+    what: str = "rows",
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw the rows to train on and those to hold out, in the order of ``train_test_split``.
 
@@ -184,7 +190,7 @@ def split_rows(
         return _split(rows, fraction, seed_of_split(seed), labels)
     except ValueError as error:
         raise ValueError(
-            f"validation_fraction={fraction} of {rows.size} rows cannot be held out for early "
+            f"validation_fraction={fraction} of {rows.size} {what} cannot be held out for early "
             f"stopping ({error}). Change it, pass eval_set, or set early_stopping=False."
         ) from error
 
