@@ -187,7 +187,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         -------
         float64, shape (n_rows,), in the array library of X
         """
-        check_is_fitted(self)
+        self._require_method_of_fit()
         predicted = self.estimator_.predict(X)
         return predicted[:, 1] if self.method == "quantile" else predicted
 
@@ -210,7 +210,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         ValueError
             ``coverage`` is not in (0, 1), or takes more calibration rows than there are.
         """
-        check_is_fitted(self)
+        self._require_method_of_fit()
         rank = self._rank(coverage)
         home = home_of(self.device, X)
         with home.active():
@@ -238,6 +238,21 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         own = input_tags(GradientBoostingRegressor() if self.estimator is None else self.estimator)
         tags.input_tags.sparse, tags.input_tags.allow_nan = own.sparse, own.allow_nan
         return tags
+
+    def _require_method_of_fit(self) -> None:
+        """Raise ValueError if ``method`` has been set to another one since ``fit``."""
+        check_is_fitted(self)
+        if "fold_estimators_" in vars(self):
+            learned = "cv+"
+        elif "_outside" in vars(self):
+            learned = "bag"
+        else:
+            learned = "quantile" if _predicts_three(self.estimator_) else "split"
+        if self.method != learned:
+            raise ValueError(
+                f"method must be {learned!r}, with which the model was fitted, got "
+                f"{self.method!r}: fit it again."
+            )
 
     def _rank(self, coverage: float) -> int:
         """Return which of the errors, from 1 and ascending, gives the coverage."""
@@ -324,15 +339,16 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
 
     def _ends_of_bag(self, rank: int, of_members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the ends of the intervals, for as many rows at once as memory is meant for."""
-        shares = self._outside / self._outside.sum(axis=1, keepdims=True, dtype=np.float64)
-        errors = self.scores_[0][:, None]
+        outside, errors = self._outside.astype(np.float64), self.scores_[0][:, None]
+        counts = outside.sum(axis=1, keepdims=True)
+        of_members = _with_exact_sums(of_members)
         n = of_members.shape[1]
         low, high = np.empty(n), np.empty(n)
-        step = max(1, BLOCK_CELLS // len(shares))
+        step = max(1, BLOCK_CELLS // len(outside))
         for first in range(0, n, step):
             rows = slice(first, first + step)
-            centres = shares @ of_members[:, rows]
-            low[rows] = np.partition(centres - errors, len(shares) - rank, axis=0)[-rank]
+            centres = outside @ of_members[:, rows] / counts
+            low[rows] = np.partition(centres - errors, len(outside) - rank, axis=0)[-rank]
             high[rows] = np.partition(centres + errors, rank - 1, axis=0)[rank - 1]
         return low, high
 
@@ -351,7 +367,14 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         X = rows.table(model)
         if isinstance(model, QuantileForestRegressor) and self.method == "quantile":
             return np.asarray(to_numpy(model.predict(X, _three(self.quantiles))))
-        return np.asarray(to_numpy(model.predict(X)), np.float64)
+        found = np.asarray(to_numpy(model.predict(X)), np.float64)
+        if found.ndim != (2 if self.method == "quantile" else 1):
+            raise ValueError(
+                f"estimator must predict a number for each row, got predictions of the shape "
+                f"{found.shape}: pass a regressor of one output. method='quantile' predicts "
+                "several quantiles itself."
+            )
+        return found
 
     def _regressor(self) -> Any:
         """Return a clone of the regressor, which suits the method."""
@@ -382,6 +405,13 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         )
 
 
+def _predicts_three(model: Any) -> bool:
+    """Return whether a fitted regressor is one of ``_of_quantiles``."""
+    if isinstance(model, QuantileForestRegressor):
+        return np.size(model.default_quantiles) == 3
+    return isinstance(model, GradientBoostingRegressor) and np.size(model.quantile) == 3
+
+
 def _three(quantiles: Any) -> list[float]:
     """Return the lower quantile, the median and the upper one."""
     found = list(quantiles) if isinstance(quantiles, (tuple, list)) else []
@@ -398,6 +428,15 @@ def _in_order(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray
     middle = 0.5 * (low + high)
     crossed = low > high
     return np.where(crossed, middle, low), np.where(crossed, middle, high)
+
+
+def _with_exact_sums(of_members: np.ndarray) -> np.ndarray:
+    """Return predictions (n_members, n_rows) without the bits of each row that sums over members
+    would round off: which rows are added up together changes no interval then."""
+    exponent = np.frexp(abs(of_members).max(axis=0))[1]
+    bits = np.finfo(np.float64).nmant - math.ceil(math.log2(max(2, len(of_members))))
+    unit = np.ldexp(1.0, np.maximum(exponent - bits, -1000))
+    return np.rint(of_members / unit) * unit
 
 
 def _shifted_rank(rank: int, centres: np.ndarray, errors: list[np.ndarray]) -> np.ndarray:
