@@ -193,8 +193,8 @@ def _extremes(arrays: dict[str, np.ndarray], binner: Binner) -> Extremes | None:
     for array, empty in zip(found, Extremes.empty(n_features), strict=True):
         _require(array.shape == empty.shape and array.dtype == empty.dtype, "values of bins")
     end = binner.table
-    begin = np.column_stack([np.full(n_features, -np.inf), end[:, :-1]])
-    inside = (begin < found.lowest) & (found.lowest <= found.highest) & (found.highest <= end)
+    inside = (found.lowest <= found.highest) & (found.highest <= end)
+    inside[:, 1:] &= end[:, :-1] < found.lowest[:, 1:]
     is_empty = np.isposinf(found.lowest) & np.isneginf(found.highest)
     _require(bool((inside | is_empty).all()), "values of bins")
     return found

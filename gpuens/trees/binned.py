@@ -12,6 +12,7 @@ from ..inputs.category_bins import CategoryBinner
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 from ..tables.binned_table import BinnedTable
+from .table import joined_ends
 
 
 def binned_target(table: BinnedTable, y: Any, needs_values: bool) -> Any:
@@ -96,8 +97,8 @@ def cart_table_of_bins(
         codes=device.asarray(codes),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
-        lower=np.concatenate(lower),
-        upper=np.concatenate(upper),
+        lower=joined_ends(lower),
+        upper=joined_ends(upper),
         categorical=np.array([bins is not None for bins in categories], np.uint8),
         monotone=monotone,
     )

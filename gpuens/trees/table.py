@@ -117,8 +117,8 @@ def cart_table(
         codes=codes(X, features, n_bins, device),
         n_bins=n_bins,
         begin=np.concatenate([[0], np.cumsum(n_bins, dtype=np.int64)]),
-        lower=np.concatenate([feature.lower for feature in features]),
-        upper=np.concatenate([feature.upper for feature in features]),
+        lower=joined_ends([feature.lower for feature in features]),
+        upper=joined_ends([feature.upper for feature in features]),
         categorical=categorical,
         monotone=monotone,
     )
@@ -160,7 +160,7 @@ def _of_sparse(
     def of_many(f: int) -> tuple[np.ndarray, np.ndarray]:
         cuts, most = None if sampled is None else sampled[f], max_bins or 0
         feature = _ranges(X.column(f), cuts, most, CPU)
-        return feature.lower, feature.upper
+        return joined_ends([feature.lower]), joined_ends([feature.upper])
 
     bins = bins_of_sparse(X, max_bins, of_many)
     return CartTable(
@@ -169,6 +169,15 @@ def _of_sparse(
         monotone=monotone,
         **bins._asdict(),
     )
+
+
+def joined_ends(ends: list[np.ndarray]) -> np.ndarray:
+    """Return the ends of the bins of several features in one array.
+
+    Zeros lose their sign: which of 0.0 and -0.0 is the end of a bin that has both depends on the
+    order of the rows, and thresholds must not.
+    """
+    return np.concatenate(ends) + 0.0
 
 
 def _columns(X: Array, device: Device) -> Iterator[Array]:
