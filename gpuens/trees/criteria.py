@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,7 +53,14 @@ NODES_TOGETHER = 20_000
 """Nodes of grown trees whose numbers are computed together: their arrays fit into a cache."""
 OF_NODES = tuple(set(GrownCart._fields) - {"offset", "categories"})
 LARGEST_TO_SQUARE = 2.0**480
-"""The weighted sum of the squares of smaller numbers fits into float64."""
+"""The sum of the squares of smaller numbers fits into float64."""
+LARGEST_ERRORS = {
+    "squared_error": (2, 4.0),
+    "friedman_mse": (2, 4.0),
+    "poisson": (1, 100.0),
+    "absolute_error": (1, 2.0),
+}
+"""Bounds of the mean error of rows: a power of the largest target, and a factor."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +172,7 @@ def regression_problem(
     total = float(integers.sum()) * multiplicity
     bits = min(MAX_VALUE_BITS, SUM_BITS - math.ceil(math.log2(total)))
     scale = _value_scale(criterion, largest, bits)
+    _require_finite_errors(criterion, largest, total, weight_scale)
     # A row without weight may be further away, but no tree sees it.
     centred = np.clip(y - centre[:, None], -largest, largest)
     values = np.floor(centred * scale + 0.5).astype(np.int64)
@@ -192,6 +201,23 @@ def _value_scale(criterion: str, largest: float, bits: int) -> float:
         return 1.0
     exponent = bits - 1 - math.floor(math.log2(largest))
     return math.ldexp(1.0, min(exponent, 500 if squares else 1000))
+
+
+def _require_finite_errors(
+    criterion: str, largest: float, total: float, weight_scale: float
+) -> None:
+    """Raise ValueError if the sum of the errors of all rows may not be finite. ``total`` is that
+    of the weights as integers."""
+    if largest == 0:
+        return
+    power, factor = LARGEST_ERRORS[criterion]
+    exponent = power * math.log2(largest) + math.log2(factor * total) - math.log2(weight_scale)
+    if exponent >= sys.float_info.max_exp:
+        raise ValueError(
+            f"y has values of the size {largest:g} and the weights of the rows add up to "
+            f"{total / weight_scale:g}, so that the errors have no finite sum: divide y or "
+            "sample_weight by a constant."
+        )
 
 
 def _integer_weights(weight: Array | None, n: int, multiplicity: int) -> tuple[np.ndarray, float]:

@@ -37,7 +37,7 @@ class TestIntegers:
     @pytest.mark.parametrize("scale", [5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e300])
     def test_weights_are_as_fine_as_their_sum_allows(self, scale, multiplicity):
         weight = np.random.default_rng(0).exponential(size=1000) * scale + 5e-324
-        problem = problem_of(np.arange(1000), weight, multiplicity=multiplicity)
+        problem = problem_of(np.arange(1000) / 1e3, weight, multiplicity=multiplicity)
         integers = problem.target.weight
         assert integers.dtype == np.int64 and integers.min() >= 1
         total = float(integers.sum()) * multiplicity
