@@ -120,7 +120,7 @@ class AnyLearners:
         """Fit learner t, and return its predictions for the training rows, shape (n_rows,)."""
         member = new_member(self._base, self._estimator._seed, t)
         self._fit_member(member, t, rows)
-        self.members.append(member)
+        self.members.append(fitting.whole(member))
         return self.predictions(t)
 
     def keep(self, n: int) -> None:

@@ -22,7 +22,7 @@ from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels
 from ..members.classes import labels_of
-from ..members.fitting import device_for, input_tags, prediction_work_of, training_work
+from ..members.fitting import device_for, input_tags, prediction_work_of, training_work, whole
 from ..numerics.sampling import subset
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeClassifier
@@ -205,7 +205,7 @@ class ThreeLearnerBoostingClassifier(
         """Train the next learner."""
         member = new_member(self.estimator_, self._seed, len(self.estimators_))
         member.fit(values[self._at(rows, values, device)], self._labels(codes[rows], device))
-        self.estimators_.append(member)
+        self.estimators_.append(whole(member))
         self.estimators_samples_.append(rows)
 
     def _ask(self, k: int, values: Any, rows: np.ndarray, device: Device) -> np.ndarray:

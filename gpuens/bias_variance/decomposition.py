@@ -21,7 +21,7 @@ from ..inspection.columns import Columns, columns_of, require_same_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
-from ..members.fitting import jobs_for
+from ..members.fitting import jobs_for, whole
 from ..members.samples import SamplingPlan
 from ..numerics.sampling import subset
 
@@ -201,7 +201,7 @@ class _Round:
         states = self.plan.random_states(number, len(seeds))
         model.set_params(**dict(zip(seeds, states, strict=True)))
         table = split.train.take(split.train.device.asarray(rows)).table()
-        answer = to_numpy(model.fit(table, split.y_train[rows]).predict(split.test.table()))
+        answer = to_numpy(whole(model.fit(table, split.y_train[rows])).predict(split.test.table()))
         if answer.ndim == 2 and answer.shape[1] == 1:
             return answer[:, 0]
         return answer

@@ -132,8 +132,10 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
             return report(batch, forest, records)
 
         grown = grower.grow(first, n_new, keep_records)
-        self._grown = _Grown(grower.data, kept)
         # Ctrl-C can come between the end of a batch and the look at its records.
+        if not kept:
+            raise KeyboardInterrupt
+        self._grown = _Grown(grower.data, kept)
         return grown.slice(0, len(kept)) if len(kept) < grown.n_trees else grown
 
     def _set_out_of_bag(self, data: TrainingData, survival: Survival, device: Device) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from ..devices.placement import CPU, on_host
 from ..inputs.targets import read_sample_weight
-from ..members.fitting import jobs_for
+from ..members.fitting import jobs_for, whole
 from .columns import Columns, columns_of, require_same_features
 from .permutation import Scorer, Scores, importances_of, in_library_of, rows_of_target, take_rows
 
@@ -146,8 +146,7 @@ class _Task:
                 train, test = split.train.without(feature), split.test.without(feature)
             weights = {} if split.weight is None else {"sample_weight": split.weight}
             y = split.train.device.asarray(split.y) if _is_number(split.y) else split.y
-            model.fit(train, y, **weights)
-            scorer = Scorer(model, self.scoring, split.test.device)
+            scorer = Scorer(whole(model.fit(train, y, **weights)), self.scoring, split.test.device)
             scores += scorer.of(test, 1, split.y_test, None)
         return scores
 

@@ -25,9 +25,10 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..devices.policy import NO_WORK, Work
+from ..forest.forest import Forest
 from ..inputs.arrays import read_table, require_readable
 from ..inputs.frames import is_frame
-from ..inputs.targets import read_target
+from ..inputs.targets import read_target, shape_of
 from .samples import Samples, SamplingPlan
 
 TAKE_GPU_ARRAYS = {"cuml", "gpuens", "xgboost"}
@@ -187,7 +188,7 @@ def read_outputs(y: Any, n_rows: int, device: Device, *, estimator: Any) -> Any:
     -------
     float64, shape (n_rows,) or (n_rows, n_outputs), on the device
     """
-    shape = tuple(y.shape if hasattr(y, "shape") else np.asarray(y).shape)
+    shape = shape_of(y)
     if len(shape) != 2 or shape[1] == 1:
         return read_target(y, n_rows, device, estimator=estimator)
     if device.holds(y):
@@ -270,6 +271,25 @@ def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, devi
     else:
         rows = device.asarray(plan.rows(member))
         estimator.fit(_part(X, rows, features), y[rows])
+    return whole(estimator)
+
+
+def whole(estimator: Any) -> Any:
+    """Return an estimator that was fitted as a part of another one.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C has ended its training. It keeps what was finished, which others do not want.
+    """
+    forest: Any = getattr(estimator, "forest_", None)
+    if hasattr(estimator, "stopped_"):
+        interrupted = estimator.stopped_ == "interrupted"
+    else:
+        is_forest = isinstance(forest, Forest) and hasattr(estimator, "n_estimators")
+        interrupted = is_forest and forest.n_trees < estimator.n_estimators
+    if interrupted:
+        raise KeyboardInterrupt
     return estimator
 
 

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..devices.placement import CPU, Device, gpu_of, is_gpu_frame, on_host, resolve_device, to_numpy
 from ..inputs.frames import frame_to_numpy, is_frame
-from .fitting import TAKE_GPU_ARRAYS
+from .fitting import TAKE_GPU_ARRAYS, whole
 
 
 def home_of(device: str, X: Any, **others: Any) -> Device:
@@ -185,7 +185,7 @@ def fit_one(
                 f"Underlying estimator {_weighted_part(estimator)} does not support sample "
                 f"weights. Drop {name!r}, or fit without sample_weight."
             ) from error
-    return estimator
+    return whole(estimator)
 
 
 def _weighted_part(estimator: Any) -> str:
