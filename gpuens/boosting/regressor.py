@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..devices.placement import Device, to_numpy
 from ..distributions import Distribution
 from ..estimators.base import require_fitted
 from ..estimators.docstrings import BOOSTING, documented
-from ..inputs.targets import columns_of, read_target
+from ..inputs.targets import columns_of, read_target, shape_of
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..losses.distributions import DistributionLoss
@@ -143,6 +141,5 @@ class GradientBoostingRegressor(SurvivalBoosting):
 
 def _columns(y: Any) -> list[Any]:
     """Return the targets of a regression, one array each; a single column does not change."""
-    shape = getattr(y, "shape", None)
-    shape = np.asarray(y).shape if shape is None else shape
+    shape = shape_of(y)
     return columns_of(y) if len(shape) == 2 and shape[1] != 1 else [y]

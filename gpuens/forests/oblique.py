@@ -18,6 +18,7 @@ from ..estimators.docstrings import FOREST, FOREST_OF_CLASSES, FOREST_OF_VALUES,
 from ..estimators.parameters import n_features_to_look_at
 from ..forest.forest import Forest
 from ..forest.oblique import ObliqueForest, Projections
+from ..inputs.targets import shape_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..members.rows import n_rows_of, readable, take
@@ -138,11 +139,11 @@ class ObliqueTrees(ForestOfTrees):
         X = readable(X)
         n_rows = n_rows_of(X)
         is_whole = n_rows <= TRIAL_ROWS or isinstance(X, BinnedTable)
-        if not is_whole:
+        if not is_whole and _fit_together(n_rows, y, sample_weight):
             rows = subset(n_rows, TRIAL_ROWS, self._seed, 0, CPU)
             X = take(on_host(X), rows, CPU)
             y = np.asarray(on_host(y))[rows]
-            if sample_weight is not None:
+            if np.ndim(sample_weight):
                 sample_weight = np.asarray(on_host(sample_weight))[rows]
         best, pools = self._best_trial((X, y, sample_weight))
         self.feature_combinations_ = best.feature_combinations_
@@ -291,6 +292,12 @@ class ObliqueTrees(ForestOfTrees):
 
     def _parameters_of_members(self) -> dict[str, Any]:
         return super()._parameters_of_members() | {"max_features": None}
+
+
+def _fit_together(n_rows: int, y: Any, sample_weight: Any) -> bool:
+    """Return whether rows can be drawn; the first trial refuses what does not fit together."""
+    of_weight = () if sample_weight is None else shape_of(sample_weight, "sample_weight")
+    return shape_of(y)[:1] == (n_rows,) and (of_weight == () or of_weight[0] == n_rows)
 
 
 def _projected(

@@ -71,6 +71,8 @@ def _read_qid(qid: Any, n_rows: int, name: str) -> np.ndarray:
         raise ValueError(
             f"{name} must have the query of each of the {n_rows} rows of X, got {ids.size} values."
         )
+    if ids.size == 0:
+        raise ValueError(f"{name} is empty: pass at least one row of a query.")
     if (ids != ids).any():
         raise ValueError(f"{name} has missing values: each row must belong to a query.")
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))

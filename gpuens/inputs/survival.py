@@ -130,6 +130,8 @@ def _two_arrays(y: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _times(time: np.ndarray, name: str, what: str) -> np.ndarray:
     if time.dtype.kind not in "iuf":
         raise ValueError(f"The {what} of {name} must be numbers, got dtype {time.dtype}.")
+    if time.size == 0:
+        raise ValueError(f"{name} is empty: pass the times of at least one row.")
     time = time.astype(np.float64)
     wrong = ~(np.isfinite(time) & (time >= 0.0))
     if wrong.any():

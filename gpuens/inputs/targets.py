@@ -161,12 +161,13 @@ def read_sample_weight(
     _require_no_nulls(sample_weight, name)
     weight = device.asarray(sample_weight, np.float64, order="C")
     _require_finite(weight, name, estimator)
-    if (smallest := float(weight.min())) < 0:
+    smallest, largest = (float(weight.min()), float(weight.max())) if n_rows else (0.0, 0.0)
+    if smallest < 0:
         raise ValueError(
             f"Negative values in data passed to `{name}`: the smallest is {smallest}. Weights "
             "must be zero (the row is ignored) or positive."
         )
-    if largest_of_all(float(weight.max())) == 0:
+    if largest_of_all(largest) == 0:
         raise ValueError(f"{name} is zero for every row; at least one must be positive.")
     return weight
 
@@ -182,6 +183,7 @@ def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str)
         _require_no_nulls(y, name)
         y = _column_on_device(device.asarray(y), name)
     else:
+        shape_of(y, name)
         y = column_or_1d(on_host(y), warn=True)
     if y.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {y.dtype}.")
@@ -244,6 +246,13 @@ def _encode(y: Array, name: str) -> tuple[np.ndarray, Array]:
     """Return distinct labels, ascending, and the position of every label among them."""
     if y.dtype.kind in "OUST":
         return _encode_objects(y, name)
+    if y.dtype.kind in "mM":
+        return _encode_dates(y, name)
+    if y.dtype.kind == "V":
+        raise ValueError(
+            f"Unknown label type: {name} has dtype {y.dtype}, of several fields or none. Use "
+            "strings or integers."
+        )
     if y.dtype.kind == "f" and not bool((y == y.round()).all()):
         raise ValueError(
             f"Unknown label type: continuous. {name} holds numbers that are not whole; classes "
@@ -262,6 +271,15 @@ def _encode_by_table(y: Array, low: int, dtype: Any) -> tuple[np.ndarray, Array]
     present = xp.bincount(y) > 0
     classes = to_numpy(xp.flatnonzero(present) + low).astype(dtype)
     return classes, (xp.cumsum(present, dtype=np.int64) - 1)[y]
+
+
+def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
+    """Sort dates or spans of time, of any unit."""
+    xp = module_of(y)
+    if xp.isnat(y).any():
+        raise ValueError(f"Input {name} contains NaT. Drop the rows without a label.")
+    classes, codes = xp.unique(y, return_inverse=True)
+    return to_numpy(classes), codes
 
 
 def _encode_objects(y: Array, name: str) -> tuple[np.ndarray, Array]:
@@ -348,10 +366,23 @@ def class_factors(
     return factors
 
 
-def shape_of(y: Any) -> tuple[int, ...]:
-    """Return the shape of a target, which may be a data frame or a list."""
-    host = on_host(y)
-    return tuple(host.shape if hasattr(host, "shape") else np.asarray(host).shape)
+def shape_of(y: Any, name: str = "y") -> tuple[int, ...]:
+    """Return the shape of a target, which may be a data frame or a list.
+
+    Raises
+    ------
+    ValueError
+        The entries of a list differ in length.
+    """
+    if hasattr(y, "shape"):
+        return tuple(y.shape)
+    try:
+        return np.asarray(on_host(y)).shape
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must have a value, or as many as there are outputs, for each row of X; got a "
+            f"{type(y).__name__} whose entries differ in length ({error})."
+        ) from error
 
 
 def columns_of(y: Any) -> list[Any]:

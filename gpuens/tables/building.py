@@ -264,7 +264,13 @@ def _beside(values: Any, n: int, name: str, number: int) -> np.ndarray | None:
     """Return the target of a batch as an array."""
     if values is None:
         return None
-    array = np.array(to_numpy(values))  # a view would keep the whole batch in memory
+    try:
+        array = np.array(to_numpy(values))  # a view would keep the whole batch in memory
+    except ValueError as error:
+        raise ValueError(
+            f"{name} of batch {number} must have a value for each of its {n} rows, got a "
+            f"{type(values).__name__} whose entries differ in length ({error})."
+        ) from error
     if array.ndim == 0 or len(array) != n:
         raise ValueError(
             f"{name} of batch {number} must have a value for each of its {n} rows, got shape "
