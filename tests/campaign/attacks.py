@@ -8,11 +8,15 @@ from .attack import Attack
 
 ATTACKS = {
     "states-boosting": "states.BoostingStates",
+    "states-distributions": "states.DistributionStates",
+    "states-survival": "states.SurvivalStates",
     "states-forests": "states.ForestStates",
     "states-trees": "states.TreeStates",
     "states-adaboost": "states.AdaBoostStates",
     "states-bagging": "states.BaggingStates",
+    "states-conformal": "states.ConformalStates",
     "tables": "generated_tables.GeneratedTables",
+    "passes": "passes.Passes",
     "saved-models": "readers.own.SavedModels",
     "saved-members": "readers.own.SavedMembers",
     "binned-tables": "readers.own.Tables",

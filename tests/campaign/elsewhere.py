@@ -12,25 +12,22 @@ from typing import Any
 import numpy as np
 
 from .attack import FoundError
-from .generated_tables import GeneratedTables, model_of
-from .hard_tables import hard_case
+from .generated_tables import GeneratedTables, drawn
 from .versions import N_CASES
 
 
 def outcome(attack: GeneratedTables, number: int) -> dict[str, Any]:
     """Return what became of one table, and hashes of what went in and came out."""
-    rng = np.random.default_rng([attack.seed, number])
-    model, case = model_of(rng), hard_case(rng)
+    model, case = drawn(np.random.default_rng([attack.seed, number]))
     found = {"model": type(model).__name__, "words": f"{model!r} on {case.words}", "input": ""}
     if isinstance(case.X, np.ndarray) and case.X.dtype.kind in "fiub":
-        found["input"] = hashed(case.X) + hashed(case.y) + hashed(case.weight)
+        found["input"] = "".join(map(hashed, (case.X, case.y, *case.arguments.values())))
     try:
         attack.trial(number)
     except FoundError as error:
         return found | {"kind": "wrong", "outcome": f"{error.kind}: {error.text}"}
     try:
-        arguments = {} if case.weight is None else {"sample_weight": case.weight}
-        predicted = model.fit(case.X, case.y, **arguments).predict(case.X)
+        predicted = model.fit(case.X, case.y, **case.arguments).predict(case.X)
     except Exception as error:
         return found | {"kind": "refused", "outcome": type(error).__name__}
     return found | {"kind": "fitted", "outcome": hashed(predicted)}

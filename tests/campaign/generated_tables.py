@@ -6,6 +6,7 @@ import inspect
 import re
 import traceback
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,68 @@ import sklearn
 from sklearn.exceptions import NotFittedError
 
 import gpuens
+from gpuens.losses.names import OF_DISTRIBUTIONS, OF_RANKINGS, OF_TIMES
 
-from .attack import Attack, raised_by, unnamed, wrong
+from .answers import answers, check_answers
+from .attack import Attack, raised_by, unnamed
 from .hard_tables import Case, hard_case
+from .hard_targets import GENERAL, RELEVANCES, TARGETS, TIMES, Kinds
 
 FEW: dict[str, Any] = {"n_estimators": 2}
+FLAGS = (False, True)
+SURVIVAL: tuple[str, ...] = tuple(kind.name for kind in OF_TIMES)
+STOPPING: dict[str, tuple[Any, ...]] = {"early_stopping": FLAGS, "min_samples_leaf": (10, 1)}
+LINEAR: dict[str, tuple[Any, ...]] = {
+    "linear_leaves": (True,), "linear_lambda": (0.0, 1.0), "max_depth": (None, 1),
+    "min_samples_leaf": (10, 1),
+}  # fmt: skip
+DROPOUT: dict[str, tuple[Any, ...]] = {
+    "dropout": (0.5, 1.0), "n_estimators": (2, 5), "normalize_drop": ("tree", "forest"),
+    "uniform_drop": FLAGS, "max_drop": (None, 1), **STOPPING,
+}  # fmt: skip
 CHOICES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "GradientBoostingClassifier": (FEW, {"subsample": (1.0, 0.5), "max_bins": (255, 3)}),
+    "GradientBoostingClassifier, linear leaves": (FEW, LINEAR),
+    "GradientBoostingClassifier, dropout": (FEW, DROPOUT),
     "GradientBoostingRegressor": (
         FEW,
-        {"loss": ("squared_error", "absolute_error", "huber", "poisson", "gamma", "quantile"),
-         "line_search": (False, True), "early_stopping": (False, True)},
+        {"loss": ("squared_error", "absolute_error", "huber", "poisson", "gamma", "quantile",
+                  "tweedie"),
+         "line_search": FLAGS, "early_stopping": FLAGS},
     ),
+    "GradientBoostingRegressor, linear leaves": (
+        FEW, LINEAR | {"loss": ("squared_error", "poisson", "gamma", "normal", "student_t")}),
+    "GradientBoostingRegressor, dropout": (
+        FEW, DROPOUT | {"loss": ("squared_error", "absolute_error", "gamma", "log_normal")}),
+    "GradientBoostingRegressor, distributions": (
+        FEW, {"loss": tuple(kind.name for kind in OF_DISTRIBUTIONS), **STOPPING}),
+    "GradientBoostingRegressor, survival": (FEW, {"loss": SURVIVAL, **STOPPING}),
+    "GradientBoostingRanker": (
+        FEW, {"loss": tuple(kind.name for kind in OF_RANKINGS), **STOPPING}),
+    "GradientBoostingRanker, dropout": (FEW, DROPOUT),
     "DecisionTreeClassifier": ({}, {"criterion": ("gini", "entropy"), "max_bins": (None, 7)}),
     "DecisionTreeRegressor": ({}, {"criterion": ("squared_error", "absolute_error", "poisson")}),
     "ExtraTreeClassifier": ({}, {}),
     "ExtraTreeRegressor": ({}, {}),
     "RandomForestClassifier": (
-        FEW, {"oob_score": (False, True), "class_weight": (None, "balanced_subsample")}),
-    "RandomForestRegressor": (FEW, {"max_bins": (255, None), "bootstrap": (True, False)}),
+        FEW, {"oob_score": FLAGS, "class_weight": (None, "balanced_subsample")}),
+    "RandomForestRegressor": (FEW, {"max_bins": (255, None), "bootstrap": FLAGS}),
     "ExtraTreesRegressor": (FEW, {}),
+    "ObliqueRandomForestClassifier": (
+        FEW, {"feature_combinations": ("auto", 1, 2.5), "max_bins": (255, None)}),
+    "ObliqueRandomForestRegressor": (
+        FEW, {"feature_combinations": ("auto", 1, 2.5), "bootstrap": FLAGS,
+              "honest": FLAGS, "n_projections": ("auto", 3)}),
     "QuantileForestRegressor": (FEW, {}),
+    "RandomSurvivalForest": (FEW, {"oob_score": FLAGS, "max_bins": (255, None),
+                                   "min_samples_leaf": (8, 1)}),
+    "ExtraSurvivalTrees": (FEW, {"bootstrap": FLAGS, "min_samples_leaf": (8, 1)}),
+    "ConformalRegressor": (
+        {"cv": 2},
+        {"method": ("split", "cv+", "bag", "quantile"),
+         "estimator": (None, gpuens.GradientBoostingRegressor(loss="absolute_error", **FEW),
+                       gpuens.RandomForestRegressor(5), gpuens.QuantileForestRegressor(2))},
+    ),
     "IsolationForest": (FEW, {"contamination": ("auto", 0.2)}),
     "BaggingClassifier": (FEW, {"max_features": (1.0, 0.5)}),
     "BaggingRegressor": (FEW, {"max_samples": (1.0, 1)}),
@@ -43,23 +85,39 @@ CHOICES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
     "StagewiseRegressor": (FEW, {}),
     "StagewiseClassifier": (FEW, {}),
 }  # fmt: skip
-"""Estimators with their settings, and with parameters of which each trial draws values."""
+"""Estimators with their settings, and with parameters of which each trial draws values. What
+follows a comma tells entries of a class apart."""
 NAMED = (ValueError, TypeError, MemoryError)
 WORDS = ("X", "y", "sample_weight", "weight", "weights", "classes", "column", "columns", "feature",
          "features", "samples", "sample", "target", "targets", "input", "Input", "categories",
-         "label", "labels", "sparse", "Sparse", "rows", "estimator")  # fmt: skip
+         "label", "labels", "sparse", "Sparse", "rows", "estimator", "group", "qid")  # fmt: skip
 """Words by which an error names what is wrong, besides the names of parameters."""
 
 
-def model_of(rng: np.random.Generator) -> Any:
-    """Return an estimator with drawn parameters."""
-    name = str(rng.choice(list(CHOICES)))
+def drawn(rng: np.random.Generator, names: Collection[str] = CHOICES) -> tuple[Any, Case]:
+    """Return an estimator of one of some names with drawn parameters, and data of which some suit
+    it."""
+    model = model_of(rng, names)
+    return model, hard_case(rng, _targets_of(model), "Ranker" in type(model).__name__)
+
+
+def _targets_of(model: Any) -> Kinds:
+    """Return the kinds of targets that an estimator is tried with."""
+    name = type(model).__name__
+    if "Surviv" in name or getattr(model, "loss", None) in SURVIVAL:
+        return (*TIMES * 2, *TARGETS)
+    return (*RELEVANCES * 8, *TARGETS) if "Ranker" in name else GENERAL
+
+
+def model_of(rng: np.random.Generator, names: Collection[str]) -> Any:
+    """Return an estimator of one of some names, with drawn parameters."""
+    name = str(rng.choice(list(names)))
     settings, drawn = CHOICES[name]
-    kind = getattr(gpuens, name)
+    kind = getattr(gpuens, name.partition(",")[0])
     chosen = {p: values[int(rng.integers(len(values)))] for p, values in drawn.items()}
     known = inspect.signature(kind).parameters
     places = {"n_jobs": 1, "device": "cpu", "random_state": int(rng.integers(3))}
-    return kind(**settings, **chosen, **{p: v for p, v in places.items() if p in known})
+    return kind(**settings | chosen | {p: v for p, v in places.items() if p in known})
 
 
 def names_something(error: BaseException, model: Any) -> bool:
@@ -82,47 +140,32 @@ class GeneratedTables(Attack):
         warnings.filterwarnings("error", category=RuntimeWarning, message=".*encountered.*")
 
     def trial(self, number: int) -> None:
-        rng = np.random.default_rng([self.seed, number])
-        model, case = model_of(rng), hard_case(rng)
+        model, case = drawn(np.random.default_rng([self.seed, number]))
         self._try(model, case, f"{model!r} on {case.words}".replace("\n", " "))
 
     def _try(self, model: Any, case: Case, words: str) -> None:
-        arguments = {} if case.weight is None else {"sample_weight": case.weight}
         try:
-            model.fit(case.X, case.y, **arguments)
+            model.fit(case.X, case.y, **case.arguments)
         except Exception as error:
-            _check_error(error, model, words)
+            check_error(error, model, words)
             return
         try:
-            predicted = model.predict(case.X)
-            shares = model.predict_proba(case.X) if hasattr(model, "predict_proba") else None
+            found = answers(model, case.X)
         except Exception as error:
             raise unnamed(error, "predict of a fitted model", words) from error
-        _check_predictions(model, case, np.asarray(predicted), shares, words)
+        check_answers(model, found, np.shape(case.X)[0], words)
 
 
-def _check_error(error: Exception, model: Any, words: str) -> None:
+def check_error(error: Exception, model: Any, words: str) -> None:
+    """Check that an error of ``fit`` is the library's and names something.
+
+    Raises
+    ------
+    FoundError
+    """
     named = isinstance(error, NAMED) and names_something(error, model)
     innermost = traceback.extract_tb(error.__traceback__)[-1].filename
     if not named or not (raised_by(error, sklearn) or "narwhals" in innermost):
         if isinstance(error, NotFittedError):
             return
         raise unnamed(error, "fit", words) from error
-
-
-def _check_predictions(
-    model: Any, case: Case, predicted: np.ndarray, shares: Any, words: str
-) -> None:
-    name = type(model).__name__
-    if predicted.dtype.kind in "fc" and not np.isfinite(predicted).all():
-        raise wrong("predictions are not finite", f"{name} finite", words)
-    if len(predicted) != np.shape(case.X)[0]:
-        raise wrong(f"{len(predicted)} predictions", f"{name} length", words)
-    classes = getattr(model, "classes_", None)
-    if classes is not None and not np.isin(predicted, classes).all():
-        raise wrong("predictions are not classes", f"{name} classes", words)
-    if shares is not None:
-        shares = np.asarray(shares)
-        sums = shares.sum(axis=1)
-        if not (np.isfinite(shares).all() and (shares >= 0).all() and np.allclose(sums, 1)):
-            raise wrong(f"probabilities add up to {sums[:3]}", f"{name} shares", words)

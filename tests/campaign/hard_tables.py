@@ -1,14 +1,16 @@
-"""A grammar of hard tables: columns, the arrays and frames that hold them, targets and weights."""
+"""A grammar of hard tables: columns, and the arrays and frames that hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+from .hard_targets import GENERAL, QUERIES, WEIGHTS, Kinds, queries_of, target_of, weights_of
 
 Rng = np.random.Generator
 ROWS = (0, 1, 2, 3, 5, 12, 50, 200)
@@ -57,11 +59,6 @@ OTHERS: dict[str, Callable[[Rng, int], Any]] = {
 HOLDERS = ("C", "F", "strided", "reversed", "read-only", "big-endian", "list", "object", "frame",
            "polars", "sparse", "masked", "matrix", "one dimension", "three dimensions",
            "subclass", "transposed", "broadcast")  # fmt: skip
-TARGETS = ("numbers", "two classes", "three classes", "one class", "text", "flags", "missing",
-           "infinite", "huge", "tiny", "two columns", "column", "short", "many classes", "objects",
-           "negative", "integers", "large integers", "heavy tail", "none")  # fmt: skip
-WEIGHTS = ("none", "none", "none", "ones", "zeros", "one positive", "heavy", "tiny", "negative",
-           "missing", "short", "integers", "infinite", "text", "two columns", "scalar")  # fmt: skip
 
 
 class Subclass(np.ndarray):
@@ -70,12 +67,12 @@ class Subclass(np.ndarray):
 
 @dataclass(frozen=True)
 class Case:
-    """A table with its target and weights, and the words that describe it."""
+    """A table with its target, the other arguments of ``fit``, and the words that describe it."""
 
     X: Any
     y: Any
-    weight: Any
     words: str
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 def hard_frame(rng: Rng, n: int, *, target: bool = False) -> pd.DataFrame:
@@ -94,23 +91,35 @@ def hard_frame(rng: Rng, n: int, *, target: bool = False) -> pd.DataFrame:
     return frame
 
 
-def hard_case(rng: Rng) -> Case:
-    """Return a table, a target and weights of the grammar."""
+def hard_case(rng: Rng, targets: Kinds = GENERAL, ranked: bool = False) -> Case:
+    """Return a table, a target of some kinds and weights of the grammar, and queries of a
+    ranking."""
     n, m = int(rng.choice(ROWS)), int(rng.choice(COLUMNS))
-    holder, y_kind, weight_kind = (str(rng.choice(k)) for k in (HOLDERS, TARGETS, WEIGHTS))
-    kinds = [str(rng.choice(list(NUMBERS))) for _ in range(min(m, 5))]
+    kinds = HOLDERS, targets, WEIGHTS, QUERIES
+    holder, y_kind, weight_kind, query_kind = (str(rng.choice(k)) for k in kinds)
+    X, columns = hard_table(rng, (n, m), holder)
+    words = f"{n} x {m}, {holder}, columns {columns}, y {y_kind}, weights {weight_kind}"
+    weight = weights_of(rng, n, weight_kind)
+    arguments = {} if weight is None else {"sample_weight": weight}
+    if ranked:
+        arguments |= queries_of(rng, n, query_kind)
+        words += f", queries {query_kind}"
+    return Case(X, target_of(rng, n, y_kind), words, arguments)
+
+
+def hard_table(rng: Rng, shape: tuple[int, int], holder: str) -> tuple[Any, list[str]]:
+    """Return a table, and the kinds of its columns."""
+    n, m = shape
     if holder == "frame":
-        X: Any = hard_frame(rng, n)
-        kinds = list(X.columns)
-    else:
-        parts = [NUMBERS[k](rng, n) for k in kinds]
-        with np.errstate(all="ignore"):
-            table = np.stack(parts, 1) if parts else np.empty((n, 0))
-        if m > 5:
-            table = np.tile(table, (1, -(-m // 5)))[:, :m]
-        X = held(table, holder)
-    words = f"{n} x {m}, {holder}, columns {kinds}, y {y_kind}, weights {weight_kind}"
-    return Case(X, target_of(rng, n, y_kind), weights_of(rng, n, weight_kind), words)
+        frame = hard_frame(rng, n)
+        return frame, list(frame.columns)
+    kinds = [str(rng.choice(list(NUMBERS))) for _ in range(min(m, 5))]
+    parts = [NUMBERS[k](rng, n) for k in kinds]
+    with np.errstate(all="ignore"):
+        table = np.stack(parts, 1) if parts else np.empty((n, 0))
+    if m > 5:
+        table = np.tile(table, (1, -(-m // 5)))[:, :m]
+    return held(table, holder), kinds
 
 
 def held(table: np.ndarray, holder: str) -> Any:
@@ -155,52 +164,3 @@ def held(table: np.ndarray, holder: str) -> Any:
         case "broadcast":
             return np.broadcast_to(table[:1], table.shape) if len(table) else table
     return table
-
-
-def target_of(rng: Rng, n: int, kind: str) -> Any:
-    """Return a target."""
-    classes = np.arange(n) % 3
-    made: dict[str, Callable[[], Any]] = {
-        "numbers": lambda: rng.normal(size=n),
-        "two classes": lambda: classes > 0,
-        "three classes": lambda: classes,
-        "one class": lambda: np.ones(n, int),
-        "text": lambda: np.array(["a", "b", "é"])[classes],
-        "flags": lambda: classes > 1,
-        "missing": lambda: np.where(classes > 1, np.nan, 1.0),
-        "infinite": lambda: np.where(classes > 1, np.inf, 1.0),
-        "huge": lambda: rng.normal(size=n) * 1e200,
-        "tiny": lambda: rng.normal(size=n) * 1e-200,
-        "two columns": lambda: rng.normal(size=(n, 2)),
-        "column": lambda: classes[:, None],
-        "short": lambda: classes[:-1],
-        "many classes": lambda: np.arange(n),
-        "objects": lambda: rng.choice(np.array(["a", 1, None], object), n),
-        "negative": lambda: -classes.astype(float),
-        "integers": lambda: rng.integers(0, 50, n),
-        "large integers": lambda: rng.integers(2**53, 2**62, n),
-        "heavy tail": lambda: rng.standard_cauchy(n) * 1e6,
-        "none": lambda: None,
-    }
-    return made[kind]()
-
-
-def weights_of(rng: Rng, n: int, kind: str) -> Any:
-    """Return weights, or None."""
-    made: dict[str, Callable[[], Any]] = {
-        "none": lambda: None,
-        "ones": lambda: np.ones(n),
-        "zeros": lambda: np.zeros(n),
-        "one positive": lambda: (np.arange(n) == n // 2).astype(float),
-        "heavy": lambda: np.where(np.arange(n) == 0, 1e30, 1.0),
-        "tiny": lambda: np.full(n, 1e-300),
-        "negative": lambda: rng.normal(size=n),
-        "missing": lambda: np.where(np.arange(n) == 0, np.nan, 1.0),
-        "short": lambda: np.ones(max(0, n - 1)),
-        "integers": lambda: rng.integers(0, 3, n),
-        "infinite": lambda: np.where(np.arange(n) == 0, np.inf, 1.0),
-        "text": lambda: np.array(["1"] * n),
-        "two columns": lambda: np.ones((n, 2)),
-        "scalar": lambda: 2.0,
-    }
-    return made[kind]()

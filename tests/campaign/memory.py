@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import gpuens
+from tests.support.suited import suited
 
 from .attack import Attack, FoundError
 from .storms import ended, shown
@@ -29,6 +30,12 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("ExtraTreesRegressor", {"n_estimators": 3}),
     ("DecisionTreeRegressor", {}),
     ("IsolationForest", {"n_estimators": 20}),
+    ("GradientBoostingRegressor", {"n_estimators": 3, "linear_leaves": True}),
+    ("GradientBoostingClassifier", {"n_estimators": 3, "dropout": 0.5}),
+    ("GradientBoostingRegressor", {"n_estimators": 3, "loss": "aft"}),
+    ("GradientBoostingRanker", {"n_estimators": 3}),
+    ("ObliqueRandomForestClassifier", {"n_estimators": 2, "feature_combinations": 2}),
+    ("RandomSurvivalForest", {"n_estimators": 2}),
 )
 
 
@@ -118,18 +125,20 @@ def main(seed: int, group: Path | None) -> int:
     model = getattr(gpuens, name)(**settings, **places)
     generator = np.random.default_rng(seed)
     small = generator.normal(size=(1500, 10))
-    model.fit(small, small[:, 0] > 0)
+    loss = settings.get("loss")
+    few, of_few = suited(name, loss, small[:, 0])
+    model.fit(small, few, **of_few)
     for _ in range(5):  # compiles and imports: many rows are predicted in another way than few
         before = model.predict(small)
     X = generator.normal(size=(rng.choice([20_000, 200_000]), rng.choice([5, 40])))
-    y = X[:, 0] > 0
+    y, given = suited(name, loss, X[:, 0])
     extra = int(MIB * rng.choice([2, 8, 20, 60, 150, 400]))
     limited(extra, group)
     outcome = "fitted"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(X, y).predict(X)
+            model.fit(X, y, **given).predict(X)
     except MemoryError as error:
         outcome = f"MemoryError: {error}"
     except BaseException as error:
@@ -142,7 +151,7 @@ def main(seed: int, group: Path | None) -> int:
             print(f"{name}: a fit without memory has changed the model")
             return 1
     again = getattr(gpuens, name)(**settings, **places)
-    if not np.array_equal(again.fit(small, small[:, 0] > 0).predict(small), before):
+    if not np.array_equal(again.fit(small, few, **of_few).predict(small), before):
         print(f"{name}: another model after {outcome}")
         return 1
     return 0

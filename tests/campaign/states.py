@@ -28,57 +28,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import gpuens
 
+from .answers import answers
 from .attack import LIBRARY, Attack, FoundError, place_of
+from .families import FAMILIES, N_ROWS, data_of
 
-N_ROWS = 80
 MOST_ROUNDS = 8
-FAMILIES: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
-    "boosting": (
-        ("GradientBoostingClassifier", {"subsample": 0.7, "max_depth": 2, "early_stopping": False}),
-        ("GradientBoostingRegressor", {"loss": "absolute_error", "max_leaf_nodes": 5,
-                                       "early_stopping": False}),
-        ("GradientBoostingRegressor", {"colsample_bytree": 0.5, "early_stopping": False,
-                                       "sampling": "goss"}),
-    ),
-    "forests": (
-        ("RandomForestClassifier", {"max_depth": 4}),
-        ("ExtraTreesRegressor", {"max_depth": 4}),
-        ("QuantileForestRegressor", {"max_depth": 4}),
-        ("IsolationForest", {}),
-    ),
-    "trees": (
-        ("DecisionTreeClassifier", {"max_depth": 4}),
-        ("ExtraTreeRegressor", {"max_depth": 4}),
-    ),
-    "adaboost": (
-        ("AdaBoostClassifier", {}),
-        ("AdaBoostRegressor", {}),
-        ("StagewiseRegressor", {}),
-    ),
-    "bagging": (
-        ("BaggingClassifier", {"max_samples": 0.7}),
-        ("BaggingRegressor", {"max_features": 0.7}),
-    ),
-}  # fmt: skip
 BAD_PARAMETERS = {"n_jobs": "many", "device": "toaster"}
-
-
-def data_of(name: str, which: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return one of two tables with missing values and ties."""
-    rng = np.random.default_rng(which)
-    X = rng.normal(size=(N_ROWS, 4)).round(1).astype(np.float32)
-    X[rng.random(X.shape) < 0.05] = np.nan
-    y = np.nan_to_num(X[:, 0] * 2 + X[:, 1]) + rng.normal(size=N_ROWS)
-    return X, np.array(["no", "yes", "perhaps"])[np.digitize(y, [-1, 1])] if "Class" in name else y
-
-
-def outputs(model: Any, X: np.ndarray) -> dict[str, np.ndarray]:
-    """Return all that a model predicts."""
-    found = {}
-    for method in ("predict", "predict_proba", "decision_function", "apply"):
-        if hasattr(model, method):
-            found[method] = np.asarray(getattr(model, method)(X))
-    return found
 
 
 def is_fitted(model: Any) -> bool:
@@ -139,8 +94,9 @@ class Machine(RuleBasedStateMachine):
     def begin(self, data: st.DataObject) -> None:
         self.name, self.params = data.draw(st.sampled_from(FAMILIES[self.family]))
         which, n_jobs = data.draw(st.integers(0, 1)), data.draw(st.sampled_from([1, 2]))
-        self.X, self.y = data_of(self.name, which)
+        self.X, self.y, self.more = data_of(self.name, self.params.get("loss"), which)
         self.model = self.fresh(n_jobs=n_jobs)
+        self.staged = hasattr(self.model, "staged_predict")
         self.grows = "n_estimators" in self.model.get_params(deep=False)
         self.calls = "callbacks" in self.model.get_params(deep=False)
 
@@ -156,12 +112,12 @@ class Machine(RuleBasedStateMachine):
             model = self.fresh(n_jobs=1)
             if self.grows:
                 model.set_params(n_estimators=rounds)
-            self.straight[rounds] = outputs(model.fit(self.X, self.y), self.X)
+            self.straight[rounds] = answers(model.fit(self.X, self.y, **self.more), self.X)
         return self.straight[rounds]
 
     def check(self, model: Any, what: str) -> None:
         assert self.rounds is not None
-        assert same(outputs(model, self.X), self.expected(self.rounds)), what
+        assert same(answers(model, self.X), self.expected(self.rounds)), what
 
     def size(self) -> int:
         """Return the number of rounds that the model now has."""
@@ -176,7 +132,7 @@ class Machine(RuleBasedStateMachine):
     def fit(self, rounds: int) -> None:
         if self.grows:
             self.model.set_params(n_estimators=rounds, warm_start=False)
-        self.model.fit(self.X, self.y)
+        self.model.fit(self.X, self.y, **self.more)
         self.rounds = rounds if self.grows else 1
 
     @precondition(lambda self: self.rounds is not None and self.grows)
@@ -184,7 +140,7 @@ class Machine(RuleBasedStateMachine):
     def warm_start(self, more: int) -> None:
         assert self.rounds is not None
         self.model.set_params(n_estimators=self.rounds + more, warm_start=True)
-        self.model.fit(self.X, self.y)
+        self.model.fit(self.X, self.y, **self.more)
         self.rounds += more
 
     @precondition(lambda self: self.calls)
@@ -203,7 +159,7 @@ class Machine(RuleBasedStateMachine):
 
         self.model.set_params(n_estimators=MOST_ROUNDS, warm_start=False, callbacks=[callback])
         try:
-            self.model.fit(self.X, self.y)
+            self.model.fit(self.X, self.y, **self.more)
         except ArithmeticError:
             assert how == "error"
         else:
@@ -222,7 +178,7 @@ class Machine(RuleBasedStateMachine):
         interruption = Interruption(call)
         try:
             with interruption:
-                self.model.fit(self.X, self.y)
+                self.model.fit(self.X, self.y, **self.more)
         except KeyboardInterrupt:  # nothing was finished: the model is the one before, or all was
             if not is_fitted(self.model):
                 assert self.rounds is None
@@ -248,7 +204,7 @@ class Machine(RuleBasedStateMachine):
         good = {name: getattr(self.model, name) for name in bad}
         self.model.set_params(**bad)
         try:
-            self.model.fit(X, y)
+            self.model.fit(X, y, **self.more)
         except (ValueError, TypeError):
             pass
         else:
@@ -287,11 +243,11 @@ class Machine(RuleBasedStateMachine):
     @rule(first=st.integers(0, N_ROWS - 1), n=st.integers(1, N_ROWS))
     def predict_some(self, first: int, n: int) -> None:
         """Rows are predicted alike, whatever rows are beside them."""
-        part = outputs(self.model, self.X[first : first + n])
-        whole = {k: v[first : first + n] for k, v in outputs(self.model, self.X).items()}
+        part = answers(self.model, self.X[first : first + n])
+        whole = {k: v[first : first + n] for k, v in answers(self.model, self.X).items()}
         assert same(part, whole)
 
-    @precondition(lambda self: self.rounds is not None and self.family in ("boosting", "adaboost"))
+    @precondition(lambda self: self.rounds is not None and self.staged)
     @rule()
     def predict_in_stages(self) -> None:
         stages = list(self.model.staged_predict(self.X))
@@ -344,6 +300,20 @@ class BoostingStates(States):
 
 class ForestStates(States):
     family = "forests"
+
+
+class DistributionStates(States):
+    family = "distributions"
+    weight = 0.5
+
+
+class SurvivalStates(States):
+    family = "survival"
+
+
+class ConformalStates(States):
+    family = "conformal"
+    weight = 0.5
 
 
 class TreeStates(States):

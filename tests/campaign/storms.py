@@ -22,6 +22,7 @@ import numpy as np
 
 import gpuens
 from gpuens.callbacks import Checkpoint
+from tests.support.suited import suited
 
 from .attack import ROOT, Attack, FoundError
 from .patience import Patience
@@ -37,6 +38,13 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("DecisionTreeRegressor", {"max_depth": 6}),
     ("AdaBoostClassifier", {"n_estimators": 4}),
     ("BaggingRegressor", {"n_estimators": 4}),
+    ("GradientBoostingRegressor", {"n_estimators": 6, "linear_leaves": True}),
+    ("GradientBoostingClassifier", {"n_estimators": 6, "dropout": 0.5}),
+    ("GradientBoostingRegressor", {"n_estimators": 4, "loss": "student_t"}),
+    ("GradientBoostingRegressor", {"n_estimators": 4, "loss": "cox"}),
+    ("GradientBoostingRanker", {"n_estimators": 4}),
+    ("ObliqueRandomForestClassifier", {"n_estimators": 4, "feature_combinations": 2}),
+    ("RandomSurvivalForest", {"n_estimators": 4}),
 )
 
 
@@ -109,11 +117,11 @@ def _fit_of(k: int, n_jobs: int | None, n: int) -> Callable[[], Any]:
     rng = np.random.default_rng(k)
     X = rng.normal(size=(n, 5)).astype(np.float32)
     y = X[:, 0] + X[:, 1] ** 2
-    target = (y > 0.5) if "Class" in name else y
+    target, given = suited(name, settings.get("loss"), y)
 
     def fit() -> Any:
         model = getattr(gpuens, name)(**settings, n_jobs=n_jobs, device="cpu", random_state=k)
-        return model.fit(X, target).predict(X[:200])
+        return model.fit(X, target, **given).predict(X[:200])
 
     return fit
 

@@ -20,7 +20,8 @@ from tests.campaign.report import Tally, report, summary
 from tests.campaign.running import run_slice
 
 SHORT = {
-    "states-forests": 1, "states-trees": 1, "tables": 15, "saved-models": 40, "saved-members": 20,
+    "states-survival": 1, "states-conformal": 1, "states-forests": 1, "states-trees": 1,
+    "tables": 15, "passes": 15, "saved-models": 40, "saved-members": 20,
     "binned-tables": 60, "xgboost-json": 150, "xgboost-ubjson": 150, "lightgbm": 150,
     "catboost": 150, "treelite": 150, "sklearn-objects": 100, "csv": 15, "parquet": 10,
     "full-disks": 2,

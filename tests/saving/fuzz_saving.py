@@ -22,6 +22,8 @@ MODELS = ("RandomForestClassifier", "QuantileForestRegressor", "GradientBoosting
 NUMBERS = (0, 1, -1, 2, 7, 255, 2**31 - 1, -(2**31), 2**31, 2**53, 2**63, 1e308, -0.5)
 VALUES = (None, True, "", "x", "__class__", [], {}, {"@": 0}, {"@": -1}, {"@": 10**9},
           {"float": "nan"}, {"float": 1}, *NUMBERS)  # fmt: skip
+EDITS = (0.4, 0.3, 0.1, 0.1, 0.1)
+"""Shares of the edits of an array. Most files with another value load, others are refused."""
 NAMES_A_PARAMETER = ("must be", "is expecting")
 """A file may hold a parameter that ``predict`` refuses."""
 
@@ -47,7 +49,7 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
 def lying(document: dict[str, Any], arrays: dict[str, Any], rng: np.random.Generator) -> bytes:
     """Edits of the contents, with a checksum that fits."""
     document, arrays = json.loads(json.dumps(document)), dict(arrays)
-    for _ in range(rng.integers(1, 4)):
+    for _ in range(rng.geometric(0.6)):
         if rng.random() < 0.5 and arrays:
             _edit_array(arrays, rng)
         else:
@@ -60,7 +62,7 @@ def lying(document: dict[str, Any], arrays: dict[str, Any], rng: np.random.Gener
 def _edit_array(arrays: dict[str, Any], rng: np.random.Generator) -> None:
     name = rng.choice(list(arrays))
     array = arrays[name].copy()
-    match rng.integers(5):
+    match rng.choice(5, p=EDITS):
         case 0 if array.size:
             with np.errstate(all="ignore"):
                 value = np.float64(rng.choice(NUMBERS[:-1]))

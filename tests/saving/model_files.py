@@ -13,6 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import gpuens
 from gpuens.saving.file import DOCUMENT, FORMAT, checksum
+from tests.support.suited import suited
 
 FEW = {"n_estimators": 4}
 MEMBERS = {
@@ -86,8 +87,11 @@ def write_saved() -> None:
 def fitted(name: str, **settings: Any) -> Any:
     """A small model of a class."""
     X, y = table()
-    target = y if name.endswith("Classifier") else np.nan_to_num(X[:, 0] + X[:, 2])
-    return getattr(gpuens, name)(**(SETTINGS | COMBINED).get(name, {}) | settings).fit(X, target)
+    more: dict[str, Any] = {}
+    if not name.endswith("Classifier"):
+        y, more = suited(name, settings.get("loss"), np.nan_to_num(X[:, 0] + X[:, 2]))
+    model = getattr(gpuens, name)(**(SETTINGS | COMBINED).get(name, {}) | settings)
+    return model.fit(X, y, **more)
 
 
 def rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray]], None]) -> None:

@@ -64,7 +64,7 @@ class Fuzzer(Attack):
     def trial(self, number: int) -> None:
         rng = np.random.default_rng([self.seed, number])
         data = self._parent(rng)
-        for _ in range(1 + int(rng.geometric(0.6))):
+        for _ in range(int(rng.geometric(0.6))):  # once in most trials: more is refused sooner
             data = self.damage(data, rng)
         os.pwrite(self.latest, data, 0)
         os.ftruncate(self.latest, len(data))

@@ -23,10 +23,30 @@ from tests.exchange.mutations import with_a_value_changed
 from tests.saving.fuzz_saving import NAMES_A_PARAMETER, damaged, lying
 from tests.saving.model_files import SAVED, fitted, table
 
+from ..answers import answers
 from ..attack import LIBRARY
 from .fuzzing import Fuzzer, refused
 
 _LENGTH_BYTES = 8
+BOOSTING = "GradientBoostingRegressor"
+MADE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("StackingClassifier", {}),
+    ("VotingClassifier", {}),
+    ("GradientBoostingClassifier", {"dropout": 0.5, "n_estimators": 6}),
+    (BOOSTING, {"loss": "student_t"}),
+    (BOOSTING, {"loss": "negative_binomial", "dropout": 0.5}),
+    (BOOSTING, {"loss": "cox"}),
+    (BOOSTING, {"loss": "aft"}),
+    ("GradientBoostingRanker", {"n_estimators": 3}),
+    ("RandomSurvivalForest", {"n_estimators": 3, "oob_score": True}),
+    ("ExtraSurvivalTrees", {"n_estimators": 2}),
+    *(("ConformalRegressor", {"method": method, "cv": 2, "estimator": kind(n_estimators=15)})
+      for method, kind in (("split", gpuens.GradientBoostingRegressor),
+                           ("cv+", gpuens.ObliqueRandomForestRegressor),
+                           ("bag", gpuens.RandomForestRegressor),
+                           ("quantile", gpuens.GradientBoostingRegressor))),
+)  # fmt: skip
+"""Models that are in no file of ``SAVED``: classes and settings."""
 
 
 @lru_cache(256)
@@ -47,11 +67,10 @@ class SavedModels(Fuzzer):
     watched = tuple(str(Path(LIBRARY[0]) / room) for room in ("saving", "forest"))
 
     def sources(self) -> list[bytes]:
-        names = ("StackingClassifier", "VotingClassifier")
         made = [path.read_bytes() for path in sorted(SAVED.glob("*/*.gpuens"))]
-        for name in names:
-            path = self.folder / "model.gpuens"
-            fitted(name).save(path)
+        path = self.folder / "model.gpuens"
+        for name, settings in MADE:
+            fitted(name, **settings).save(path)
             made.append(path.read_bytes())
         return made
 
@@ -72,10 +91,10 @@ class SavedModels(Fuzzer):
         self.use(model)
 
     def use(self, model: Any) -> None:
-        """Predict; parameters may be refused then."""
+        """Ask for all answers; parameters may be refused then."""
         try:
             with np.errstate(all="ignore"):
-                model.predict(table()[0][:9])
+                answers(model, table()[0][:9])
         except NotFittedError:
             return
         except (ValueError, TypeError) as error:
