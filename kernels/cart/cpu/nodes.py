@@ -9,16 +9,15 @@ from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
 from ...scalars.routing import is_left_category, midpoint, random_cut
 from ..problem import ABSOLUTE_ERROR
 from .absolute import absolute_score, rank_values, scan_absolute, score_of_sides
-from .rows import clear_groups, collect, fill_keys, group_rows
+from .bins import scan_bins
+from .cuts import suits_cuts
+from .few import FEW_ROWS, NONE, NOT_HERE, scan_few
+from .rows import add_rows, clear_groups, collect, fill_keys, fits_table, group_rows
 from .scan import (
-    NONE,
-    NOT_HERE,
     add_row,
     order_by_ratio,
     scan,
     scan_classes,
-    scan_few,
-    suits_few,
     suits_running_sums,
 )
 from .scores import (
@@ -28,6 +27,7 @@ from .scores import (
     packed_weight,
     score_alone,
     score_block,
+    score_that_is_best,
     take_if_better,
 )
 
@@ -122,11 +122,13 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
     n_features = features.size
     shuffle_key = subkey(node.key, PURPOSE_FEATURES, u64(0))
     n_outputs = rows.output_begin.size - 1
-    few = suits_few(node.end - node.begin, packed, params, n_outputs)
+    n_rows = node.end - node.begin
+    in_cuts = suits_cuts(packed, params, n_outputs)
+    enough = score_that_is_best(n_rows, packed, params, n_outputs)
     running = suits_running_sums(packed, params, n_outputs, room.groups.total.size)
-    any_candidate = False
+    any_candidate, is_best = False, False
     j = i64(0)
-    while j < n_features and (j < params.max_features or not any_candidate):
+    while j < n_features and not is_best and (j < params.max_features or not any_candidate):
         if params.shuffle == 1:
             bits = draw(shuffle_key, u64(j))
             other = j + i64((bits * u64(n_features - j)) >> S32)
@@ -134,9 +136,10 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
             features[j], features[other] = features[other], features[j]
         if not _is_marked(constant, features[j]):
             if _look_at_feature(
-                table, rows, params, least_weight, node, features[j], few, running, packed, room
+                table, rows, params, least_weight, node, features[j], in_cuts, running, packed, room
             ):
                 any_candidate = True
+                is_best = room.found[1].score >= enough
             else:
                 _mark(constant, features[j])
         j += 1
@@ -160,7 +163,9 @@ def _mark(flags, feature):
 
 
 @inlined
-def _look_at_feature(table, rows, params, least_weight, node, feature, few, running, packed, room):
+def _look_at_feature(
+    table, rows, params, least_weight, node, feature, in_cuts, running, packed, room
+):
     """Score the candidates of a feature and return whether it has any."""
     groups, medians, found = room.groups, room.medians, room.found
     direction = i64(table.monotone[feature])
@@ -180,21 +185,28 @@ def _look_at_feature(table, rows, params, least_weight, node, feature, few, runn
             table, rows.records, node.begin, node.end, feature, node.key, groups, room.block,
             medians, limits, rows.output_begin, found, room.bits,
         )  # fmt: skip
-    if few and table.categorical[feature] == 0:
+    column, n_bins = table.codes[feature], i64(table.n_bins[feature])
+    n = node.end - node.begin
+    is_set = table.categorical[feature] == 1
+    in_cuts = in_cuts and not is_set
+    if in_cuts and n <= FEW_ROWS:
         found_here = scan_few(
-            table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin,
-            node.end - node.begin, groups, feature, packed, limits, found,
+            column, n_bins, rows.records, node.begin, n, groups, room.few, feature, packed, limits,
+            room.cuts, found,
         )  # fmt: skip
         if found_here != NOT_HERE:
             return found_here != NONE
     absolute = params.criterion == ABSOLUTE_ERROR
+    by_table = not absolute and fits_table(n_bins, n, groups.total.size, room.most_entries)
+    if by_table:
+        add_rows(column, rows.records[node.begin : node.end], groups, is_regression)
+        if in_cuts and groups.seen[n_bins] == 0:
+            return scan_bins(n_bins, groups, feature, packed, limits, room.cuts, found)
     n_groups, n_missing = group_rows(
-        table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
-        groups, is_regression, room.most_entries, absolute,
-    )  # fmt: skip
+        column, n_bins, rows.records, node.begin, node.end, groups, is_regression, by_table
+    )
     has_missing = n_missing > 0
     has_candidate = n_groups > 1 or (n_groups == 1 and has_missing)
-    is_set = table.categorical[feature] == 1
     first, last = _orders(rows, is_set)
     for s in range(first, last):
         if not has_candidate:
@@ -203,8 +215,8 @@ def _look_at_feature(table, rows, params, least_weight, node, feature, few, runn
             order_by_ratio(groups, n_groups, s, is_regression, rows.output_begin)
         if absolute:
             scan_absolute(
-                groups, medians, n_groups, node.end - node.begin, has_missing, feature, limits,
-                found, room.bits[0], is_set,
+                groups, medians, n_groups, n, has_missing, feature, limits, found, room.bits[0],
+                is_set,
             )  # fmt: skip
         elif running:
             scan_classes(

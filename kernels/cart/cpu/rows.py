@@ -188,17 +188,23 @@ CODES_PER_ROW = 4
 
 
 @inlined
-def group_rows(
-    column, n_bins, records, begin, end, groups, is_regression, most_entries, always_sort
-):
+def fits_table(n_bins, n, n_statistics, most_entries):
+    """Return whether n rows are added up by code; otherwise they are sorted."""
+    is_small = n_bins <= CODES_PER_ROW * n or n_bins <= 255
+    return is_small and (n_bins + 1) * n_statistics <= most_entries
+
+
+@inlined
+def group_rows(column, n_bins, records, begin, end, groups, is_regression, by_table):
     """Fill the groups of values and the statistics of the missing ones and return (number of
-    groups, number of rows with missing values)."""
+    groups, number of rows with missing values).
+
+    by_table : bool
+        The rows are in the table already (``add_rows``).
+    """
     n = end - begin
-    n_statistics = groups.total.size
-    few = n_bins <= CODES_PER_ROW * n or n_bins <= 255
-    if few and not always_sort and (n_bins + 1) * n_statistics <= most_entries:
+    if by_table:
         groups.by_rows[0] = 0
-        _add_rows(column, n_bins, records, begin, n, groups, is_regression)
         return _read_groups(n_bins, groups)
     groups.by_rows[0] = 1
     fill_keys(column, records, begin, n, groups.keys)
@@ -207,18 +213,16 @@ def group_rows(
 
 
 @inlined
-def _add_rows(column, n_bins, records, begin, n, groups, is_regression):
-    """Add the rows up by code."""
+def add_rows(column, rows, groups, is_regression):
+    """Add the rows of a node up by code."""
     items, weights, histogram, seen = groups.items, groups.weights, groups.histogram, groups.seen
     n_statistics = u64(groups.total.size)
-    rows = records[begin : begin + n]
     if is_regression:
-        _add_weights(column, rows, weights, histogram, seen, n_statistics)
-        for o in range(items.shape[0]):
+        _add_sums(column, rows, weights, items[0], histogram, seen, n_statistics)
+        for o in range(1, items.shape[0]):
             _add_values(column, rows, items[o], histogram[1 + o :], n_statistics)
         return
-    _add_classes(column, rows, weights, items[0], histogram, seen, n_statistics)
-    for o in range(1, items.shape[0]):
+    for o in range(items.shape[0]):
         _add_classes(column, rows, weights, items[o], histogram, seen, n_statistics)
 
 
@@ -236,13 +240,14 @@ def _add_classes(column, rows, weights, items, histogram, seen, n_statistics):
 
 
 @inner
-def _add_weights(column, rows, weights, histogram, seen, n_statistics):
+def _add_sums(column, rows, weights, values, histogram, seen, n_statistics):
     last = u64(rows.size - 1)
     for i in range(u64(rows.size)):
         prefetch(column, rows[min(i + PREFETCH_DISTANCE, last)] & LOW_32)
         code = u64(column[rows[i] & LOW_32])
         seen[code] = 1
         histogram[code * n_statistics] += weights[i]
+        histogram[code * n_statistics + u64(1)] += values[i]
 
 
 @inner

@@ -6,19 +6,14 @@ has passed are the left child:
     groups     c0  c1  c2 | c3  c4 | missing
     left       ----------->                        right = total - left
 
-Two special cases are faster. ``scan_classes`` keeps the sums of squares of a Gini score up to date:
-a group of weight h that moves to the left changes them by
+``scan_classes`` is faster in a special case: it keeps the sums of squares of a Gini score up to
+date. A group of weight h that moves to the left changes them by
 
     left:  (l + h)**2 - l**2 = h (2 l + h)        right:  r**2 - (r - h)**2 = h (2 r - h)
 
 for each class, so a cut costs as much as its group, not as much as all classes. All of this is in
 integers, and equal to the sums of the contract where float64 holds those exactly. A forest on
 15,000 x 16 with 26 classes takes 0.79 of the time with it (AMD EPYC, one thread).
-
-``scan_few`` serves nodes with a handful of rows, which are most nodes of a deep tree. There the
-rows are sorted by code, and the sums of a cut follow from those of the cut before, one row at a
-time; a feature that is constant, or that has two values, as most have in such a node, needs no
-sorting. The same forest takes 0.82 of the time with it, one for regression on 10,000 x 20 0.48.
 """
 
 from __future__ import annotations
@@ -28,11 +23,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined, inner
-from ...scalars.gain import square
-from ..problem import GINI, SQUARED_ERROR
-from .rows import insertion_sort, merge_argsort
+from ..problem import GINI
+from .cuts import squares_moved
+from .rows import merge_argsort
 from .scores import (
     BLOCK,
+    EXACT_WEIGHT,
     MASK,
     best_of_block,
     heavy_enough,
@@ -42,7 +38,7 @@ from .scores import (
     take_if_better,
 )
 
-u64, i64 = np.uint64, np.int64
+i64 = np.int64
 
 
 class Groups(NamedTuple):
@@ -198,10 +194,6 @@ def order_by_ratio(groups, n_groups, s, is_regression, output_begin):
 
 LOW_32 = np.uint64(0xFFFFFFFF)
 
-EXACT_WEIGHT = i64(2**26)
-"""Weights up to this one have squares, and sums of squares, that float64 holds exactly: it does
-not matter in which order the terms of a Gini score are added up."""
-
 
 @inlined
 def suits_running_sums(packed, params, n_outputs, n_statistics):
@@ -209,14 +201,6 @@ def suits_running_sums(packed, params, n_outputs, n_statistics):
     if params.criterion != GINI or n_outputs > 1 or n_statistics < 3 or params.bounded:
         return False
     return packed & MASK <= EXACT_WEIGHT
-
-
-@inlined
-def squares_moved(weight, on_left, total):
-    """Return how much the squares on the left grow, and those on the right shrink, as ``weight``
-    of a class moves to the left."""
-    on_right = total - on_left
-    return weight * (2 * on_left + weight), weight * (2 * on_right - weight)
 
 
 @inner
@@ -279,114 +263,3 @@ def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, 
             take_if_better(found, score, feature, groups.code[g], following, missing_left)
             if is_set:
                 mark_categories(groups, at, best_bits)
-
-
-S32 = u64(32)
-
-FEW_ROWS = 32
-"""Rows up to which a node is one of few rows."""
-NONE, SOME, NOT_HERE = i64(0), i64(1), i64(2)
-"""Results of ``scan_few``: the feature has no candidate, has some, must be scanned in full."""
-
-
-@inlined
-def suits_few(n, packed, params, n_outputs):
-    """Return whether ``scan_few`` can serve a node of n rows."""
-    if n > FEW_ROWS or params.bounded or n_outputs > 1:
-        return False
-    if params.criterion == SQUARED_ERROR:
-        return True
-    return params.criterion == GINI and packed & MASK <= EXACT_WEIGHT
-
-
-@inlined
-def scan_few(column, n_bins, records, begin, n, groups, feature, packed, limits, found):
-    """Score the cuts of a numeric feature and return ``NONE``, ``SOME`` or ``NOT_HERE``.
-
-    packed : int64
-        Rows and weight of the node.
-    """
-    keys = groups.keys
-    lowest = highest = i64(column[records[begin] & LOW_32])
-    for i in range(n):
-        code = i64(column[records[begin + i] & LOW_32])
-        keys[i] = (u64(code) << S32) | u64(i)
-        lowest, highest = min(lowest, code), max(highest, code)
-    if highest == n_bins:
-        return NOT_HERE if lowest < n_bins else NONE
-    if lowest == highest:
-        return NONE
-    if highest == lowest + 1:
-        _part_two_codes(keys, n, u64(highest))
-    else:
-        insertion_sort(keys, n)
-    if limits.is_regression:
-        total = groups.total[1]
-        _cut_sums(keys[:n], groups.weights, groups.items[0], total, packed, feature, limits, found)
-    else:
-        _cut_classes(
-            keys[:n], groups.weights, groups.items[0], groups.total, packed, feature, limits, found,
-            groups.left,
-        )  # fmt: skip
-    return SOME
-
-
-@inlined
-def _part_two_codes(keys, n, higher):
-    """Put the keys of the lower of two codes first."""
-    n_lower = 0
-    for i in range(n):
-        key = keys[i]
-        keys[i] = keys[n_lower]
-        keys[n_lower] = key
-        n_lower += i64(key >> S32 != higher)
-
-
-@inner
-def _cut_classes(keys, weights, items, total, packed, feature, limits, found, left):
-    """Score cuts by Gini impurity: ``(sum of squares) / weight`` of both sides."""
-    square_left, square_right = i64(0), i64(0)
-    for s in range(left.size):
-        left[s] = 0
-        in_class = total[s] & MASK
-        square_right += in_class * in_class
-    packed_left = i64(0)
-    before = keys[0] >> S32
-    for k in range(u64(keys.size)):
-        key = keys[k]
-        code = key >> S32
-        if code != before:
-            packed_right = packed - packed_left
-            score = float(square_left) / float(packed_left & MASK)
-            score = score + float(square_right) / float(packed_right & MASK)
-            if heavy_enough(packed_left, packed_right, limits):
-                take_if_better(found, score, feature, i64(before), i64(code), i64(-1))
-            before = code
-        i = key & LOW_32
-        c = items[i]
-        weight = weights[i] & MASK
-        packed_left += weights[i]
-        more_left, less_right = squares_moved(weight, left[c], total[c] & MASK)
-        square_left += more_left
-        square_right -= less_right
-        left[c] += weight
-
-
-@inner
-def _cut_sums(keys, weights, items, total, packed, feature, limits, found):
-    """Score cuts by squared error: ``sum**2 / weight`` of both sides."""
-    packed_left, left = i64(0), i64(0)
-    before = keys[0] >> S32
-    for k in range(u64(keys.size)):
-        key = keys[k]
-        code = key >> S32
-        if code != before:
-            packed_right = packed - packed_left
-            score = square(float(left)) / float(packed_left & MASK)
-            score = score + square(float(total - left)) / float(packed_right & MASK)
-            if heavy_enough(packed_left, packed_right, limits):
-                take_if_better(found, score, feature, i64(before), i64(code), i64(-1))
-            before = code
-        i = key & LOW_32
-        packed_left += weights[i]
-        left += items[i]

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...runtime.compilation import inlined
+from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE
 from ..grown import NODE
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
+from .bins import WORD
+from .cuts import Cuts
+from .few import FEW_ROWS, Few
 from .rows import N_COUNTERS
-from .scan import FEW_ROWS, Groups
+from .scan import Groups
 from .scores import BLOCK, FOUND, Block
 
 # Entries of ``Work.counts``, each on a cache line of its own.
@@ -83,6 +87,8 @@ class Room(NamedTuple):
     """
 
     groups: Groups
+    few: Few
+    cuts: Cuts
     block: Block
     medians: Medians
     features: np.ndarray
@@ -132,7 +138,9 @@ def allocate_rooms(
     n_groups = min(n, most_bins) + 2
     lines = partial(_lines, n_threads)
     return Room(
-        groups=_groups(lines, n, n if sorts else FEW_ROWS, most_bins, entries, n_groups, target),
+        groups=_groups(lines, n, n if sorts else 0, most_bins, entries, n_groups, target),
+        few=_few(lines, table.codes.dtype),
+        cuts=_cuts(lines, n_groups),
         block=Block(
             left=lines((n_statistics, BLOCK)),
             right=lines((n_statistics, BLOCK)),
@@ -169,7 +177,7 @@ def _groups(
     target: CartTarget,
 ) -> Groups:
     n_statistics = target.n_statistics
-    n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // 8) * 8
+    n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // WORD) * WORD
     seen_words = lines(n_flags // 8, np.uint64)
     return Groups(
         by_rows=lines(1),
@@ -193,6 +201,24 @@ def _groups(
     )
 
 
+def _few(lines: _Lines, code: Any) -> Few:
+    return Few(
+        codes=lines(FEW_ROWS, code),
+        weights=lines(FEW_ROWS),
+        items=lines(FEW_ROWS),
+    )
+
+
+def _cuts(lines: _Lines, n: int) -> Cuts:
+    n = -(-max(n, FEW_ROWS) // LANES) * LANES
+    return Cuts(
+        code=lines(n),
+        left=lines(n, np.float64),
+        right=lines(n, np.float64),
+        weight_left=lines(n, np.float64),
+    )
+
+
 def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
     return Medians(
         rank=lines((n_outputs, n)),
@@ -209,7 +235,7 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 @inlined
 def room_of(thread, rooms):
     """Return the lines of a thread."""
-    g, b, m = rooms.groups, rooms.block, rooms.medians
+    g, f, c, b, m = rooms.groups, rooms.few, rooms.cuts, rooms.block, rooms.medians
     groups = Groups(
         g.by_rows[thread],
         g.weights[thread],
@@ -230,6 +256,8 @@ def room_of(thread, rooms):
         g.left[thread],
         g.right[thread],
     )
+    few = Few(f.codes[thread], f.weights[thread], f.items[thread])
+    cuts = Cuts(c.code[thread], c.left[thread], c.right[thread], c.weight_left[thread])
     block = Block(
         b.left[thread], b.right[thread], b.packed[thread], b.term[thread], b.score[thread]
     )
@@ -245,6 +273,8 @@ def room_of(thread, rooms):
     )
     return Room(
         groups,
+        few,
+        cuts,
         block,
         medians,
         rooms.features[thread],

@@ -56,6 +56,129 @@ def byte_of(typingctx, words, index):
 
 
 @Intrinsic
+def flags_set(typingctx, flags, first):
+    """Return a bit for each of the 64 bytes from entry ``first`` on that is not zero."""
+    from llvmlite import ir
+    from numba import types
+
+    vector = ir.VectorType(ir.IntType(8), 64)
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        place = builder.bitcast(builder.gep(data, [args[1]]), vector.as_pointer())
+        is_set = builder.icmp_unsigned(
+            "!=", builder.load(place, align=1), ir.Constant(vector, None)
+        )
+        return builder.bitcast(is_set, ir.IntType(64))
+
+    return types.uint64(flags, types.uint64), codegen
+
+
+@Intrinsic
+def lanes_equal(typingctx, line, value):
+    """Return a bit for each of the first 32 entries of a line that has this value."""
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        lanes = _lanes_of(context, builder, signature, args)
+        value = builder.trunc(args[1], lanes.type.element)
+        found = builder.icmp_unsigned("==", lanes, _in_all_lanes(builder, value, lanes.type))
+        return _bits_of_lanes(builder, found)
+
+    return types.uint64(line, types.uint64), codegen
+
+
+@Intrinsic
+def place_in_line(typingctx, line, i, which):
+    """Return how many of the first 32 entries of a line are lower than entry i, or equal and before
+    it, of those that have a bit in ``which``."""
+    from llvmlite import ir
+    from numba import types
+
+    def codegen(context, builder, signature, args):
+        lanes = _lanes_of(context, builder, signature, args)
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        value = builder.load(builder.gep(data, [args[1]]))
+        own = _in_all_lanes(builder, value, lanes.type)
+        lower = _bits_of_lanes(builder, builder.icmp_unsigned("<", lanes, own))
+        equal = _bits_of_lanes(builder, builder.icmp_unsigned("==", lanes, own))
+        one = ir.Constant(ir.IntType(64), 1)
+        before = builder.sub(builder.shl(one, args[1]), one)
+        found = builder.or_(lower, builder.and_(equal, before))
+        return builder.ctpop(builder.and_(found, args[2]))
+
+    return types.uint64(line, types.uint64, types.uint64), codegen
+
+
+@Intrinsic
+def largest_score(typingctx, left, right, weights, weight, n):
+    """Return the largest ``left[k] / weights[k] + right[k] / (weight - weights[k])``, float64, for
+    k < n, a multiple of eight; none is NaN."""
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+
+    word, vector = ir.IntType(64), ir.VectorType(ir.DoubleType(), LANES)
+
+    def codegen(context, builder, signature, args):
+        data = [
+            context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3)
+        ]
+        total = _in_all_lanes(builder, args[3], vector)
+        lowest = ir.Constant(vector, [float("-inf")] * LANES)
+        best = cgutils.alloca_once_value(builder, lowest)
+        start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
+        with cgutils.for_range_slice(builder, start, args[4], step, inc=True) as (k, _):
+            left, right, weights = (
+                builder.load(builder.bitcast(builder.gep(line, [k]), vector.as_pointer()), align=8)
+                for line in data
+            )
+            on_right = builder.fdiv(right, builder.fsub(total, weights))
+            score = builder.fadd(builder.fdiv(left, weights), on_right)
+            before = builder.load(best)
+            is_larger = builder.fcmp_ordered(">", score, before)
+            builder.store(builder.select(is_larger, score, before), best)
+        return _largest_lane(builder, builder.load(best))
+
+    return types.float64(left, right, weights, types.float64, types.int64), codegen
+
+
+def _largest_lane(builder, lanes):
+    from llvmlite import ir
+
+    half = lanes.type.count
+    while half > 1:
+        half //= 2
+        other = _shuffled(builder, lanes, lanes, *range(half, 2 * half))
+        lanes = _shuffled(builder, lanes, lanes, *range(half))
+        lanes = builder.select(builder.fcmp_ordered(">", other, lanes), other, lanes)
+    return builder.extract_element(lanes, ir.IntType(32)(0))
+
+
+def _lanes_of(context, builder, signature, args):
+    """Load 32 entries of a line."""
+    from llvmlite import ir
+
+    data = context.make_array(signature.args[0])(context, builder, args[0]).data
+    vector = ir.VectorType(data.type.pointee, 32)
+    return builder.load(builder.bitcast(data, vector.as_pointer()), align=1)
+
+
+def _in_all_lanes(builder, value, vector):
+    from llvmlite import ir
+
+    first = builder.insert_element(ir.Constant(vector, None), value, ir.IntType(32)(0))
+    return _shuffled(builder, first, first, *[0] * vector.count)
+
+
+def _bits_of_lanes(builder, lanes):
+    """Return a uint64 with a bit for each of 32 lanes of one bit."""
+    from llvmlite import ir
+
+    return builder.zext(builder.bitcast(lanes, ir.IntType(32)), ir.IntType(64))
+
+
+@Intrinsic
 def running_sums(typingctx, source, n, high, low):
     """Write the halves of ``source[0] + ... + source[i]`` to ``high[i]`` and ``low[i]``, int32, for
     i < n, a multiple of eight; return the last sum."""

@@ -1,0 +1,129 @@
+"""Numeric features at a node with a handful of rows, as most nodes of a deep tree have (contract:
+``kernels.cart.grow_cart``).
+
+The codes of the rows are one vector. The place of a row in their order is the number of lower
+codes, and of equal ones before it, which two comparisons with all of them tell: nothing is sorted
+step by step, and no branch is guessed wrongly::
+
+    row               0   1   2   3
+    code             17   5  17   3
+    lower             2   1   2   0
+    equal, before     0   0   1   0
+    place             2   1   3   0
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...runtime.compilation import inlined, inner
+from ...runtime.cpu.lanes import lanes_equal, place_in_line
+from ...scalars.gain import square
+from .cuts import note_cut, squares_moved, take_best
+from .scores import MASK
+
+u64, i64 = np.uint64, np.int64
+
+LOW_32 = u64(0xFFFFFFFF)
+
+FEW_ROWS = 32
+"""Rows up to which a node is one of few rows: the lanes of a vector of codes."""
+NONE, SOME, NOT_HERE = i64(0), i64(1), i64(2)
+"""Results of ``scan_few``: the feature has no candidate, has some, must be scanned in full."""
+
+
+class Few(NamedTuple):
+    """Scratch for the rows of a node by one feature, lines of ``FEW_ROWS`` entries.
+
+    codes : uint8 or uint32
+        Of the rows.
+    weights, items : int64
+        Of the rows in the order of their codes, see ``Groups``.
+    """
+
+    codes: np.ndarray
+    weights: np.ndarray
+    items: np.ndarray
+
+
+@inlined
+def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, limits, cuts, found):
+    """Score the cuts of a numeric feature and return ``NONE``, ``SOME`` or ``NOT_HERE``.
+
+    packed : int64
+        Rows and weight of the node.
+    """
+    for i in range(n):
+        few.codes[i] = column[records[begin + i] & LOW_32]
+    every_row = (u64(1) << u64(n)) - u64(1)
+    if lanes_equal(few.codes, u64(few.codes[0])) & every_row == every_row:
+        return NONE
+    if lanes_equal(few.codes, u64(n_bins)) & every_row != 0:
+        return NOT_HERE
+    _put_in_order(n, every_row, groups.weights, groups.items[0], few, cuts.code)
+    if limits.is_regression:
+        _cut_sums(n - 1, groups.total[1], packed, limits, few, cuts)
+    elif groups.total.size == 2:
+        _cut_two_classes(n - 1, groups.total[1] & MASK, packed, limits, few, cuts)
+    else:
+        _cut_classes(n - 1, groups.total, packed, limits, few, groups.left, cuts)
+    take_best(n - 1, packed, feature, cuts, found)
+    return SOME
+
+
+@inner
+def _put_in_order(n, every_row, weights, items, few, code):
+    for i in range(u64(n)):
+        place = place_in_line(few.codes, i, every_row)
+        code[place] = few.codes[i]
+        few.weights[place] = weights[i]
+        few.items[place] = items[i]
+
+
+@inner
+def _cut_sums(n, total, packed, limits, few, cuts):
+    """Note the cuts between rows for the squared error: ``sum**2 / weight``."""
+    left, packed_left = i64(0), i64(0)
+    for k in range(n):
+        left += few.items[k]
+        packed_left += few.weights[k]
+        is_cut = cuts.code[k] != cuts.code[k + 1]
+        above = square(float(left)), square(float(total - left))
+        note_cut(k, above[0], above[1], packed_left, packed, is_cut, limits, cuts)
+
+
+@inner
+def _cut_two_classes(n, all_ones, packed, limits, few, cuts):
+    """Note the cuts for the Gini impurity of two classes: ``(sum of squares) / weight``."""
+    weight, ones, packed_left = packed & MASK, i64(0), i64(0)
+    for k in range(n):
+        packed_left += few.weights[k]
+        ones += (few.weights[k] & MASK) * few.items[k]
+        zeros = (packed_left & MASK) - ones
+        ones_right = all_ones - ones
+        zeros_right = weight - zeros - all_ones
+        is_cut = cuts.code[k] != cuts.code[k + 1]
+        above_left = float(ones * ones + zeros * zeros)
+        above_right = float(ones_right * ones_right + zeros_right * zeros_right)
+        note_cut(k, above_left, above_right, packed_left, packed, is_cut, limits, cuts)
+
+
+@inner
+def _cut_classes(n, total, packed, limits, few, left, cuts):
+    """Note the cuts for the Gini impurity of any number of classes (see ``scan``)."""
+    square_left, square_right, packed_left = i64(0), i64(0), i64(0)
+    for s in range(left.size):
+        left[s] = 0
+        square_right += (total[s] & MASK) * (total[s] & MASK)
+    for k in range(n):
+        c, weight = few.items[k], few.weights[k] & MASK
+        more_left, less_right = squares_moved(weight, left[c], total[c] & MASK)
+        square_left += more_left
+        square_right -= less_right
+        left[c] += weight
+        packed_left += few.weights[k]
+        is_cut = cuts.code[k] != cuts.code[k + 1]
+        above = float(square_left), float(square_right)
+        note_cut(k, above[0], above[1], packed_left, packed, is_cut, limits, cuts)
