@@ -36,7 +36,7 @@ u32, u64, i64 = np.uint32, np.uint64, np.int64
 S32 = u64(32)
 
 
-@inner
+@inlined
 def find_split(table, rows, params, tree_weight, node, statistics, constant, room):
     """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics.
 
