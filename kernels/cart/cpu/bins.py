@@ -29,21 +29,21 @@ def scan_bins(n_bins, groups, feature, packed, limits, cuts, found):
     """
     total, histogram, seen = groups.total, groups.histogram, groups.seen
     if limits.is_regression:
-        n = _cut_sums(n_bins, seen, histogram, total[1], packed, limits, cuts)
+        n = _cut_sums(n_bins, seen, histogram, total[1], cuts)
     elif total.size == 2:
-        n = _cut_two_classes(n_bins, seen, histogram, total, packed, limits, cuts)
+        n = _cut_two_classes(n_bins, seen, histogram, total, cuts)
     else:
-        n = _cut_classes(n_bins, seen, histogram, total, packed, limits, groups.left, cuts)
+        n = _cut_classes(n_bins, seen, histogram, total, groups.left, cuts)
     for w in range((n_bins + 7) >> 3):
         groups.seen_words[w] = 0
     if n == 1:
         return False
-    take_best(n - 1, packed, feature, cuts, found)
+    take_best(n - 1, packed, feature, limits, cuts, found)
     return True
 
 
 @inner
-def _cut_sums(n_bins, seen, histogram, total, packed, limits, cuts):
+def _cut_sums(n_bins, seen, histogram, total, cuts):
     """Note the cuts behind all codes with rows for the squared error: ``sum**2 / weight``."""
     n, left, packed_left = i64(0), i64(0), i64(0)
     for first in range(0, n_bins, WORD):
@@ -56,13 +56,13 @@ def _cut_sums(n_bins, seen, histogram, total, packed, limits, cuts):
             histogram[2 * code] = histogram[2 * code + 1] = 0
             cuts.code[n] = code
             above = square(float(left)), square(float(total - left))
-            note_cut(n, above[0], above[1], packed_left, packed, True, limits, cuts)
+            note_cut(n, above[0], above[1], packed_left, cuts)
             n += 1
     return n
 
 
 @inner
-def _cut_two_classes(n_bins, seen, histogram, total, packed, limits, cuts):
+def _cut_two_classes(n_bins, seen, histogram, total, cuts):
     """Note the cuts for the Gini impurity of two classes: ``(sum of squares) / weight``."""
     n, packed_zeros, packed_ones = i64(0), i64(0), i64(0)
     for first in range(0, n_bins, WORD):
@@ -79,13 +79,13 @@ def _cut_two_classes(n_bins, seen, histogram, total, packed, limits, cuts):
             above_left = float(zeros * zeros + ones * ones)
             above_right = float(zeros_right * zeros_right + ones_right * ones_right)
             packed_left = packed_zeros + packed_ones
-            note_cut(n, above_left, above_right, packed_left, packed, True, limits, cuts)
+            note_cut(n, above_left, above_right, packed_left, cuts)
             n += 1
     return n
 
 
 @inner
-def _cut_classes(n_bins, seen, histogram, total, packed, limits, left, cuts):
+def _cut_classes(n_bins, seen, histogram, total, left, cuts):
     """Note the cuts for the Gini impurity of any number of classes (see ``scan``)."""
     n, square_left, square_right, packed_left = i64(0), i64(0), i64(0), i64(0)
     for s in range(left.size):
@@ -109,6 +109,6 @@ def _cut_classes(n_bins, seen, histogram, total, packed, limits, left, cuts):
                     packed_left += moved
             cuts.code[n] = code
             above = float(square_left), float(square_right)
-            note_cut(n, above[0], above[1], packed_left, packed, True, limits, cuts)
+            note_cut(n, above[0], above[1], packed_left, cuts)
             n += 1
     return n

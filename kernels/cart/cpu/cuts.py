@@ -24,14 +24,16 @@ class Cuts(NamedTuple):
 
     code : int64
         The last one on the left.
-    left, right, weight_left : float64
-        The sides' scores times their weights, and the weight on the left.
+    left, right : float64
+        The sides' scores times their weights.
+    packed_left : int64
+        Rows and weight on the left.
     """
 
     code: np.ndarray
     left: np.ndarray
     right: np.ndarray
-    weight_left: np.ndarray
+    packed_left: np.ndarray
 
 
 @inlined
@@ -53,28 +55,41 @@ def squares_moved(weight, on_left, total):
 
 
 @inlined
-def note_cut(k, above_left, above_right, packed_left, packed, is_cut, limits, cuts):
-    """Note cut k, with a score of -inf where it is none or a child would be too small."""
-    is_cut = is_cut and heavy_enough(packed_left, packed - packed_left, limits)
-    cuts.left[k] = above_left if is_cut else NO_CANDIDATE
+def note_cut(k, above_left, above_right, packed_left, cuts):
+    """Note cut k by the sides' scores times their weights."""
+    cuts.left[k] = above_left
     cuts.right[k] = above_right
-    cuts.weight_left[k] = float(packed_left & MASK)
+    cuts.packed_left[k] = packed_left
 
 
 @inlined
-def take_best(n, packed, feature, cuts, found):
+def take_best(n, packed, feature, limits, cuts, found):
     """Note the best of n cuts in ``found[1]`` if it is better; the code behind the last cut is in
     its place, too."""
-    left, right, weight_left = cuts.left, cuts.right, cuts.weight_left
-    weight = float(packed & MASK)
-    end = (n + LANES - 1) // LANES * LANES
-    for k in range(n, end):
-        left[k] = NO_CANDIDATE
-        right[k] = 0.0
-        weight_left[k] = 0.5
-    best = largest_score(left, right, weight_left, weight, end)
+    if limits.least_rows > 1 or limits.least_weight > 0.0:
+        for k in range(n):
+            if not heavy_enough(cuts.packed_left[k], packed - cuts.packed_left[k], limits):
+                cuts.left[k] = NO_CANDIDATE
+    best = best_score(n, packed & MASK, cuts)
     if best > found[1].score:
-        k = 0
-        while left[k] / weight_left[k] + right[k] / (weight - weight_left[k]) != best:
+        k = i64(0)
+        while score_of_cut(k, packed & MASK, cuts) != best:
             k += 1
         take_if_better(found, best, feature, cuts.code[k], cuts.code[k + 1], i64(-1))
+
+
+@inlined
+def score_of_cut(k, weight, cuts):
+    weight_left = cuts.packed_left[k] & MASK
+    return cuts.left[k] / float(weight_left) + cuts.right[k] / float(weight - weight_left)
+
+
+@inlined
+def best_score(n, weight, cuts):
+    """Return the largest score of n cuts of a node of this weight."""
+    end = (n + LANES - 1) // LANES * LANES
+    for k in range(n, end):
+        cuts.left[k] = NO_CANDIDATE
+        cuts.right[k] = 0.0
+        cuts.packed_left[k] = 0
+    return largest_score(cuts.left, cuts.right, cuts.packed_left, MASK, float(weight), end)

@@ -22,7 +22,7 @@ from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.lanes import lanes_equal, place_in_line
 from ...scalars.gain import square
 from .cuts import note_cut, squares_moved, take_best
-from .scores import MASK
+from .scores import MASK, NO_CANDIDATE
 
 u64, i64 = np.uint64, np.int64
 
@@ -64,12 +64,12 @@ def scan_few(column, n_bins, records, begin, n, groups, few, feature, packed, li
         return NOT_HERE
     _put_in_order(n, every_row, groups.weights, groups.items[0], few, cuts.code)
     if limits.is_regression:
-        _cut_sums(n - 1, groups.total[1], packed, limits, few, cuts)
+        _cut_sums(n - 1, groups.total[1], few, cuts)
     elif groups.total.size == 2:
-        _cut_two_classes(n - 1, groups.total[1] & MASK, packed, limits, few, cuts)
+        _cut_two_classes(n - 1, packed & MASK, groups.total[1] & MASK, few, cuts)
     else:
-        _cut_classes(n - 1, groups.total, packed, limits, few, groups.left, cuts)
-    take_best(n - 1, packed, feature, cuts, found)
+        _cut_classes(n - 1, groups.total, few, groups.left, cuts)
+    take_best(n - 1, packed, feature, limits, cuts, found)
     return SOME
 
 
@@ -82,36 +82,40 @@ def _put_in_order(n, every_row, weights, items, few, code):
         few.items[place] = items[i]
 
 
+@inlined
+def _if_cut(k, above, cuts):
+    """Return the score of a side of the cut behind place k, which must not part equal codes."""
+    return above if cuts.code[k] != cuts.code[k + 1] else NO_CANDIDATE
+
+
 @inner
-def _cut_sums(n, total, packed, limits, few, cuts):
+def _cut_sums(n, total, few, cuts):
     """Note the cuts between rows for the squared error: ``sum**2 / weight``."""
     left, packed_left = i64(0), i64(0)
     for k in range(n):
         left += few.items[k]
         packed_left += few.weights[k]
-        is_cut = cuts.code[k] != cuts.code[k + 1]
-        above = square(float(left)), square(float(total - left))
-        note_cut(k, above[0], above[1], packed_left, packed, is_cut, limits, cuts)
+        above_left = _if_cut(k, square(float(left)), cuts)
+        note_cut(k, above_left, square(float(total - left)), packed_left, cuts)
 
 
 @inner
-def _cut_two_classes(n, all_ones, packed, limits, few, cuts):
+def _cut_two_classes(n, weight, all_ones, few, cuts):
     """Note the cuts for the Gini impurity of two classes: ``(sum of squares) / weight``."""
-    weight, ones, packed_left = packed & MASK, i64(0), i64(0)
+    ones, packed_left = i64(0), i64(0)
     for k in range(n):
         packed_left += few.weights[k]
         ones += (few.weights[k] & MASK) * few.items[k]
         zeros = (packed_left & MASK) - ones
         ones_right = all_ones - ones
         zeros_right = weight - zeros - all_ones
-        is_cut = cuts.code[k] != cuts.code[k + 1]
-        above_left = float(ones * ones + zeros * zeros)
+        above_left = _if_cut(k, float(ones * ones + zeros * zeros), cuts)
         above_right = float(ones_right * ones_right + zeros_right * zeros_right)
-        note_cut(k, above_left, above_right, packed_left, packed, is_cut, limits, cuts)
+        note_cut(k, above_left, above_right, packed_left, cuts)
 
 
 @inner
-def _cut_classes(n, total, packed, limits, few, left, cuts):
+def _cut_classes(n, total, few, left, cuts):
     """Note the cuts for the Gini impurity of any number of classes (see ``scan``)."""
     square_left, square_right, packed_left = i64(0), i64(0), i64(0)
     for s in range(left.size):
@@ -124,6 +128,4 @@ def _cut_classes(n, total, packed, limits, few, left, cuts):
         square_right -= less_right
         left[c] += weight
         packed_left += few.weights[k]
-        is_cut = cuts.code[k] != cuts.code[k + 1]
-        above = float(square_left), float(square_right)
-        note_cut(k, above[0], above[1], packed_left, packed, is_cut, limits, cuts)
+        note_cut(k, _if_cut(k, float(square_left), cuts), float(square_right), packed_left, cuts)

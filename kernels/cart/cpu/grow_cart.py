@@ -200,7 +200,7 @@ def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
 
 @kernel_without_allocation
 def _worker(thread, n_threads, barrier, table, rows, params, work, rooms, stacks):
-    room = room_of(thread, rooms)
+    room = room_of(thread, n_threads, rooms)
     stack, heap = stacks[thread, 0], stacks[thread, 1]
     while True:
         x = atomic_add(work.counts, TREES, 1)

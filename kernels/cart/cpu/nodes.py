@@ -10,6 +10,7 @@ from ...scalars.routing import is_left_category, midpoint, random_cut
 from ..problem import ABSOLUTE_ERROR
 from .absolute import absolute_score, rank_values, scan_absolute, score_of_sides
 from .bins import scan_bins
+from .bounds import highest_score
 from .cuts import suits_cuts
 from .few import FEW_ROWS, NONE, NOT_HERE, scan_few
 from .rows import add_rows, clear_groups, collect, fill_keys, fits_table, group_rows
@@ -27,7 +28,6 @@ from .scores import (
     packed_weight,
     score_alone,
     score_block,
-    score_that_is_best,
     take_if_better,
 )
 
@@ -124,7 +124,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
     n_outputs = rows.output_begin.size - 1
     n_rows = node.end - node.begin
     in_cuts = suits_cuts(packed, params, n_outputs)
-    enough = score_that_is_best(n_rows, packed, params, n_outputs)
+    highest = highest_score(n_rows, packed, params, n_outputs, room.groups, room.cuts)
     running = suits_running_sums(packed, params, n_outputs, room.groups.total.size)
     any_candidate, is_best = False, False
     j = i64(0)
@@ -139,7 +139,7 @@ def _look_at_features(table, rows, params, least_weight, node, packed, constant,
                 table, rows, params, least_weight, node, features[j], in_cuts, running, packed, room
             ):
                 any_candidate = True
-                is_best = room.found[1].score >= enough
+                is_best = room.found[1].score >= highest
             else:
                 _mark(constant, features[j])
         j += 1

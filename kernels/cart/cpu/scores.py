@@ -18,7 +18,6 @@ from ..problem import COUNT_SHIFT, ENTROPY, GINI, POISSON, SQUARED_ERROR, WEIGHT
 i64 = np.int64
 SHIFT, MASK = i64(COUNT_SHIFT), i64(WEIGHT_MASK)
 NO_CANDIDATE = -np.inf
-LOWEST = -np.finfo(np.float64).max
 EXACT_WEIGHT = i64(2**26)
 """Weights up to this one have squares, and sums of squares, that float64 holds exactly: it does
 not matter in which order the terms of a Gini score are added up."""
@@ -150,20 +149,6 @@ def _score_classes(statistics, packed, n, criterion, first, last, term):
     elif criterion == ENTROPY:
         for j in range(n):
             term[j] = term[j] - x_log_x(float(packed[j] & MASK))
-
-
-@inlined
-def score_that_is_best(n_rows, packed, params, n_outputs):
-    """Return a score that no candidate of the node exceeds: the first one to reach it is the best.
-
-    Two rows can be parted in one way only, so that all candidates tie. By Gini's criterion a child
-    scores at most its weight, and that if it is of one class.
-    """
-    if n_rows == 2:
-        return LOWEST
-    if params.criterion == GINI and n_outputs == 1 and packed & MASK <= EXACT_WEIGHT:
-        return float(packed & MASK)
-    return np.inf
 
 
 @inlined

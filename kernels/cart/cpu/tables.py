@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...runtime.arrays import LINE_BYTES
 from ...runtime.compilation import inlined
 from ...runtime.cpu.lanes import LANES
 from ...runtime.cpu.team import CACHE_LINE
@@ -15,6 +17,7 @@ from ..grown import NODE
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .bins import WORD
+from .bounds import MOST_PARTITIONS
 from .cuts import Cuts
 from .few import FEW_ROWS, Few
 from .rows import N_COUNTERS
@@ -26,6 +29,8 @@ TREES, NODES, IDLE, TICKET, SERVING, SHARED = (k * CACHE_LINE for k in range(6))
 
 MOST_FLAGS = 256
 """Features up to which nodes know which of them are constant."""
+LONG_LINE = 2**12
+"""Bytes of scratch that may share its first and its last cache line with other scratch."""
 TABLE_ENTRIES = 2**15
 """Entries of the table of statistics by code; larger ones leave the caches."""
 
@@ -149,7 +154,7 @@ def allocate_rooms(
             score=lines((2, BLOCK), np.float64),
         ),
         medians=_medians(lines, n if absolute else 0, n_groups, target.n_outputs),
-        features=np.tile(np.arange(n_features, dtype=np.int64), (n_threads, 1)),
+        features=lines(n_features) + np.arange(n_features),
         swapped=lines(n_features),
         found=lines(2, FOUND),
         bits=lines((2, n_words), np.uint32),
@@ -163,8 +168,13 @@ _Lines = Callable[..., np.ndarray]
 
 
 def _lines(n_threads: int, shape: int | tuple[int, ...], dtype: Any = np.int64) -> np.ndarray:
+    """Return scratch for each thread, none of it on a cache line of another one: threads that write
+    into the same cache line wait for each other, so that there are unused lines between short ones.
+    """
     shape = shape if isinstance(shape, tuple) else (shape,)
-    return np.zeros((n_threads, *shape), dtype)
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    apart = 1 + -(-LINE_BYTES // size) if 0 < size < LONG_LINE else 1
+    return np.zeros((n_threads * apart, *shape), dtype)
 
 
 def _groups(
@@ -210,12 +220,12 @@ def _few(lines: _Lines, code: Any) -> Few:
 
 
 def _cuts(lines: _Lines, n: int) -> Cuts:
-    n = -(-max(n, FEW_ROWS) // LANES) * LANES
+    n = -(-max(n, MOST_PARTITIONS) // LANES) * LANES
     return Cuts(
         code=lines(n),
         left=lines(n, np.float64),
         right=lines(n, np.float64),
-        weight_left=lines(n, np.float64),
+        packed_left=lines(n),
     )
 
 
@@ -233,43 +243,61 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 
 
 @inlined
-def room_of(thread, rooms):
+def _line(thread, n_threads, lines):
+    return lines[thread * (lines.shape[0] // n_threads)]
+
+
+@inlined
+def room_of(thread, n_threads, rooms):
     """Return the lines of a thread."""
     g, f, c, b, m = rooms.groups, rooms.few, rooms.cuts, rooms.block, rooms.medians
     groups = Groups(
-        g.by_rows[thread],
-        g.weights[thread],
-        g.items[thread],
-        g.keys[thread],
-        g.buffer[thread],
-        g.counters[thread],
-        g.histogram[thread],
-        g.seen[thread],
-        g.seen_words[thread],
-        g.code[thread],
-        g.first[thread],
-        g.order[thread],
-        g.order_buffer[thread],
-        g.ratio[thread],
-        g.total[thread],
-        g.missing[thread],
-        g.left[thread],
-        g.right[thread],
+        _line(thread, n_threads, g.by_rows),
+        _line(thread, n_threads, g.weights),
+        _line(thread, n_threads, g.items),
+        _line(thread, n_threads, g.keys),
+        _line(thread, n_threads, g.buffer),
+        _line(thread, n_threads, g.counters),
+        _line(thread, n_threads, g.histogram),
+        _line(thread, n_threads, g.seen),
+        _line(thread, n_threads, g.seen_words),
+        _line(thread, n_threads, g.code),
+        _line(thread, n_threads, g.first),
+        _line(thread, n_threads, g.order),
+        _line(thread, n_threads, g.order_buffer),
+        _line(thread, n_threads, g.ratio),
+        _line(thread, n_threads, g.total),
+        _line(thread, n_threads, g.missing),
+        _line(thread, n_threads, g.left),
+        _line(thread, n_threads, g.right),
     )
-    few = Few(f.codes[thread], f.weights[thread], f.items[thread])
-    cuts = Cuts(c.code[thread], c.left[thread], c.right[thread], c.weight_left[thread])
+    few = Few(
+        _line(thread, n_threads, f.codes),
+        _line(thread, n_threads, f.weights),
+        _line(thread, n_threads, f.items),
+    )
+    cuts = Cuts(
+        _line(thread, n_threads, c.code),
+        _line(thread, n_threads, c.left),
+        _line(thread, n_threads, c.right),
+        _line(thread, n_threads, c.packed_left),
+    )
     block = Block(
-        b.left[thread], b.right[thread], b.packed[thread], b.term[thread], b.score[thread]
+        _line(thread, n_threads, b.left),
+        _line(thread, n_threads, b.right),
+        _line(thread, n_threads, b.packed),
+        _line(thread, n_threads, b.term),
+        _line(thread, n_threads, b.score),
     )
     medians = Medians(
-        m.rank[thread],
-        m.distinct[thread],
-        m.n_distinct[thread],
-        m.weights[thread],
-        m.sums[thread],
-        m.score[thread],
-        m.median[thread],
-        m.packed[thread],
+        _line(thread, n_threads, m.rank),
+        _line(thread, n_threads, m.distinct),
+        _line(thread, n_threads, m.n_distinct),
+        _line(thread, n_threads, m.weights),
+        _line(thread, n_threads, m.sums),
+        _line(thread, n_threads, m.score),
+        _line(thread, n_threads, m.median),
+        _line(thread, n_threads, m.packed),
     )
     return Room(
         groups,
@@ -277,11 +305,11 @@ def room_of(thread, rooms):
         cuts,
         block,
         medians,
-        rooms.features[thread],
-        rooms.swapped[thread],
-        rooms.found[thread],
-        rooms.bits[thread],
-        rooms.moved[thread],
-        rooms.numbers[thread],
+        _line(thread, n_threads, rooms.features),
+        _line(thread, n_threads, rooms.swapped),
+        _line(thread, n_threads, rooms.found),
+        _line(thread, n_threads, rooms.bits),
+        _line(thread, n_threads, rooms.moved),
+        _line(thread, n_threads, rooms.numbers),
         rooms.most_entries,
     )

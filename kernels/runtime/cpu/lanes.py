@@ -111,36 +111,54 @@ def place_in_line(typingctx, line, i, which):
 
 
 @Intrinsic
-def largest_score(typingctx, left, right, weights, weight, n):
-    """Return the largest ``left[k] / weights[k] + right[k] / (weight - weights[k])``, float64, for
-    k < n, a multiple of eight; none is NaN."""
+def largest_score(typingctx, left, right, weights, mask, weight, n):
+    """Return the largest ``left[k] / w + right[k] / (weight - w)``, float64, for k < n, a multiple
+    of eight, where w is ``weights[k] & mask``, below 2**52; NaN counts as none."""
     from llvmlite import ir
     from numba import types
     from numba.core import cgutils
 
-    word, vector = ir.IntType(64), ir.VectorType(ir.DoubleType(), LANES)
+    word = ir.IntType(64)
+    words, numbers = ir.VectorType(word, LANES), ir.VectorType(ir.DoubleType(), LANES)
+    lowest = ir.Constant(numbers, [float("-inf")] * LANES)
 
     def codegen(context, builder, signature, args):
-        data = [
+        lines = [
             context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3)
         ]
-        total = _in_all_lanes(builder, args[3], vector)
-        lowest = ir.Constant(vector, [float("-inf")] * LANES)
+        mask, total = (
+            _in_all_lanes(builder, args[3], words),
+            _in_all_lanes(builder, args[4], numbers),
+        )
+
+        def at(k, line, vector):
+            return builder.load(
+                builder.bitcast(builder.gep(line, [k]), vector.as_pointer()), align=8
+            )
+
         best = cgutils.alloca_once_value(builder, lowest)
         start, step = ir.Constant(word, 0), ir.Constant(word, LANES)
-        with cgutils.for_range_slice(builder, start, args[4], step, inc=True) as (k, _):
-            left, right, weights = (
-                builder.load(builder.bitcast(builder.gep(line, [k]), vector.as_pointer()), align=8)
-                for line in data
-            )
-            on_right = builder.fdiv(right, builder.fsub(total, weights))
-            score = builder.fadd(builder.fdiv(left, weights), on_right)
+        with cgutils.for_range_slice(builder, start, args[5], step, inc=True) as (k, _):
+            on_left = _as_numbers(builder, builder.and_(at(k, lines[2], words), mask))
+            on_right = builder.fsub(total, on_left)
+            score = builder.fdiv(at(k, lines[0], numbers), on_left)
+            score = builder.fadd(score, builder.fdiv(at(k, lines[1], numbers), on_right))
             before = builder.load(best)
             is_larger = builder.fcmp_ordered(">", score, before)
             builder.store(builder.select(is_larger, score, before), best)
         return _largest_lane(builder, builder.load(best))
 
-    return types.float64(left, right, weights, types.float64, types.int64), codegen
+    return types.float64(left, right, weights, mask, types.float64, types.int64), codegen
+
+
+def _as_numbers(builder, words):
+    """Return integers from 0 to 2**52 as float64, without AVX-512: as mantissas of 2**52 ..."""
+    from llvmlite import ir
+
+    numbers = ir.VectorType(ir.DoubleType(), words.type.count)
+    exponent = ir.Constant(words.type, [0x433 << 52] * words.type.count)
+    shifted = builder.bitcast(builder.or_(words, exponent), numbers)
+    return builder.fsub(shifted, ir.Constant(numbers, [2.0**52] * words.type.count))
 
 
 def _largest_lane(builder, lanes):
