@@ -26,7 +26,7 @@ def finished(
     """
     roots = nodes[:n_trees]
     room = np.minimum(nodes.size, np.maximum(1, 2 * (roots["end"] - roots["begin"]) - 1))
-    first = np.concatenate([[0], np.cumsum(room)])
+    first = np.concatenate([[0], np.cumsum(room + 2)])
     order, size = np.empty(first[-1], np.int64), np.empty(n_trees, np.int64)
     n_threads = min(n_trees, threads_for(nodes.size))
     run(_number_nodes, n_threads, nodes, first, order, size)
@@ -48,6 +48,8 @@ def finished(
     )
     places = np.empty(n if bits.size else 0, np.int64)
     run(_emit, n_threads, nodes, statistics, first, order, grown, places)
+    if not bits.size:
+        return grown
     by_category = np.flatnonzero((grown.feature >= 0) & (table.categorical[grown.feature] == 1))
     if not by_category.size:
         return grown
@@ -59,16 +61,19 @@ def finished(
 
 @kernel
 def _number_nodes(thread, n_threads, barrier, nodes, first, order, size):
-    """Put the nodes of every tree into its part of ``order`` breadth first, and count them."""
+    """Put the nodes of every tree into its part of ``order`` breadth first, and count them.
+
+    The children of a leaf are written, too, and overwritten by the next ones: a branch would be
+    guessed wrongly at every other node, and wait for the node to come from memory.
+    """
     for tree in range(thread, size.size, n_threads):
         order[first[tree]] = tree
         head, end = first[tree], first[tree] + 1
         while head < end:
             child = nodes[order[head]].child
-            if child >= 0:
-                order[end] = child
-                order[end + 1] = child + 1
-                end += 2
+            order[end] = child
+            order[end + 1] = child + 1
+            end += 2 if child >= 0 else 0
             head += 1
         size[tree] = end - first[tree]
 
@@ -83,16 +88,16 @@ def _emit(thread, n_threads, barrier, nodes, statistics, first, order, grown, pl
             if places.size:
                 places[i] = place
             node = nodes[place]
-            is_split = node.child >= 0
-            grown.feature[i] = node.feature if is_split else -1
-            grown.threshold[i] = node.threshold if is_split else 0.0
-            grown.missing_left[i] = node.missing_left if is_split else 0
+            feature, threshold, missing_left = node.feature, node.threshold, node.missing_left
+            gain, is_split = node.gain, node.child >= 0  # read without branches
+            grown.feature[i] = feature if is_split else -1
+            grown.threshold[i] = threshold if is_split else 0.0
+            grown.missing_left[i] = missing_left if is_split else 0
             grown.left[i] = child if is_split else -1
             grown.right[i] = child + 1 if is_split else -1
-            grown.gain[i] = node.gain if is_split else 0.0
+            grown.gain[i] = gain if is_split else 0.0
             grown.begin[i] = node.begin
             grown.end[i] = node.end
             for s in range(statistics.shape[1]):
                 grown.statistics[i, s] = statistics[place, s]
-            if is_split:
-                child += 2
+            child += 2 if is_split else 0
