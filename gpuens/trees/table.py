@@ -13,12 +13,13 @@ from ..devices.sparse_tables import SparseTable
 from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
 from ..inputs.binning import SAMPLE_SIZE, Binner
-from ..inputs.cut_points import cut_points_of_sorted, round_down
+from ..inputs.cut_points import cut_points_of_sorted, cut_points_of_table, round_down
 from ..inputs.sparse_bins import fit_sparse_binner
 from ..kernels.binning.bin_values import bin_values
 from ..kernels.binning.sort_rows import sort_rows
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 from .few_rows import codes_of_few_rows, has_few_rows
 from .sparse_table import bins_of_sparse, codes_of_sparse
@@ -26,6 +27,8 @@ from .sparse_table import bins_of_sparse, codes_of_sparse
 CELLS_WORTH_A_THREAD = 100_000
 COLUMN_BYTES = 32
 """Bytes of a row of the columns that come to a GPU together."""
+BLOCK_CELLS = 2**18
+"""Cells of the columns that are sorted together on the CPU."""
 EXACT_CELLS = 2**20
 """Most cells of a table whose values each get a bin where there are more than 255 classes."""
 
@@ -110,7 +113,10 @@ def cart_table(
             return _distinct(column, device)
         return _ranges(column, None if sampled is None else sampled[f], max_bins, device)
 
-    features = _for_each(encode, X, device, n_threads)
+    if device.xp is np and max_bins is not None:
+        features = _in_blocks(X, n_categories, sampled, max_bins, n_threads)
+    else:
+        features = _for_each(encode, X, device, n_threads)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
     codes = _narrow_codes if n_bins.max() <= MAX_BINS else _wide_codes
     return CartTable(
@@ -256,10 +262,46 @@ def _distinct(column: Array, device: Device) -> _Feature:
     return _Feature(codes, values, values, n < column.size)
 
 
+def _in_blocks(
+    X: Array,
+    n_categories: np.ndarray,
+    sampled: tuple[np.ndarray, ...] | None,
+    max_bins: int,
+    n_threads: int,
+) -> list[_Feature]:
+    """Encode the columns on the CPU. Some at a time are sorted and cut: one by itself, of a few
+    thousand rows, costs more calls than work."""
+    categorical, numeric = np.flatnonzero(n_categories), np.flatnonzero(n_categories == 0)
+    features = {f: _categories(X[:, f], int(n_categories[f])) for f in categorical}
+    step = max(n_threads, BLOCK_CELLS // X.shape[0])
+    for first in range(0, numeric.size, step):
+        block = numeric[first : first + step]
+        with using_threads(n_threads):
+            ordered = sort_rows(np.ascontiguousarray(X.T[block]))
+            if sampled is None:
+                cuts = cut_points_of_table(ordered, max_bins)
+            else:
+                cuts = [sampled[f] for f in block]
+        rounded = round_down(np.concatenate(cuts), X.dtype)
+        ends = np.cumsum([own.size for own in cuts])
+        for f, line, own in zip(block, ordered, np.split(rounded, ends[:-1]), strict=True):
+            features[f] = _ranges_of_sorted(line, own, max_bins, CPU)
+    return [features[f] for f in np.arange(n_categories.size)]
+
+
 def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Device) -> _Feature:
     """Give each distinct value a bin if they are few, else all values between two cuts one."""
+    ordered = sort_rows(device.xp.array(column)[None])[0]
+    if cuts is not None:
+        cuts = device.asarray(round_down(cuts, column.dtype))
+    return _ranges_of_sorted(ordered, cuts, max_bins, device)
+
+
+def _ranges_of_sorted(
+    ordered: Array, cuts: Array | None, max_bins: int, device: Device
+) -> _Feature:
+    """Do the same for a column in ascending order, NaN last, and cuts of its type."""
     xp = device.xp
-    ordered = sort_rows(xp.array(column)[None])[0]  # NaN comes last
     n = int(xp.count_nonzero(ordered == ordered))
     has_missing, ordered = n < ordered.size, ordered[:n]
     is_new = ordered[1:] != ordered[:-1]
@@ -267,9 +309,9 @@ def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Devic
         last = xp.flatnonzero(is_new)
     else:
         if cuts is None:
-            cuts = cut_points_of_sorted(ordered, None, max_bins)
-        inner = device.asarray(round_down(cuts, column.dtype))
-        last = xp.searchsorted(ordered, inner, side="right") - 1
+            found = cut_points_of_sorted(ordered, None, max_bins)
+            cuts = device.asarray(round_down(found, ordered.dtype))
+        last = xp.searchsorted(ordered, cuts, side="right") - 1
         last = last[(last >= 0) & (last < n - 1)]
         last = last[xp.concatenate([xp.ones(1, dtype=bool), last[1:] != last[:-1]])[: last.size]]
     ends = xp.concatenate([last, xp.full(min(n, 1), n - 1, dtype=last.dtype)])
