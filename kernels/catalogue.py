@@ -30,8 +30,10 @@ from .growth.cuda.choosing import choose_nodes
 from .growth.cuda.control import draw_allowed, number_leaves, open_nodes
 from .growth.cuda.histogram import BLOCK_ALONE, add_tiles
 from .growth.cuda.partition import move_apart, scatter, scatter_closed
+from .growth.cuda.passes import find_chunks, gather_rows, name_leaves, plan_lines, route_rows
 from .growth.cuda.split import best_of_features, best_of_nodes, search_kernel
 from .growth.cuda.tables import LIMITS, PARAMS, PLAN
+from .growth.streamed_codes import ROUTE
 from .leaves.cuda.linear_sums import add_products
 from .leaves.cuda.newton_steps import sum_in_global, sum_in_shared, take_steps
 from .leaves.cuda.quantiles import count_digits, find_ranks, find_shares, pick_digits, sum_weights
@@ -178,6 +180,7 @@ def entries() -> Iterator[Entry]:
     arguments = (*results, array(i32), array(f64, 2), array(u32, 2))
     yield Entry("split_nodes", best_of_nodes, arguments, 104)
     yield from growth()
+    yield from passes_over_chunks()
     yield from ranking()
     yield from survival()
 
@@ -256,6 +259,24 @@ def growth() -> Iterator[Entry]:
     for with_rules in (False, True):
         name = "grow_search_by_rules" if with_rules else "grow_search"
         yield Entry(name, search_kernel(with_rules), (*rows, *tables, *results), 192)
+
+
+def passes_over_chunks() -> Iterator[Entry]:
+    """Yield the kernels of growth on tables that are larger than the memory of a GPU."""
+    integers = array(i64)
+    yield Entry("stream_find_chunks", find_chunks, (array(u64), i64, integers), 48)
+    tables = (array(i32), array(i32), records(ROUTE), array(u32, 2))
+    part = (array(u64), i64, i64, i64)
+    for kind, leaf in LEAVES.items():
+        of_part = (array(u8), i64, i64, array(u64), i64, i64, i64)
+        arguments = (*of_part, *tables, leaf, integers, array(i32))
+        yield Entry(f"stream_route_rows_{kind}", route_rows, arguments, 64)
+        arguments = (*part, array(i32), leaf, integers, array(u64))
+        yield Entry(f"stream_gather_rows_{kind}", gather_rows, arguments, 64)
+        yield Entry(f"stream_name_leaves_{kind}", name_leaves, (leaf, array(i32)), 32)
+    tiles = (integers, records(TILE), integers)
+    arguments = (array(i32), records(fr.NODE), integers, i64, integers, *tiles, i64, i64)
+    yield Entry("stream_plan_lines", plan_lines, arguments, 96, GROWTH_BLOCK)
 
 
 def trees_of_forests() -> Iterator[Entry]:

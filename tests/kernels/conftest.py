@@ -102,6 +102,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         on_machine = [f"cuda-{gpu.name}" for gpu in gpus_asked_for(metafunc.config)]
         # The oracle is the reference on NumPy, which equals itself.
         others = ON_CPU[1:] if "oracle" in metafunc.fixturenames else ON_CPU
+        others = getattr(metafunc.module, "ON_CPU", others)
         metafunc.parametrize("target", [*others, *(on_machine or ["cuda"])], indirect=True)
 
 

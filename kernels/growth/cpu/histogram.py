@@ -81,6 +81,17 @@ subtract_used = _over_used_slots(_subtract)
 
 
 @inner
+def pack_planes(slots, planes, histogram):
+    """Pack the planes of a histogram, of g and of h, as CUDA adds them up."""
+    for f in range(slots.size):
+        for b in range(slots[f]):
+            histogram[f * STRIDE + b] = (i64(planes[0, f, b]) << i64(32)) + i64(planes[1, f, b])
+        if slots[f] < N_SLOTS:
+            missing = (i64(planes[0, f, MISSING]) << i64(32)) + i64(planes[1, f, MISSING])
+            histogram[f * STRIDE + MISSING] = missing
+
+
+@inner
 def unpack_record(record):
     """Return the record's statistics as one packed addend."""
     signed = i64(record)

@@ -30,7 +30,15 @@ from .. import control
 from .. import frontier as fr
 from ..frontier import Frontier
 from ..params import GrowthParams
-from .histogram import WORD_ENTRIES, add_partial_word, add_used, add_word, clear_used, unpack_record
+from .histogram import (
+    WORD_ENTRIES,
+    add_partial_word,
+    add_used,
+    add_word,
+    clear_used,
+    pack_planes,
+    unpack_record,
+)
 from .partition import below_cut, cut_of, in_set
 from .search import evaluate, recheck_known, settle_nodes
 from .tables import EVALUATE, RECHECK, Table, Work
@@ -41,18 +49,6 @@ PIECE_ROWS = 1 << 13
 """Rows that a thread takes at a time."""
 BLOCK = 1 << 10
 """Rows that are routed before those of them are added up that a histogram is built of."""
-_I = np.int64
-ROUTE = np.dtype(
-    [
-        ("feature", _I),
-        ("bin", _I),  # -1: by the set of codes
-        ("missing_left", _I),
-        ("number", _I),  # of the left child; the next one is that of the right child
-        ("left_sums", _I),  # the line of ``sums`` that a child's rows are added to; -1: none
-        ("right_sums", _I),
-    ],
-    align=True,
-)
 N_NUMBERS, N_SUMS, QUEUE = range(3)
 
 
@@ -162,8 +158,10 @@ def _plan(frontier, walk):
 
 @inner
 def _clear(thread, table, frontier, walk):
-    """Clear this thread's sums and counts."""
+    """Clear this thread's sums and counts; a GPU that adds up has one line of them, for all."""
     slots = table.layout.column_slots
+    if thread >= walk.sums.shape[0]:
+        return
     for s in range(walk.state[N_SUMS]):
         line = walk.sums[thread, s]
         clear_used(slots, 0, slots.size, line, line)
@@ -282,6 +280,14 @@ def _commit(frontier, params, walk):
 
 
 @kernel_without_allocation
+def pack_sums(thread, n_threads, barrier, table, planes, packed):
+    """Pack the planes of histograms as a GPU adds them up, int32 of shape (n, 2, n_features, 256),
+    each into a line of ``packed``."""
+    for k in range(thread, planes.shape[0], n_threads):
+        pack_planes(table.layout.column_slots, planes[k], packed[k])
+
+
+@kernel_without_allocation
 def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_first):
     """End a pass: turn the opened nodes into parents, and join the sums of the threads."""
     slots = table.layout.column_slots
@@ -294,7 +300,7 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
         x = frontier.pairs[p].build
         built = work.histograms[frontier.nodes[x].slot]
         clear_used(slots, 0, slots.size, built, built)
-        for t in range(n_threads):
+        for t in range(walk.sums.shape[0]):
             add_used(slots, 0, slots.size, built, walk.sums[t, walk.sums_of[x]])
         work.partial_range[p, 0] = work.partial_range[p, 1] = 0
 

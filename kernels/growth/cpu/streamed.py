@@ -8,6 +8,7 @@ the next one begins.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,10 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..streamed_codes import StreamedCodes
+from ..streamed_codes import ROUTE, StreamedCodes
 from . import passes
 from .layout import plain_layout
-from .passes import BLOCK, N_NUMBERS, QUEUE, ROUTE, Growth, Walk
+from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Walk
 from .tables import Table, Work, allocate_work
 
 SLAB_ROWS = 1 << 20
@@ -77,6 +78,10 @@ class Passes:
             run(passes.count_rechecked, self._n_threads, *own)
         return packed, counts
 
+    def name_leaves(self, growth: Growth, leaf: np.ndarray) -> None:
+        """Replace the number of every row by its leaf."""
+        run(passes.name_leaves, self._n_threads, growth.frontier, growth.walk, leaf)
+
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
 
@@ -96,7 +101,7 @@ def grow(
         frontier = fr.allocate([words.size], keys[t : t + 1], params, n_bins, rules)
         fr.set_statistics(frontier, records.sums[t : t + 1], records.scales[t : t + 1])
         grown.append(_grow_tree(codes, n_bins, words, frontier, params, leaf[t]))
-    return _joined(grown, leaf)
+    return joined(grown, leaf)
 
 
 def _grow_tree(
@@ -108,9 +113,26 @@ def _grow_tree(
     leaf: np.ndarray,
 ) -> GrownTrees:
     n_threads = max(1, min(get_threads(), records.size // MIN_ROWS_PER_THREAD))
-    growth = _workspace(codes, n_bins, records, frontier, params, n_threads)
-    walks = Passes(codes, records, n_threads)
-    state, is_first = frontier.state, True
+    kept = derived(codes.rows, "streamed workspace", dict)
+    on_host = Codes(codes.rows, codes.columns)
+    growth = workspace(kept, on_host, n_bins, frontier, params, n_threads, n_threads, SUMS_BYTES)
+    return grow_by(Passes(codes, records, n_threads), growth, n_threads, leaf)
+
+
+def grow_by(walks: Any, growth: Growth, n_threads: int, leaf: Any) -> GrownTrees:
+    """Grow a tree, except for its ``leaf``.
+
+    Parameters
+    ----------
+    walks : object
+        With the methods of ``Passes``, whatever device it runs them on.
+    growth : Growth
+    n_threads : int
+        Of the phases between the passes.
+    leaf : int32, shape (n_rows,)
+        Negative; the rows of the sample get their leaves. Of any type that ``walks`` takes.
+    """
+    frontier, state, is_first = growth.frontier, growth.frontier.state, True
     run(passes.begin, n_threads, *growth)
     while is_first or state[fr.N_EXPAND] > 0:
         walks.walk(growth, is_first, leaf)
@@ -119,37 +141,52 @@ def _grow_tree(
         run(passes.decide, n_threads, *growth, *known)
         is_first = False
     order, offset = np.empty(frontier.nodes.size, np.int64), np.empty(2, np.int64)
-    run(passes.number_leaves, 1, frontier, params, order, offset)
-    run(passes.name_leaves, n_threads, frontier, growth.walk, leaf)
+    run(passes.number_leaves, 1, frontier, growth.params, order, offset)
+    walks.name_leaves(growth, leaf)
     return emitted(frontier, order, offset, None)
 
 
-def _workspace(
-    codes: StreamedCodes,
+def workspace(
+    kept: dict[str, Any],
+    codes: Codes,
     n_bins: np.ndarray,
-    records: np.ndarray,
     frontier: Frontier,
     params: GrowthParams,
     n_threads: int,
+    n_adding: int,
+    most_bytes: int,
 ) -> Growth:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their sizes
-    last."""
-    kept = derived(codes.rows, "streamed workspace", dict)
-    sizes = (frontier.nodes.size, frontier.free_slots.size, n_threads)
+    last.
+
+    Parameters
+    ----------
+    kept : dict
+    codes : Codes
+        Without rows where others read them.
+    n_bins, frontier, params
+    n_threads : int
+        Of the phases between the passes.
+    n_adding : int
+        Those of a pass that add up histograms of their own.
+    most_bytes : int
+        Of these histograms.
+    """
+    sizes = (frontier.nodes.size, frontier.free_slots.size, n_threads, n_adding, most_bytes)
     if kept.get("sizes") != sizes:
         kept.clear()
-        own = plain_layout(Codes(codes.rows, codes.columns), n_bins)
+        own = plain_layout(codes, n_bins)
         none = np.empty(0, np.uint64)  # a view would keep the records of this tree in memory
         kept["table"] = Table(codes.columns, own, (none, none), few_rows=0)
         kept["work"] = allocate_work(own, 0, frontier, n_threads)
-        kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, n_threads)
+        kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, n_adding, most_bytes)
         kept["sizes"] = sizes
     return Growth(kept["table"], frontier, params, kept["work"], kept["walk"])
 
 
-def _allocate_walk(work: Work, capacity: int, n_threads: int) -> Walk:
+def _allocate_walk(work: Work, capacity: int, n_threads: int, most_bytes: int) -> Walk:
     entries = work.spare.shape[1]
-    n_sums = max(2, min(capacity, SUMS_BYTES // (8 * entries * n_threads)))
+    n_sums = max(2, min(capacity, most_bytes // (8 * entries * n_threads)))
     sums = np.empty((n_threads, n_sums, entries), np.int64)
     # A node is opened once, or twice where a child had too few rows.
     n_numbers = 4 * capacity + 1
@@ -169,7 +206,7 @@ def _allocate_walk(work: Work, capacity: int, n_threads: int) -> Walk:
     )
 
 
-def _joined(grown: list[GrownTrees], leaf: np.ndarray) -> GrownTrees:
+def joined(grown: list[GrownTrees], leaf: Any) -> GrownTrees:
     """Return trees that were grown one after the other as a batch."""
     if len(grown) == 1:
         return grown[0]._replace(leaf=leaf)

@@ -41,7 +41,8 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, finished
 from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
-from . import candidates, partition
+from ..streamed_codes import StreamedCodes
+from . import candidates, partition, streamed
 from .block import BLOCK
 from .choosing import choose_nodes
 from .control import draw_allowed, number_leaves, open_nodes
@@ -62,13 +63,15 @@ MORE_ROUNDS = 2
 
 
 def grow(
-    codes: Codes,
+    codes: Codes | StreamedCodes,
     n_bins: np.ndarray,
     records: TreeRecords,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
-) -> GrowingTrees:
+) -> GrowingTrees | streamed.ReadyTrees:
+    if isinstance(codes, StreamedCodes):
+        return streamed.grow(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     frontier = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
     workspace = workspace_of(codes, n_bins, n_trees * n_records, frontier, params)

@@ -4,31 +4,15 @@ histograms of all workers' rows on their way through it (see ``kernels.growth.sh
 
 from __future__ import annotations
 
-import numpy as np
-
-from ...runtime.compilation import callable_from_python, inner, kernel_without_allocation
+from ...runtime.compilation import callable_from_python, kernel_without_allocation
 from ...runtime.cpu.team import wait
-from ...runtime.dtypes import MISSING, N_SLOTS
 from .. import frontier as fr
-from ..cpu.histogram import STRIDE
+from ..cpu.histogram import pack_planes
 from ..cpu.tables import EVALUATE, RECHECK
 from ..shared import phases
 
-i64 = np.int64
-
 begin_round = callable_from_python(phases.begin_round)
 number_leaves = callable_from_python(phases.number_leaves)
-
-
-@inner
-def _pack(slots, planes, histogram):
-    """Pack the planes of a histogram, of g and of h, as the search takes them."""
-    for f in range(slots.size):
-        for b in range(slots[f]):
-            histogram[f * STRIDE + b] = (i64(planes[0, f, b]) << i64(32)) + i64(planes[1, f, b])
-        if slots[f] < N_SLOTS:
-            missing = (i64(planes[0, f, MISSING]) << i64(32)) + i64(planes[1, f, MISSING])
-            histogram[f * STRIDE + MISSING] = missing
 
 
 @kernel_without_allocation
@@ -44,10 +28,10 @@ def open_nodes(
     slots = table.layout.column_slots
     for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
         slot = frontier.nodes[frontier.pairs[p].build].slot
-        _pack(slots, built[p], work.histograms[slot])
+        pack_planes(slots, built[p], work.histograms[slot])
         work.partial_range[p, 0] = work.partial_range[p, 1] = 0
     for k in range(thread, rebuilt.shape[0], n_threads):
-        _pack(slots, rebuilt[k], packed[k])
+        pack_planes(slots, rebuilt[k], packed[k])
     if thread == 0:
         work.counts[EVALUATE] = work.counts[RECHECK] = 0
     wait(barrier, n_threads)

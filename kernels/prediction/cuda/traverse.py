@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ...growth.cuda.streamed import chunks_of
+from ...growth.streamed_codes import StreamedCodes
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import (
     block_size,
@@ -215,7 +217,7 @@ def walk_codes(rows, feature, bin_, missing_left, left, right, left_codes, leaf)
 
 
 def traverse_codes(
-    codes: Codes,
+    codes: Codes | StreamedCodes,
     feature: Array,
     bin_: Array,
     missing_left: Array,
@@ -225,5 +227,12 @@ def traverse_codes(
     left_codes: np.ndarray = NO_SETS,
 ) -> None:
     tree = upload(feature, bin_, missing_left, left, right, left_codes)
-    blocks = blocks_for_rows(leaf.shape[0], BLOCK)
-    launch(walk_codes, blocks, BLOCK, codes.rows, *tree, leaf)
+    pieces = [(0, codes.rows)]
+    if isinstance(codes, StreamedCodes):
+        chunks = chunks_of(codes)
+        walked = chunks.walk(codes.rows, codes.will_need)
+        pieces = ((k * chunks.size, rows) for k, rows in walked)
+    for first, rows in pieces:
+        blocks = blocks_for_rows(rows.shape[0], BLOCK)
+        own = leaf[first : first + rows.shape[0]]
+        launch(walk_codes, blocks, BLOCK, rows, *tree, own)

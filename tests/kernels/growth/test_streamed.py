@@ -4,43 +4,65 @@ from __future__ import annotations
 
 import gc
 import weakref
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gpuens.kernels.growth import frontier as fr
+from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cpu import streamed
 from gpuens.kernels.growth.grow import grow
 from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.streamed_codes import StreamedCodes
-from gpuens.kernels.runtime.cpu.team import using_threads
+from gpuens.kernels.runtime.cpu.team import get_threads, using_threads
 from gpuens.kernels.runtime.dispatch import Implementation
 from gpuens.kernels.runtime.dtypes import MISSING, Scales
 from tests.kernels.growth.test_grow import DEFAULTS, N_BINS, columns, grow_on, records
 
+ON_CPU = ("cpu", "cpu-threads")
+"""The implementations beside CUDA's that have it."""
 N_ROWS = 5000
-"""Some blocks of each of several slabs."""
+"""Some blocks of each of several slabs, or chunks."""
+SIMULATED_ROWS = 400
 SLAB_ROWS = 2100
+CHUNKS = 7
 
 
-@pytest.fixture(params=[1, 3])
-def on_stream(request, oracle, monkeypatch):
-    """Growth on the CPU of codes that are streamed in small slabs; ``announced`` are the rows that
-    were said to be needed."""
+@pytest.fixture
+def on_stream(target, oracle, monkeypatch):
+    """Growth of codes that are streamed in small slabs, on CUDA in chunks of which two stay on the
+    device; ``announced`` are the rows that were said to be needed."""
     announced: list[tuple[int, int]] = []
+    on_cuda = target.implementation is Implementation.CUDA
+    n_rows = target.rows(N_ROWS, SIMULATED_ROWS)
 
-    class OnStream(type(oracle)):
+    class OnStream(type(target)):
         def codes(self, columns: np.ndarray) -> Any:
-            held = super().codes(columns)
-            return StreamedCodes(*held, lambda *rows: announced.append(rows))
+            held, size = oracle.codes(columns), -(-columns.shape[1] // CHUNKS)
+            monkeypatch.setattr(streamed_codes, "CHUNK_BYTES", size * held.rows.shape[1])
+            n_resident = 2 * size if on_cuda else 0
+            return StreamedCodes(*held, lambda *rows: announced.append(rows), n_resident)
+
+        @property
+        def module(self) -> Any:
+            return import_module(f"gpuens.kernels.growth.{self.implementation.value}.streamed")
 
     monkeypatch.setattr(streamed, "SLAB_ROWS", SLAB_ROWS)
     monkeypatch.setattr(streamed, "MIN_ROWS_PER_THREAD", 1)
-    target = OnStream(Implementation.CPU, oracle.xp)
-    object.__setattr__(target, "announced", announced)
-    with using_threads(request.param):
-        yield target
+    found = OnStream(target.implementation, target.xp)
+    object.__setattr__(found, "announced", announced)
+    object.__setattr__(found, "n_rows", n_rows)
+    with using_threads(get_threads() if on_cuda or get_threads() == 3 else 1):
+        yield found
+
+
+@pytest.fixture
+def on_cpu(on_stream):
+    if on_stream.implementation is not Implementation.CPU:
+        pytest.skip("is about the CPU alone")
+    return on_stream
 
 
 def require_same(target, oracle, same, codes, rows, **settings):
@@ -50,9 +72,9 @@ def require_same(target, oracle, same, codes, rows, **settings):
     return wanted
 
 
-def table(pack, seed, n=N_ROWS):
+def table(on_stream, pack, seed):
     rng = np.random.default_rng(seed)
-    codes = columns(n, rng)
+    codes = columns(on_stream.n_rows, rng)
     return codes, records(codes, rng, pack)
 
 
@@ -70,13 +92,13 @@ def table(pack, seed, n=N_ROWS):
     ids=str,
 )
 def test_parity(on_stream, oracle, same, pack, settings):
-    require_same(on_stream, oracle, same, *table(pack, 1), **settings)
+    require_same(on_stream, oracle, same, *table(on_stream, pack, 1), **settings)
 
 
 def test_rows_outside_the_sample_have_no_leaf(on_stream, oracle, same, pack):
-    codes, rows = table(pack, 2)
+    codes, rows = table(on_stream, pack, 2)
     *_, leaf = require_same(on_stream, oracle, same, codes, rows[::3], max_leaves=30)
-    assert np.count_nonzero(leaf < 0) == N_ROWS - len(rows[::3])
+    assert np.count_nonzero(leaf < 0) == len(rows) - len(rows[::3])
 
 
 @pytest.mark.parametrize("slots", [4, 6])
@@ -84,14 +106,16 @@ def test_few_histograms(on_stream, oracle, same, pack, monkeypatch, slots):
     """Both children of a node whose histogram was given up are added up."""
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
     settings = {"max_leaves": UNLIMITED, "max_depth": 5}
-    require_same(on_stream, oracle, same, *table(pack, 3), **settings)
+    require_same(on_stream, oracle, same, *table(on_stream, pack, 3), **settings)
 
 
 @pytest.mark.parametrize("settings", [{"max_leaves": UNLIMITED, "max_depth": 6}, {}], ids=str)
 def test_few_sums_a_pass(on_stream, oracle, same, pack, monkeypatch, settings):
     """Nodes for which no histogram is left wait for another pass."""
-    monkeypatch.setattr(streamed, "SUMS_BYTES", 0)
-    require_same(on_stream, oracle, same, *table(pack, 4), **{"max_leaves": 60, **settings})
+    monkeypatch.setattr(on_stream.module, "SUMS_BYTES", 0)
+    require_same(
+        on_stream, oracle, same, *table(on_stream, pack, 4), **{"max_leaves": 60, **settings}
+    )
 
 
 @pytest.mark.parametrize("slots", [4, 100])
@@ -100,28 +124,29 @@ def test_splits_with_too_few_rows_are_chosen_again(
 ):
     """The best split of a node cuts off the rows without a value, which are too few."""
     rng = np.random.default_rng(9)
-    codes = columns(N_ROWS, rng)
-    g = np.where(codes[0] % 2 == 0, 25_000, -25_000) + rng.normal(0, 400, N_ROWS)
+    n = on_stream.n_rows
+    codes = columns(n, rng)
+    g = np.where(codes[0] % 2 == 0, 25_000, -25_000) + rng.normal(0, 400, n)
     g += 2500.0 * codes[1] + 1000.0 * codes[2] + 80.0 * codes[5]
     g[codes[0] == MISSING] = 0
-    rows = pack(np.rint(g), np.full(N_ROWS, 50), np.arange(N_ROWS))
+    rows = pack(np.rint(g), np.full(n, 50), np.arange(n))
     counted = []
-    count = streamed.Passes.count
+    count = on_stream.module.Passes.count
 
     def counting(self, growth, leaf):
         counted.append(int(growth.frontier.state[fr.N_RECHECK]))
         return count(self, growth, leaf)
 
-    monkeypatch.setattr(streamed.Passes, "count", counting)
+    monkeypatch.setattr(on_stream.module.Passes, "count", counting)
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
-    settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": N_ROWS // 30}
+    settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": n // 30}
     require_same(on_stream, oracle, same, codes, rows, **settings)
     assert sum(counted) > 3
 
 
 @pytest.mark.parametrize("n_features", [3, 6, 8, 13, 24])
 def test_rows_of_any_number_of_words(on_stream, oracle, same, pack, n_features):
-    codes, rows = table(pack, 5)
+    codes, rows = table(on_stream, pack, 5)
     codes = np.tile(codes, (4, 1))[:n_features]
     n_bins = np.tile(N_BINS, 4)[:n_features]
     require_same(on_stream, oracle, same, codes, rows, n_bins=n_bins, max_leaves=40)
@@ -131,7 +156,7 @@ def test_rows_of_any_number_of_words(on_stream, oracle, same, pack, n_features):
 def test_categories_monotone_features_and_interactions(
     on_stream, oracle, same, pack, min_samples_leaf
 ):
-    codes, rows = table(pack, 6)
+    codes, rows = table(on_stream, pack, 6)
     flags = np.array([0, 0, 1, 0, 0, 1], bool)
     monotone = np.array([1, -1, 0, 0, 0, 0], np.int8)
     rules = FeatureRules(monotone, ((0, 1, 2, 5), (2, 3, 4, 5)), flags)
@@ -147,11 +172,11 @@ def test_categories_monotone_features_and_interactions(
     assert (found[1].bin[found[1].feature >= 0] < 0).any()
 
 
-def test_rows_are_announced_slab_by_slab_forward_and_backward(on_stream, pack):
-    codes, rows = table(pack, 7)
-    grow_on(on_stream, codes, rows, max_leaves=UNLIMITED, max_depth=2)
+def test_rows_are_announced_slab_by_slab_forward_and_backward(on_cpu, pack):
+    codes, rows = table(on_cpu, pack, 7)
+    grow_on(on_cpu, codes, rows, max_leaves=UNLIMITED, max_depth=2)
     slabs = [(0, SLAB_ROWS), (SLAB_ROWS, 2 * SLAB_ROWS), (2 * SLAB_ROWS, N_ROWS)]
-    assert on_stream.announced == [*slabs, *slabs[::-1], *slabs]
+    assert on_cpu.announced == [*slabs, *slabs[::-1], *slabs]
 
 
 def nested_parities(pack, n_features=14, copies=4):
@@ -182,7 +207,7 @@ def test_speculation_stays_within_the_table_of_nodes(
     assert len(written) >= 1 and max(written) <= most
 
 
-def test_records_of_earlier_trees_are_released(on_stream, pack, monkeypatch):
+def test_records_of_earlier_trees_are_released(on_cpu, pack, monkeypatch):
     alive = []
     grow_tree = streamed._grow_tree
 
@@ -194,12 +219,12 @@ def test_records_of_earlier_trees_are_released(on_stream, pack, monkeypatch):
         return grow_tree(codes, n_bins, records, *args)
 
     monkeypatch.setattr(streamed, "_grow_tree", growing)
-    codes, rows = table(pack, 8)
-    held = on_stream.codes(codes)  # the workspace is kept with the codes
+    codes, rows = table(on_cpu, pack, 8)
+    held = on_cpu.codes(codes)  # the workspace is kept with the codes
     grow(
         held,
         N_BINS,
-        on_stream.tree_records(rows.copy(), Scales(64.0, 32.0)),
+        on_cpu.tree_records(rows.copy(), Scales(64.0, 32.0)),
         np.ones(1, np.uint64),
         GrowthParams(**DEFAULTS),
     )
