@@ -71,7 +71,7 @@ lint: $(call ready,dev)
 # `tests/ptx`, where one process compiles each of them once for all of its tests. The simulator needs
 # a process of its own, because Numba decides on import whether CUDA is simulated. `rest` is all that
 # is in no other group, with the examples in docstrings.
-ON_GPU := models_on_gpu several_gpus
+ON_GPU := models_on_gpu large_tables_on_gpu several_gpus
 WITH_PTX := $(ON_GPU:%=tests/gpu/test_%.py) tests/ptx tests/cuda_ptx tests/cuda_compile tests/kernels
 FRONT := tests/front tests/conformance
 KERNELS := tests/kernels tests/gpu

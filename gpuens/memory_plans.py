@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import DataSize, boosting_plan, bytes_on_disk, data_size
+from .boosting.memory import DataSize, boosting_plan, bytes_on_disk, can_stream, data_size
 from .boosting.parameters import columns_to_grow_on, growth_params
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
@@ -139,6 +139,7 @@ def memory_plan(
         splits=holds_out and estimator._stops_early(n_all or shape[0], False),
         is_binned=isinstance(X, BinnedTable),
         on_disk=bytes_on_disk(X, device),
+        can_stream=can_stream(X, device, n_all),
         n_all=n_all,
     )
     return boosting_plan(estimator, size, device)
@@ -211,7 +212,7 @@ def _is_there(X: Any, device: Device) -> bool:
     if gpu_of(X) is not None:
         return device.holds(X)
     if isinstance(X, BinnedTable):
-        return not device.is_gpu
+        return True
     plain = isinstance(X, np.ndarray) and X.dtype in (np.float32, np.float64)
     return plain and device.xp is np
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
-from ..devices.placement import Device, home_of, is_streamed, resolve_device, to_numpy
+from ..devices.memory_plan import MemoryPlan
+from ..devices.placement import CPU, Device, home_of, is_streamed, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..devices.sparse_tables import SparseTable
 from ..estimators.all_or_nothing import kept_on_failure
@@ -32,6 +33,7 @@ from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
 from ..kernels.runtime.dtypes import Codes
@@ -190,11 +192,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
             binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
-            return self._boost(sets, before, n_rounds, device, binner, plan.streams)
+            return self._boost(sets, before, n_rounds, device, binner, plan)
 
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device,
-        binner: Binner, streams: bool,
+        binner: Binner, memory: MemoryPlan,
     ) -> BoostingResult:  # fmt: skip
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
@@ -202,10 +204,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         start = builder.freeze()
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        binned = [self._bin(sets.pop(0), start, binner, device, dropout) for _ in range(len(sets))]
+        from_host = memory.streams and device.is_gpu
+        home = CPU if from_host else device
+        binned = [
+            self._bin(sets.pop(0), start, binner, device, dropout, home) for _ in range(len(sets))
+        ]
         (_, rows), *watched = binned
-        if streams:
-            rows.codes = streamed(rows.codes)
+        if memory.streams:
+            rows.codes = streamed(rows.codes, memory.n_resident)
         if self.verbose or (self.do_early_stopping_ and not watched):
             watched.append(binned[0])  # behind the set that early stopping watches
         metrics = metrics_for(self.scoring, loss, getattr(self, "classes_", None), device)
@@ -252,10 +258,15 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         binner: Binner,
         device: Device,
         dropout: Dropout | None,
+        home: Device,
     ) -> tuple[str, TrainingRows]:
-        """Return the name of a set, and its rows as rounds need them."""
+        """Return the name of a set, and its rows as rounds need them; ``home`` is where the codes
+        of a binned table are, which go to a GPU in chunks if they are on the host."""
+        codes: Codes | SparseCodes | StreamedCodes
         if isinstance(rows.table, BinnedTable):
-            codes: Codes | SparseCodes = rows.table.codes_for(binner, device, rows.data)
+            codes = rows.table.codes_for(binner, home, rows.data)
+            if home is not device:
+                codes = streamed(codes)
         else:
             codes = binner.codes_of(rows.table, device)
         if dropout is None:

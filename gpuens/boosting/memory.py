@@ -11,10 +11,12 @@ import numpy as np
 from ..devices.memory_plan import (
     FOREST_NODE_BYTES,
     LIKELY_SHARE,
+    WORKING_SHARE,
     MemoryPlan,
     code_bytes,
     on_host_only,
     plan_of,
+    row_bytes,
 )
 from ..devices.placement import Device, is_streamed
 from ..devices.sparse_tables import SparseTable
@@ -23,6 +25,7 @@ from ..inputs.shared_tables import entries_of_all
 from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
 from ..kernels.growth.params import GrowthParams
+from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
 from ..losses import ArrayLoss
 from ..tables.binned_table import BinnedTable
@@ -74,8 +77,13 @@ class DataSize:
         Whether the table has been binned before, in memory or in a mapped file.
     on_disk : int
         Bytes of the codes in a mapped file.
+    can_stream : bool
+        Whether growth may read the codes in the order of the rows, so that records stay in place:
+        from a mapped file, and for a GPU from any memory of the host.
     streams : bool
-        Whether growth reads these in the order of the rows, so that records stay in place.
+        Whether it does.
+    n_resident : int
+        Rows whose codes then stay on a GPU.
     n_sparse : int or None
         Of a sparse table its columns; ``shape`` has those that trees are grown on.
     n_all : int or None
@@ -84,6 +92,8 @@ class DataSize:
         Entries of a histogram where codes leave out the zeros.
     bins, evaluated_bins : int or None
         Bytes of the codes of sparse tables, of all rows and of all evaluation sets.
+    evaluated_binned : int
+        Rows of the evaluation sets that have been binned before.
     """
 
     shape: tuple[int, int]
@@ -95,12 +105,15 @@ class DataSize:
     splits: bool = False
     is_binned: bool = False
     on_disk: int = 0
+    can_stream: bool = False
     streams: bool = False
+    n_resident: int = 0
     n_sparse: int | None = None
     n_all: int | None = None
     n_places: int | None = None
     bins: int | None = None
     evaluated_bins: int | None = None
+    evaluated_binned: int = 0
 
 
 def data_size(
@@ -132,7 +145,9 @@ def data_size(
         is_there=not is_streamed(table, device),
         is_binned=isinstance(table, BinnedTable),
         on_disk=bytes_on_disk(table, device),
+        can_stream=can_stream(table, device, n_all),
         n_all=n_all,
+        evaluated_binned=sum(each.shape[0] for each in evaluated if isinstance(each, BinnedTable)),
     )
     if not isinstance(table, SparseTable):
         return size
@@ -161,6 +176,16 @@ def bytes_on_disk(table: Any, device: Device) -> int:
     return int(table.shape[0]) * code_bytes(table.shape[1])
 
 
+def can_stream(table: Any, device: Device, n_all: int | None) -> bool:
+    """Return whether growth may read the codes of a table in the order of its rows.
+
+    Workers that share the rows have a growth of their own, which reads the rows node by node.
+    """
+    if not isinstance(table, BinnedTable) or n_all is not None:
+        return False
+    return device.is_gpu or table.path is not None
+
+
 def _code_bytes(table: Any, n_features: int, device: Device) -> int:
     """Bytes of the codes of a table with so many columns that trees are grown on."""
     if isinstance(table, SparseTable) and stays_sparse(table, device):
@@ -170,7 +195,8 @@ def _code_bytes(table: Any, n_features: int, device: Device) -> int:
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     """Plan the memory that gradient boosting takes beyond the data that is on the device already,
-    and decide whether a table in a file is read in the order of its rows.
+    and decide whether a table is read in the order of its rows, and how many of them stay on a
+    GPU.
 
     Parameters
     ----------
@@ -184,19 +210,30 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     MemoryPlan
     """
     plan = _plan(estimator, data, device)
-    if exceeds_memory(data, plan):
-        return replace(_plan(estimator, replace(data, streams=True), device), streams=True)
-    return plan
+    if not exceeds_memory(data, plan):
+        return plan
+    data = replace(data, streams=True)
+    plan = _plan(estimator, data, device)
+    if device.is_gpu:
+        data = replace(data, n_resident=rows_that_stay(data, plan))
+        plan = _plan(estimator, data, device)
+    return replace(plan, streams=True, n_resident=data.n_resident)
 
 
 def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
-    """Return whether the codes in a file leave too little memory for what else training takes.
-
-    Workers that share the rows have a growth of their own, which reads the rows node by node.
-    """
-    if data.on_disk == 0 or data.n_all is not None or plan.free is None:
+    """Return whether the codes leave too little memory for what else training takes."""
+    if not data.can_stream or plan.free is None:
         return False
     return plan.total + data.on_disk > plan.free
+
+
+def rows_that_stay(data: DataSize, plan: MemoryPlan) -> int:
+    """Return how many rows, of the first whole chunks, a GPU has room for beside a plan without
+    any."""
+    n, n_features = data.shape
+    size = rows_of_chunk(row_bytes(n_features))
+    left = max(0, (plan.free or 0) - plan.total) / (1 + WORKING_SHARE)
+    return min(n, int(left // (size * row_bytes(n_features))) * size)
 
 
 def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
@@ -209,8 +246,11 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
     sample_of_all = max(1, int(n_all * float(estimator.subsample)))
-    leaf_bytes = fr.leaf_type(params, sample_of_all).itemsize if device.is_gpu else 4
-    n_nodes = batch * fr.node_capacity(params, sample_of_all)
+    most_nodes = fr.node_capacity(params, sample_of_all)
+    leaf = fr.leaf_type(params, sample_of_all) if device.is_gpu else np.dtype(np.int32)
+    if device.is_gpu and data.streams:
+        leaf = number_type(most_nodes)
+    n_nodes = batch * most_nodes
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
     target_bytes = estimator._read_loss().target_type(device).itemsize
@@ -233,7 +273,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "gradients": 8 * batch * n,
         "records": (1 if data.streams else 2) * 8 * batch * in_sample,
         **_bytes_of_loss(estimator, data),
-        "leaves of the rows": leaf_bytes * n_numbered * n,
+        "leaves of the rows": leaf.itemsize * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
         "histograms": histograms,
@@ -244,7 +284,8 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
     if data.streams:
-        task += " in a file that is read in the order of its rows"
+        parts, more = _streamed(parts, data, device, most_nodes)
+        task += more
     if data.n_all is not None:
         task += f" of {n_all:,} rows"
         parts |= {
@@ -310,6 +351,32 @@ def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
     n_held_out = int(share if share >= 1 else share * data.n_all)
     row = n_features * data.itemsize + code_bytes(n_features) + 8 * data.n_outputs + 4
     return {"order of all rows": ORDER_ROW_BYTES * data.n_all, "evaluation sets": n_held_out * row}
+
+
+def _streamed(
+    parts: dict[str, int], data: DataSize, device: Device, most_nodes: int
+) -> tuple[dict[str, int], str]:
+    """Return the parts of a training that reads rows in their order, and what it reads, in words.
+
+    On a GPU, what concerns nodes is the host's, and evaluation sets that are binned stay there.
+    """
+    if not device.is_gpu:
+        return parts, " in a file that is read in the order of its rows"
+    n, n_features = data.shape
+    row = row_bytes(n_features)
+    size = rows_of_chunk(row)
+    n_chunks, n_resident = -(-n // size), -(-data.n_resident // size)
+    evaluated_bins = data.evaluated_binned * code_bytes(n_features)
+    parts |= {
+        "bins": data.n_resident * row,
+        "chunks of rows": 2 * size * row + 8 * min(size, n),
+        "histograms": min(most_nodes, most_sums(n_features)) * n_features * HISTOGRAM_BYTES,
+        "candidates of splits": 0,
+        "tables of nodes": 0,
+        "evaluation sets": parts["evaluation sets"] - evaluated_bins,
+    }
+    where = f"{n_resident:,} of {n_chunks:,} chunks of {size:,} rows stay there"
+    return parts, f" on the host, of which {where},"
 
 
 def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:

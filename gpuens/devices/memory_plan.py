@@ -42,8 +42,10 @@ class MemoryPlan:
         Bytes that are free on the device, and in all. Free memory is unknown (None) with custom
         allocators, the capacity is None for the host.
     streams : bool
-        Whether a table in a file is read in the order of its rows, because it does not fit into
-        memory beside the rest.
+        Whether a table in a file, or on a GPU any ``BinnedTable``, is read in the order of its
+        rows, because it does not fit into memory beside the rest.
+    n_resident : int
+        Rows of such a table that stay on the GPU. The others go there in each step of growth.
     """
 
     task: str
@@ -52,6 +54,7 @@ class MemoryPlan:
     free: int | None
     capacity: int | None
     streams: bool = False
+    n_resident: int = 0
 
     @property
     def total(self) -> int:
@@ -100,9 +103,11 @@ class MemoryPlan:
     def _too_large(self) -> str:
         if self.capacity is None or self.total <= self.capacity:
             return ""
+        if self.streams:
+            return f"That is more than {self.device} has in all, the rows left on the host apart. "
         return (
-            f"That is more than {self.device} has in all, and training from disk or in parts is "
-            "not supported yet. "
+            f"That is more than {self.device} has in all, where only gradient boosting on a "
+            "gpuens.BinnedTable does without all the rows. "
         )
 
     def _advice(self) -> str:
@@ -122,9 +127,14 @@ def plan_of(
     return MemoryPlan(task, device, parts, free, capacity)
 
 
+def row_bytes(n_features: int) -> int:
+    """Return the bytes of a row's bins, where they are kept by rows."""
+    return -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT
+
+
 def code_bytes(n_features: int) -> int:
     """Return the bytes of a row's bins, which are kept by rows and by columns."""
-    return -(-n_features // ROW_ALIGNMENT) * ROW_ALIGNMENT + n_features
+    return row_bytes(n_features) + n_features
 
 
 def on_host_only(capacity: int | None, size: int) -> int:

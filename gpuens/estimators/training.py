@@ -281,6 +281,7 @@ class _Course:
         if stopping is not None and self._plan.keep_best and self.stopped in (EARLY, FINISHED):
             self.done = max(stopping.best_iteration, 1)
         self._rounds.keep(self.done)
+        del self.state  # a cycle, which would keep the rows until garbage is collected
         return TrainingResult(self.done, self.watch.evals, self.stopped, self._error)
 
 

@@ -1,4 +1,5 @@
-"""Reading the codes of a mapped file in the order of the rows."""
+"""Reading the codes of a table in the order of the rows: from a mapped file, or for a GPU from any
+memory of the host."""
 
 from __future__ import annotations
 
@@ -10,9 +11,13 @@ import numpy as np
 from ..kernels.growth.streamed_codes import StreamedCodes
 
 
-def streamed(codes: Any) -> StreamedCodes:
-    """Return ``Codes`` whose rows the system reads from their file before they are needed."""
-    return StreamedCodes(codes.rows, codes.columns, _Announcer(codes.rows))
+def streamed(codes: Any, n_resident: int = 0) -> StreamedCodes:
+    """Return ``Codes`` whose rows the system reads from their file before they are needed, and of
+    which so many stay on a GPU.
+
+    What growth keeps with them, it keeps with a view that is theirs alone, not with the table.
+    """
+    return StreamedCodes(codes.rows.view(), codes.columns, _Announcer(codes.rows), n_resident)
 
 
 class _Announcer:

@@ -8,9 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..runtime.dtypes import N_SLOTS, NO_LEAF
+
 CHUNK_BYTES = 2**26
 """Bytes of the rows that go to a GPU together, of which one buffer of pinned memory has room for as
 many. More rows make longer segments of the nodes that they are added up for."""
+
+
+SUMS_BYTES = 2**28
+"""Most memory of the histograms that a GPU adds up in a pass: nodes that have to wait for another
+one read the whole table again."""
+MOST_LINES = 2048
+"""And most of these histograms, and nodes that a pass opens: a block counts the rows of each in
+shared memory."""
 
 
 class StreamedCodes(NamedTuple):
@@ -49,3 +59,19 @@ ROUTE = np.dtype(
 def rows_of_chunk(row_bytes: int) -> int:
     """Return the number of rows of a chunk of a table."""
     return max(1, CHUNK_BYTES // row_bytes)
+
+
+def most_sums(n_features: int) -> int:
+    """Return how many histograms a GPU adds up in a pass."""
+    return max(2, min(MOST_LINES, SUMS_BYTES // (8 * n_features * N_SLOTS)))
+
+
+def most_numbers(n_nodes: int) -> int:
+    """Return how many numbers rows get while a table of nodes is filled: two for each node that is
+    opened, once, or twice where a child had too few rows."""
+    return 4 * n_nodes + 1
+
+
+def number_type(n_nodes: int) -> np.dtype:
+    """Return the type of these numbers on a GPU, which become the leaves of rows."""
+    return np.dtype(np.uint16 if most_numbers(n_nodes) <= NO_LEAF else np.int32)

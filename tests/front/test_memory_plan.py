@@ -279,7 +279,7 @@ class TestTooLittle:
         plan = memory_plan(GradientBoostingRegressor(device="cuda"), (10**9, 100))
         with pytest.raises(MemoryError, match="more than cuda:0 has in all") as refused:
             plan.require()
-        assert "training from disk or in parts is not supported yet" in str(refused.value)
+        assert "on a gpuens.BinnedTable does without all the rows" in str(refused.value)
         assert "Most of it is bins: pass or set fewer rows or fewer features" in str(refused.value)
 
     def test_what_cupy_holds_back_is_free(self, cupy):

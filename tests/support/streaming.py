@@ -1,4 +1,4 @@
-"""Tables in files that are read in the order of their rows, however small they are."""
+"""Tables that are read in the order of their rows, however small they are."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuens.boosting import memory
 
 @contextmanager
 def streaming() -> Iterator[mock.Mock]:
-    """Let boosting think that no table in a file fits into memory."""
-    decision = mock.Mock(side_effect=lambda data, plan: data.on_disk > 0)
+    """Let boosting think that no table in a file, or on a GPU no binned one, fits into memory."""
+    decision = mock.Mock(side_effect=lambda data, plan: data.can_stream)
     with mock.patch.object(memory, "exceeds_memory", decision):
         yield decision

@@ -19,8 +19,9 @@ from .. import frontier as fr
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..streamed_codes import ROUTE, StreamedCodes
+from ..streamed_codes import ROUTE, StreamedCodes, most_numbers
 from . import passes
+from .histogram import WORD_ENTRIES
 from .layout import plain_layout
 from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Walk
 from .tables import Table, Work, allocate_work
@@ -115,7 +116,8 @@ def _grow_tree(
     n_threads = max(1, min(get_threads(), records.size // MIN_ROWS_PER_THREAD))
     kept = derived(codes.rows, "streamed workspace", dict)
     on_host = Codes(codes.rows, codes.columns)
-    growth = workspace(kept, on_host, n_bins, frontier, params, n_threads, n_threads, SUMS_BYTES)
+    n_sums = SUMS_BYTES // (8 * WORD_ENTRIES * -(-n_bins.size // 8) * n_threads)
+    growth = workspace(kept, on_host, n_bins, frontier, params, n_threads, (n_threads, n_sums))
     return grow_by(Passes(codes, records, n_threads), growth, n_threads, leaf)
 
 
@@ -153,8 +155,7 @@ def workspace(
     frontier: Frontier,
     params: GrowthParams,
     n_threads: int,
-    n_adding: int,
-    most_bytes: int,
+    lines: tuple[int, int],
 ) -> Growth:
     """Return the tables of a growth; large ones are kept from tree to tree as long as their sizes
     last.
@@ -167,29 +168,25 @@ def workspace(
     n_bins, frontier, params
     n_threads : int
         Of the phases between the passes.
-    n_adding : int
-        Those of a pass that add up histograms of their own.
-    most_bytes : int
-        Of these histograms.
+    lines : tuple of int
+        Threads of a pass that add up histograms of their own, and how many of these at most.
     """
-    sizes = (frontier.nodes.size, frontier.free_slots.size, n_threads, n_adding, most_bytes)
+    sizes = (frontier.nodes.size, frontier.free_slots.size, n_threads, lines)
     if kept.get("sizes") != sizes:
         kept.clear()
         own = plain_layout(codes, n_bins)
         none = np.empty(0, np.uint64)  # a view would keep the records of this tree in memory
         kept["table"] = Table(codes.columns, own, (none, none), few_rows=0)
         kept["work"] = allocate_work(own, 0, frontier, n_threads)
-        kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, n_adding, most_bytes)
+        kept["walk"] = _allocate_walk(kept["work"], frontier.nodes.size, *lines)
         kept["sizes"] = sizes
     return Growth(kept["table"], frontier, params, kept["work"], kept["walk"])
 
 
-def _allocate_walk(work: Work, capacity: int, n_threads: int, most_bytes: int) -> Walk:
-    entries = work.spare.shape[1]
-    n_sums = max(2, min(capacity, most_bytes // (8 * entries * n_threads)))
-    sums = np.empty((n_threads, n_sums, entries), np.int64)
-    # A node is opened once, or twice where a child had too few rows.
-    n_numbers = 4 * capacity + 1
+def _allocate_walk(work: Work, capacity: int, n_threads: int, most_sums: int) -> Walk:
+    n_sums = max(2, min(capacity, most_sums))
+    sums = np.empty((n_threads, n_sums, work.spare.shape[1]), np.int64)
+    n_numbers = most_numbers(capacity)
     return Walk(
         routes=np.zeros(capacity, ROUTE),
         sets=np.zeros((capacity, CODE_WORDS), np.uint32),

@@ -20,6 +20,7 @@ from ...runtime.arrays import Array
 from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import block_size, blocks_for, blocks_for_rows, cuda, kernel, launch
 from ...scalars.routing import code_goes_left, is_left_category
+from ..streamed_codes import MOST_LINES
 from .block import BLOCK as ONE_BLOCK
 from .block import before, share_of
 from .plan import count_tiles, fair_size, write_tiles
@@ -29,9 +30,6 @@ u32, i32, u64, i64 = np.uint32, np.int32, np.uint64, np.int64
 BLOCK = block_size(256)
 OWN = 8
 """Records that a thread of ``gather_rows`` takes at a time."""
-MOST_LINES = 2048
-"""Lines that rows of a pass are added to, and nodes that are opened: a block counts the rows of
-each in shared memory."""
 ROW, STATISTICS = u64(0xFFFFFFFF), u64(0xFFFFFFFF00000000)
 
 

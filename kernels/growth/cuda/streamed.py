@@ -20,19 +20,15 @@ from ...runtime.cuda.target import download, empty, records_in, upload, zeros
 from ...runtime.dtypes import N_SLOTS, NO_LEAF, RECORD, Codes, Scales, TreeRecords
 from .. import frontier as fr
 from ..cpu import passes as phases
-from ..cpu.histogram import WORD_ENTRIES
 from ..cpu.passes import N_NUMBERS, N_SUMS, Growth
 from ..cpu.streamed import grow_by, joined, workspace
 from ..frontier import NODE
 from ..grow import GrownTrees
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..streamed_codes import ROUTE, StreamedCodes, rows_of_chunk
+from ..streamed_codes import ROUTE, StreamedCodes, most_sums, number_type, rows_of_chunk
 from . import passes
 from .histogram import LEAST_TILE, add_histograms, most_blocks
-from .passes import MOST_LINES
 
-SUMS_BYTES = 2**28
-"""Most memory of the histograms of a pass: nodes that have to wait read the whole table again."""
 MIN_CELLS_PER_THREAD = 2**17
 """Entries of histograms below which another thread of the host costs more than it saves."""
 
@@ -234,7 +230,7 @@ def grow(
             kept["lines"] = allocate_lines(n_lines, n_bins.size, n_gathered)
             kept["sizes"] = n_lines, n_gathered
         if leaf is None:
-            leaf = _numbers((n_trees, n_rows), n_records, growth.walk.node_of.size)
+            leaf = _numbers((n_trees, n_rows), n_records, frontier.nodes.size)
         walks = Passes(codes, records.words[t], chunks, kept["lines"])
         grown.append(grow_by(walks, growth, get_threads(), leaf[t]))
     return ReadyTrees(*joined(grown, leaf))
@@ -249,15 +245,15 @@ def _workspace(
 ) -> Growth:
     """Return the tables of a growth on the host, which has no rows."""
     no_rows = Codes(np.empty((0, stride), np.uint8), np.empty((n_bins.size, 0), np.uint8))
-    most_bytes = min(SUMS_BYTES, MOST_LINES * 8 * WORD_ENTRIES * -(-n_bins.size // 8))
-    return workspace(kept, no_rows, n_bins, frontier, params, get_threads(), 1, most_bytes)
+    lines = 1, most_sums(n_bins.size)
+    return workspace(kept, no_rows, n_bins, frontier, params, get_threads(), lines)
 
 
-def _numbers(shape: tuple[int, int], n_records: int, n_numbers: int) -> Array:
+def _numbers(shape: tuple[int, int], n_records: int, n_nodes: int) -> Array:
     """Return room for the numbers of rows, which become their leaves; those outside of the sample
     have none."""
-    dtype = np.uint16 if n_numbers <= NO_LEAF else np.int32
+    dtype = number_type(n_nodes)
     leaf = empty(shape, dtype)
     if n_records < shape[1]:
-        leaf.fill(NO_LEAF if dtype is np.uint16 else -1)
+        leaf.fill(NO_LEAF if dtype == np.uint16 else -1)
     return leaf
