@@ -2,22 +2,29 @@
 
 ``into_gpu``: a table of the host that is copied by ``cupy.asarray`` and in pieces, its cut points
 found on either device, its bins, and the most memory of the GPU that training takes beside what is
-planned. ``small_predictions``: calls for batches that a card hardly notices.
+planned. ``by_chunks``: training on a binned table that stays on the host in part or as a whole,
+because CuPy's pool is given a limit. ``small_predictions``: calls for batches that a card hardly
+notices.
 """
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
-from gpuens import GradientBoostingRegressor, memory_plan
+from gpuens import BinnedTable, GradientBoostingRegressor, memory_plan
 from gpuens.datasets import make_higgs_like
+from gpuens.devices.memory_plan import WORKING_SHARE, row_bytes
 from gpuens.devices.placement import CPU, Device
 from gpuens.inputs.binning import Binner
+from gpuens.kernels.growth import streamed_codes
 
 from ..common.peers import GapError
 from ..common.places import Card, place_of
@@ -27,6 +34,9 @@ SMALL = (1, 100, 10_000)
 """Rows of small predictions."""
 CALLS = 100
 SMALL_TREES = 100
+STREAMED_TREES = 4
+CHUNKS = 8
+"""Of the table that is read in chunks, which are smaller than usual."""
 MOST_REPEATS = 3
 """Repetitions of what takes the host up to a second, at most."""
 
@@ -71,6 +81,46 @@ def into_gpu(options: Options) -> Results:
             "bins": np.array_equal(place.get(codes.columns), binner.transform(X, CPU).columns),
         },
     }  # fmt: skip
+
+
+def by_chunks(options: Options) -> Results:
+    """Measure trainings of which all, half and none of the chunks of a table stay on the GPU, whose
+    models are those of the CPU."""
+    place = place_of("cuda")
+    if not isinstance(place, Card):
+        raise GapError("a table that is larger than a GPU needs one")
+    X, y = make_higgs_like(options.rows, 28)
+    table = BinnedTable.from_batches(lambda: iter([(X, y)]))
+    settings = {"n_estimators": STREAMED_TREES, "max_leaf_nodes": 63, "early_stopping": False}
+    expected = GradientBoostingRegressor(**settings, device="cpu").fit(table).forest_.fingerprint()
+    model = GradientBoostingRegressor(**settings, device="cuda")
+    size = row_bytes(28) * options.rows
+    repeats = min(options.repeats, MOST_REPEATS)
+    found: Results = {"ms": {"as a whole": 1e3 * seconds_of(lambda: model.fit(table), repeats)}}
+    found["equal"] = {"as a whole": model.forest_.fingerprint() == expected}
+    with mock.patch.object(streamed_codes, "CHUNK_BYTES", -(-size // CHUNKS)):
+        with _free(place, 1):
+            least = memory_plan(model, table).total
+        for name, share in (("all chunks stay", 1.0), ("half", 0.5), ("none", 0.0)):
+            with _free(place, int(least + (1 + WORKING_SHARE) * share * size)):
+                plan = memory_plan(model, table)
+                name += f" ({plan.n_resident:,} rows, streamed: {plan.streams})"
+                found["ms"][name] = 1e3 * seconds_of(lambda: model.fit(table), repeats)
+            found["equal"][name] = model.forest_.fingerprint() == expected
+    return found
+
+
+@contextmanager
+def _free(place: Card, size: int) -> Iterator[None]:
+    """Let so many bytes of the GPU be free."""
+    gc.collect()
+    pool = place.cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    pool.set_limit(size=pool.used_bytes() + size)
+    try:
+        yield
+    finally:
+        pool.set_limit(size=0)
 
 
 def small_predictions(options: Options) -> Results:

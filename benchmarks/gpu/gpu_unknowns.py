@@ -4,8 +4,8 @@
 with the arguments of the one before and with others. ``atomics``: additions in shared
 memory with g and h in two planes, as histograms have them, and beside each other, on uniform and on
 skewed bins. ``shared_memory``: how much a block can have beyond 48 KB. ``kernels_of_a_tree``:
-the time of every kernel of boosting, those of one block among them. ``into_gpu`` and
-``small_predictions``: see ``gpu_data``.
+the time of every kernel of boosting, those of one block among them. ``into_gpu``, ``by_chunks``
+and ``small_predictions``: see ``gpu_data``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ..common.markdown import number, pivot
 from ..common.peers import GapError
 from ..common.places import Card, Host, place_of
 from ..common.program import Content, Options, Program, Results, short
-from .gpu_data import into_gpu, small_predictions
+from .gpu_data import by_chunks, into_gpu, small_predictions
 
 BINS = {"uniform": 255, "eight bins": 7, "one bin": 0}
 """The bits of a code that vary."""
@@ -347,6 +347,7 @@ def show(content: Content) -> Iterator[str]:
         ("atomics", "additions_per_ns", "additions a ns"), ("shared_memory", "dynamic", ""),
         ("ms_a_tree", "ms", "ms a tree"), ("zero_size", "equal", ""),
         ("into_gpu", "ms", "ms"), ("into_gpu", "mb", "MB"), ("into_gpu", "equal", ""),
+        ("by_chunks", "ms", "ms a fit"), ("by_chunks", "equal", ""),
     ):  # fmt: skip
         rows = results.get(part, {}).get(kind, {})
         yield pivot(part, {
@@ -371,7 +372,7 @@ PROGRAM = Program(
     {
         part.__name__: part
         for part in (
-            zero_size, launch, atomics, shared_memory, kernels_of_a_tree, into_gpu,
+            zero_size, launch, atomics, shared_memory, kernels_of_a_tree, into_gpu, by_chunks,
             small_predictions,
         )
     },
@@ -379,7 +380,7 @@ PROGRAM = Program(
         "repeats": (5, "runs of what is short"),
         "launches": (300, "launches in a row"),
         "rounds": (4096, "additions of a thread, divided by eight"),
-        "rows": (1_000_000, "rows of the tables of `kernels_of_a_tree` and `into_gpu`"),
+        "rows": (1_000_000, "rows of tables: of kernels of a tree, into a GPU, by chunks"),
         "depth": (8, "depth of its trees"),
         "trees": (10, "its trees"),
     },

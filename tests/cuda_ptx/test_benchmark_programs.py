@@ -23,7 +23,8 @@ def run(host, tmp_path):
 def test_what_is_unknown_of_a_gpu(run, host, monkeypatch):
     for name, value in {"SMALL": (1, 50), "CALLS": 1, "SMALL_TREES": 2}.items():
         monkeypatch.setattr(gpu_data, name, value)
-    parts = "zero_size launch atomics kernels_of_a_tree into_gpu small_predictions"
+    parts = "zero_size launch atomics kernels_of_a_tree into_gpu by_chunks"
+    parts += " small_predictions"
     options = f"--only {parts} --launches 2 --rounds 2"
     found = run(gpu_unknowns, f"{options} --rows 900 --depth 3 --trees 2 --repeats 1")
     assert list(found["small_predictions"]["microseconds"]) == ["1 rows", "50 rows"]
@@ -34,6 +35,11 @@ def test_what_is_unknown_of_a_gpu(run, host, monkeypatch):
     assert kernels["open_nodes"]["launches"] == kernels["choose_nodes"]["launches"] == 3
     data = found["into_gpu"]
     assert data["equal"] == {"cut points": True, "bins": True} and len(data["ms"]) == 5
+    chunks = found["by_chunks"]
+    assert len(chunks["equal"]) == 4 and all(chunks["equal"].values())
+    assert [name.partition(" (")[2] for name in chunks["ms"]][1:] == [
+        f"{n} rows, streamed: True)" for n in (900, 452, 0)
+    ]
     assert {"write_sizes", "with_twenty", "add_pairs", "spin"} <= {
         launch.name for launch in host.launches
     }

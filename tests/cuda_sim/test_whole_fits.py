@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 
 from gpuens import (
+    BinnedTable,
     GradientBoostingClassifier,
     GradientBoostingRegressor,
     IsolationForest,
     ObliqueRandomForestClassifier,
     RandomForestClassifier,
 )
+from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cuda import grow as growth
 from gpuens.kernels.growth.cuda import split as search
 from gpuens.kernels.runtime.collective import Share, sharing
+from tests.support.streaming import streaming
 from tests.support.thread_workers import run_workers
 
 N = 40
@@ -62,6 +65,20 @@ def test_the_model_is_that_of_the_cpu(cls, settings):
     assert cpu.forest_.n_leaves.min() > 2
     assert gpu.forest_.fingerprint() == cpu.forest_.fingerprint()
     np.testing.assert_array_equal(gpu.predict(X[:5]), cpu.predict(X[:5]), strict=True)
+
+
+def test_a_table_that_is_read_in_chunks(tmp_path, monkeypatch):
+    """Compiled PTX shows more: ``tests/gpu/test_large_tables_on_gpu.py``."""
+    X, y, weight = table()
+    settings = BOOSTED | {"monotonic_cst": [0, 0, 1], "subsample": 0.8}
+    expected = GradientBoostingRegressor(**settings, device="cpu").fit(X, y, weight)
+    monkeypatch.setattr(streamed_codes, "CHUNK_BYTES", 13 * 8)
+    binned = BinnedTable.from_batches(
+        lambda: iter([(X, y, weight)]), path=tmp_path / "table", max_bins=16
+    )
+    with streaming():
+        found = GradientBoostingRegressor(**settings, device="cuda").fit(binned)
+    assert found.forest_.fingerprint() == expected.forest_.fingerprint()
 
 
 def test_workers_that_share_the_rows(rng):

@@ -29,6 +29,8 @@ from ..streamed_codes import ROUTE, StreamedCodes, most_sums, number_type, rows_
 from . import passes
 from .histogram import LEAST_TILE, add_histograms, most_blocks
 
+COPYING_THREADS = 4
+"""Threads that fill a pinned buffer, at most: one alone is slower than PCIe 4 (estimated)."""
 MIN_CELLS_PER_THREAD = 2**17
 """Entries of histograms below which another thread of the host costs more than it saves."""
 
@@ -36,8 +38,10 @@ MIN_CELLS_PER_THREAD = 2**17
 def chunks_of(codes: StreamedCodes) -> Chunks:
     """Return the chunks of a table, which are kept with it; the first of them are on the device."""
     size = rows_of_chunk(codes.rows.shape[1])
-    key = "chunks", size, codes.n_resident
-    chunks: Chunks = derived(codes.rows, key, lambda: Chunks(codes.rows, size, codes.n_resident))
+    own = size, codes.n_resident
+    n_threads = min(get_threads(), COPYING_THREADS)
+    key = ("chunks", *own)
+    chunks: Chunks = derived(codes.rows, key, lambda: Chunks(codes.rows, *own, n_threads))
     return chunks
 
 
@@ -245,6 +249,8 @@ def _workspace(
 ) -> Growth:
     """Return the tables of a growth on the host, which has no rows."""
     no_rows = Codes(np.empty((0, stride), np.uint8), np.empty((n_bins.size, 0), np.uint8))
+    for array in no_rows:
+        array.flags.writeable = False  # as of a mapped file, for which the phases are compiled
     lines = 1, most_sums(n_bins.size)
     return workspace(kept, no_rows, n_bins, frontier, params, get_threads(), lines)
 

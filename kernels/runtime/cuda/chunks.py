@@ -18,6 +18,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -72,10 +74,12 @@ class Buffer:
 
 
 class Stage:
-    """The two buffers of a thread, each of so many bytes."""
+    """The two buffers of a thread, each of so many bytes, which some threads fill."""
 
-    def __init__(self, n_bytes: int) -> None:
+    def __init__(self, n_bytes: int, n_threads: int) -> None:
         self._copies = _new_stream()
+        self._n_threads = n_threads
+        self._threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
         self._buffers = [Buffer(n_bytes) for _ in range(2)]  # the one that was used last at the end
 
     def fill(self, name: Any, values: np.ndarray) -> Buffer:
@@ -107,12 +111,20 @@ class Stage:
         if buffer.copied is not None:
             buffer.copied.synchronize()  # its last content has left the pinned memory
         pinned = buffer.pinned[: values.size]
-        np.copyto(pinned, values)
+        self._copy(pinned, values)
         if is_simulated():
             target[: values.size] = pinned
         else:
             target[: values.size].set(pinned, stream=self._copies)
         buffer.copied = self._copies.record()
+
+    def _copy(self, pinned: np.ndarray, values: np.ndarray) -> None:
+        if self._threads is not None:
+            parts = (np.array_split(array, self._n_threads) for array in (pinned, values))
+            with suppress(RuntimeError):  # the interpreter starts no threads once it is ending
+                deque(self._threads.map(np.copyto, *parts), 0)
+                return
+        np.copyto(pinned, values)
 
     def __del__(self) -> None:
         """Wait for the copies: others get the buffers' memory next."""
@@ -124,11 +136,12 @@ class Stage:
 _stages: weakref.WeakValueDictionary[tuple[int, ...], Stage] = weakref.WeakValueDictionary()
 
 
-def stage_of(n_bytes: int) -> Stage:
+def stage_of(n_bytes: int, n_threads: int) -> Stage:
     """Return the two buffers of this thread on the current device, which all tables share."""
-    key = threading.get_ident(), 0 if is_simulated() else current_device(), n_bytes
+    device = 0 if is_simulated() else current_device()
+    key = threading.get_ident(), device, n_bytes
     if (stage := _stages.get(key)) is None:
-        stage = _stages[key] = Stage(n_bytes)
+        stage = _stages[key] = Stage(n_bytes, n_threads)
     return stage
 
 
@@ -143,15 +156,17 @@ class Chunks:
         Rows of a chunk.
     n_resident : int
         Rows that stay on the device, rounded up to whole chunks.
+    n_threads : int
+        Threads that copy rows into pinned memory.
     """
 
-    def __init__(self, table: np.ndarray, size: int, n_resident: int) -> None:
+    def __init__(self, table: np.ndarray, size: int, n_resident: int, n_threads: int = 1) -> None:
         self.size = size
         self.n = -(-table.shape[0] // size)
         self.n_resident = min(-(-n_resident // size), self.n)
         self._name = object()
         self._is_forward = True
-        self._stage = stage_of(size * table.shape[1])
+        self._stage = stage_of(size * table.shape[1], n_threads)
         self._resident = [
             empty(self._rows(table, k).size, np.uint8) for k in range(self.n_resident)
         ]

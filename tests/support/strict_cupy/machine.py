@@ -68,6 +68,9 @@ class MemoryPool:
     def get_limit(self) -> int:
         return self.limit
 
+    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
+        self.limit = size or 0
+
     def free_all_blocks(self, stream: Any = None) -> None:
         self.free = 0
 
