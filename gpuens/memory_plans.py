@@ -63,7 +63,9 @@ def memory_plan(
     -------
     MemoryPlan
         ``parts`` (bytes by name), ``total``, ``free`` (bytes that the device has left) and
-        ``fits``; as text it is one line. Numbers of nodes are estimates: they depend on the data.
+        ``fits``; ``streams`` where a table is read in the order of its rows because it does not
+        fit, and ``n_resident``, of these rows those that stay on a GPU. As text it is one line.
+        Numbers of nodes are estimates: they depend on the data.
 
     Raises
     ------

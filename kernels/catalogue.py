@@ -272,7 +272,7 @@ def passes_over_chunks() -> Iterator[Entry]:
         arguments = (*of_part, *tables, leaf, integers, array(i32))
         yield Entry(f"stream_route_rows_{kind}", route_rows, arguments, 64)
         arguments = (*part, array(i32), leaf, integers, array(u64))
-        yield Entry(f"stream_gather_rows_{kind}", gather_rows, arguments, 64)
+        yield Entry(f"stream_gather_rows_{kind}", gather_rows, arguments, 72)
         yield Entry(f"stream_name_leaves_{kind}", name_leaves, (leaf, array(i32)), 32)
     tiles = (integers, records(TILE), integers)
     arguments = (array(i32), records(fr.NODE), integers, i64, integers, *tiles, i64, i64)

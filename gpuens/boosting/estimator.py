@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import CPU, Device, home_of, is_streamed, resolve_device, to_numpy
+from ..devices.placement import Device, home_of, is_streamed, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..devices.sparse_tables import SparseTable
 from ..estimators.all_or_nothing import kept_on_failure
@@ -32,11 +32,8 @@ from ..inputs.category_bins import fit_binner
 from ..inputs.shared_tables import agreed_table
 from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
 from ..inputs.targets import read_sample_weight, weights_in_range
-from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
-from ..kernels.runtime.dtypes import Codes
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
@@ -204,11 +201,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         start = builder.freeze()
         # No frame holds a set while it is binned but the list: a table that is not the user's own
         # is released before the next one is binned, and before training.
-        from_host = memory.streams and device.is_gpu
-        home = CPU if from_host else device
-        binned = [
-            self._bin(sets.pop(0), start, binner, device, dropout, home) for _ in range(len(sets))
-        ]
+        how = binner, device, dropout, memory.streams
+        binned = [self._bin(sets.pop(0), start, *how) for _ in range(len(sets))]
         (_, rows), *watched = binned
         if memory.streams:
             rows.codes = streamed(rows.codes, memory.n_resident)
@@ -258,15 +252,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         binner: Binner,
         device: Device,
         dropout: Dropout | None,
-        home: Device,
+        streams: bool,
     ) -> tuple[str, TrainingRows]:
-        """Return the name of a set, and its rows as rounds need them; ``home`` is where the codes
-        of a binned table are, which go to a GPU in chunks if they are on the host."""
-        codes: Codes | SparseCodes | StreamedCodes
+        """Return the name of a set, and its rows as rounds need them."""
         if isinstance(rows.table, BinnedTable):
-            codes = rows.table.codes_for(binner, home, rows.data)
-            if home is not device:
-                codes = streamed(codes)
+            codes: Any = rows.table.codes_for(binner, device, rows.data, streams)
         else:
             codes = binner.codes_of(rows.table, device)
         if dropout is None:

@@ -14,6 +14,7 @@ from ..forest.forest import Forest
 from ..forest.plain import require_plain_trees
 from ..inputs.binning import Binner
 from ..inputs.category_bins import CategoryBinner
+from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.runtime.arrays import Array, empty_on_line
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
@@ -23,6 +24,7 @@ from .extremes import Extremes
 from .file import CodesFile, read_table_file, require_free
 from .parts import Binning, Content, Features, stride_of
 from .sources import source_of
+from .streaming import streamed
 
 PIECE_ROWS = 2**16
 
@@ -282,8 +284,10 @@ class BinnedTable:
             )
         return self._binner
 
-    def codes_for(self, binner: Binner, device: Device, name: str) -> Codes:
-        """Return the codes on a device.
+    def codes_for(
+        self, binner: Binner, device: Device, name: str, streams: bool = False
+    ) -> Codes | StreamedCodes:
+        """Return the codes on a device, or for a GPU, if it ``streams`` them, on the host.
 
         Raises
         ------
@@ -293,6 +297,8 @@ class BinnedTable:
         self.require_bins(binner, name)
         if not device.is_gpu:
             return self._codes
+        if streams:
+            return streamed(self._codes)
         return Codes(device.asarray(self._codes.rows), device.asarray(self._codes.columns))
 
     def require_bins(self, binner: Binner, name: str) -> None:

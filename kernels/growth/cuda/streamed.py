@@ -148,7 +148,7 @@ class Passes:
             of[::2][frontier.nodes["slot"][some] >= 0] = -1  # their sums are kept
             nothing = np.full(line_of.size, -1, np.int32), line_of, walk.routes[:0], walk.sets[:0]
             sums = self._add_up(nothing, of, True, False, leaf, zeros(0, np.int64))
-            _pack(growth, sums[::2], packed[first:])
+            _pack(growth, np.ascontiguousarray(sums[::2]), packed[first:])
             counts[first : first + step] = sums[1::2, 0]
         return packed, counts
 
@@ -231,6 +231,7 @@ def grow(
         n_lines = growth.walk.sums.shape[1]
         n_gathered = min(chunks.size, n_rows)
         if kept.get("sizes") != (n_lines, n_gathered):
+            kept["lines"] = None  # whose memory the new ones may take
             kept["lines"] = allocate_lines(n_lines, n_bins.size, n_gathered)
             kept["sizes"] = n_lines, n_gathered
         if leaf is None:
