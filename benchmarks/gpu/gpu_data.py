@@ -94,15 +94,16 @@ def by_chunks(options: Options) -> Results:
     settings = {"n_estimators": STREAMED_TREES, "max_leaf_nodes": 63, "early_stopping": False}
     expected = GradientBoostingRegressor(**settings, device="cpu").fit(table).forest_.fingerprint()
     model = GradientBoostingRegressor(**settings, device="cuda")
-    size = row_bytes(28) * options.rows
+    row = row_bytes(28)
     repeats = min(options.repeats, MOST_REPEATS)
     found: Results = {"ms": {"as a whole": 1e3 * seconds_of(lambda: model.fit(table), repeats)}}
     found["equal"] = {"as a whole": model.forest_.fingerprint() == expected}
-    with mock.patch.object(streamed_codes, "CHUNK_BYTES", -(-size // CHUNKS)):
+    with mock.patch.object(streamed_codes, "CHUNK_BYTES", -(-options.rows // CHUNKS) * row):
         with _free(place, 1):
             least = memory_plan(model, table).total
         for name, share in (("all chunks stay", 1.0), ("half", 0.5), ("none", 0.0)):
-            with _free(place, int(least + (1 + WORKING_SHARE) * share * size)):
+            n_bytes = row * (share * options.rows + 2)
+            with _free(place, int(least + (1 + WORKING_SHARE) * n_bytes)):
                 plan = memory_plan(model, table)
                 name += f" ({plan.n_resident:,} rows, streamed: {plan.streams})"
                 found["ms"][name] = 1e3 * seconds_of(lambda: model.fit(table), repeats)

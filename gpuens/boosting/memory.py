@@ -228,12 +228,13 @@ def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
 
 
 def rows_that_stay(data: DataSize, plan: MemoryPlan) -> int:
-    """Return how many rows, of the first whole chunks, a GPU has room for beside a plan without
-    any."""
+    """Return how many rows a GPU has room for beside a plan without any: all, or those of whole
+    chunks."""
     n, n_features = data.shape
-    size = rows_of_chunk(row_bytes(n_features))
-    left = max(0, (plan.free or 0) - plan.total) / (1 + WORKING_SHARE)
-    return min(n, int(left // (size * row_bytes(n_features))) * size)
+    row = row_bytes(n_features)
+    size = rows_of_chunk(row)
+    n_fit = int(max(0, (plan.free or 0) - plan.total) / (1 + WORKING_SHARE)) // row
+    return n if n_fit >= n else n_fit // size * size
 
 
 def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
