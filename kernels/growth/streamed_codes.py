@@ -11,10 +11,8 @@ import numpy as np
 from ..runtime.dtypes import N_SLOTS, NO_LEAF
 
 CHUNK_BYTES = 2**26
-"""Bytes of the rows that go to a GPU together, of which one buffer of pinned memory has room for as
-many. More rows make longer segments of the nodes that they are added up for."""
-
-
+"""Bytes of a chunk, the rows that go to a GPU together: as many as a buffer of pinned memory holds.
+The more rows a chunk has, the more of each node are added up together."""
 SUMS_BYTES = 2**28
 """Most memory of the histograms that a GPU adds up in a pass: nodes that have to wait for another
 one read the whole table again."""

@@ -14,6 +14,9 @@ That child is the one of the smaller hessian, since how many rows it has is not 
 histogram is the parent's minus this one, and integers give the same sums either way. If the pass
 finds that a child has fewer than ``min_samples_leaf`` rows, both numbers stand for the parent from
 then on, and another pass counts its rows by their codes.
+
+What lies between the passes serves a GPU, too, which walks over the rows itself
+(``kernels.growth.cuda.passes``).
 """
 
 from __future__ import annotations

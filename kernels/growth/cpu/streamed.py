@@ -131,8 +131,8 @@ def grow_by(walks: Any, growth: Growth, n_threads: int, leaf: Any) -> GrownTrees
     growth : Growth
     n_threads : int
         Of the phases between the passes.
-    leaf : int32, shape (n_rows,)
-        Negative; the rows of the sample get their leaves. Of any type that ``walks`` takes.
+    leaf : array, shape (n_rows,)
+        Of any kind that ``walks`` takes; the rows of the sample get their leaves.
     """
     frontier, state, is_first = growth.frontier, growth.frontier.state, True
     run(passes.begin, n_threads, *growth)

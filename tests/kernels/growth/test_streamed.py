@@ -18,7 +18,7 @@ from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.streamed_codes import StreamedCodes
 from gpuens.kernels.runtime.cpu.team import get_threads, using_threads
 from gpuens.kernels.runtime.dispatch import Implementation
-from gpuens.kernels.runtime.dtypes import MISSING, Scales
+from gpuens.kernels.runtime.dtypes import MISSING, NO_LEAF, Scales
 from tests.kernels.growth.test_grow import DEFAULTS, N_BINS, columns, grow_on, records
 
 ON_CPU = ("cpu", "cpu-threads")
@@ -95,7 +95,10 @@ def test_parity(on_stream, oracle, same, pack, settings):
     require_same(on_stream, oracle, same, *table(on_stream, pack, 1), **settings)
 
 
-def test_rows_outside_the_sample_have_no_leaf(on_stream, oracle, same, pack):
+@pytest.mark.parametrize("most", [NO_LEAF, 10])
+def test_rows_outside_the_sample_have_no_leaf(on_stream, oracle, same, pack, monkeypatch, most):
+    """On CUDA their numbers have two bytes, or four where there are many."""
+    monkeypatch.setattr(streamed_codes, "NO_LEAF", most)
     codes, rows = table(on_stream, pack, 2)
     *_, leaf = require_same(on_stream, oracle, same, codes, rows[::3], max_leaves=30)
     assert np.count_nonzero(leaf < 0) == len(rows) - len(rows[::3])
