@@ -89,7 +89,10 @@ class BinnedTable:
         extremes: Extremes | None = None,
     ) -> None:
         self.extremes = extremes
-        self._codes, self._binner, self._features = codes, binner, features
+        # Growth keeps what it has derived from the rows for as long as their array lives. Some of it
+        # are views of them, whose base is the array below this one, which goes with the table.
+        self._codes = Codes(codes.rows.view(), codes.columns)
+        self._binner, self._features = binner, features
         self._binning = binning
         self._target, self.sample_weight, self.path = content.y, content.weight, content.path
 
