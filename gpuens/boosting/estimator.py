@@ -141,11 +141,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         else:
             device = resolve_device(self.device, X, work=work, **arrays)
         self._report_choice(device)
-        with self._working_on(device):
-            with kept_on_failure(self):
+        with kept_on_failure(self):
+            with self._working_on(device):
                 result = self._fit(given, loss, device, init)
                 self._finish(result)
-        self._complete(given[0])
+            self._complete(given[0])
         if result.error is not None:
             raise result.error
         return self

@@ -22,9 +22,15 @@ class _Scores:
     def _score_of(self, y: Array, predicted: Array, sample_weight: Array | None) -> float:
         from sklearn import metrics
 
-        weight = None if sample_weight is None else to_numpy(sample_weight)
         score = getattr(metrics, self._scored_by)
-        return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+        try:
+            weight = None if sample_weight is None else to_numpy(sample_weight)
+            return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
+        except (TypeError, ValueError) as error:  # few of them name an argument
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(
+                f"y or sample_weight do not fit the predictions of {type(self).__name__}: {error}"
+            ) from error
 
 
 class ScoresClasses(_Scores):
