@@ -285,7 +285,9 @@ class StudentT(LocationScaleLoss):
     Parameters
     ----------
     df : float, default=3.0
-        Degrees of freedom ν > 0, the same for all rows; the smaller, the heavier the tails.
+        Degrees of freedom ν > 0, the same for all rows; the smaller, the heavier the tails. If y is
+        the same in more than a share ν / (ν + 1) of the rows, there is no best scale, and it is
+        refused.
     """
 
     df: float = 3.0

@@ -18,8 +18,8 @@ import gpuens
 from gpuens.losses.names import OF_DISTRIBUTIONS, OF_RANKINGS, OF_TIMES
 
 from .answers import answers, check_answers
-from .attack import Attack, raised_by, unnamed
-from .hard_tables import Case, hard_case
+from .attack import Attack, FoundError, raised_by, unnamed
+from .hard_tables import COLUMNS, Case, hard_case
 from .hard_targets import GENERAL, RELEVANCES, TARGETS, TIMES, Kinds
 
 FEW: dict[str, Any] = {"n_estimators": 2}
@@ -98,7 +98,12 @@ def drawn(rng: np.random.Generator, names: Collection[str] = CHOICES) -> tuple[A
     """Return an estimator of one of some names with drawn parameters, and data of which some suit
     it."""
     model = model_of(rng, names)
-    return model, hard_case(rng, _targets_of(model), "Ranker" in type(model).__name__)
+    return model, case_for(rng, model)
+
+
+def case_for(rng: np.random.Generator, model: Any, columns: tuple[int, ...] = COLUMNS) -> Case:
+    """Return data of which some suit an estimator."""
+    return hard_case(rng, _targets_of(model), "Ranker" in type(model).__name__, columns)
 
 
 def _targets_of(model: Any) -> Kinds:
@@ -130,7 +135,8 @@ def names_something(error: BaseException, model: Any) -> bool:
 
 
 class GeneratedTables(Attack):
-    """A fit either predicts finite values or raises an error that names the argument."""
+    """A fit, and questions about other rows, give finite answers or raise an error that names the
+    argument."""
 
     weight = 2.0
 
@@ -140,24 +146,44 @@ class GeneratedTables(Attack):
         warnings.filterwarnings("error", category=RuntimeWarning, message=".*encountered.*")
 
     def trial(self, number: int) -> None:
-        model, case = drawn(np.random.default_rng([self.seed, number]))
-        self._try(model, case, f"{model!r} on {case.words}".replace("\n", " "))
+        rng = np.random.default_rng([self.seed, number])
+        model, case = drawn(rng)
+        words = f"{model!r} on {case.words}".replace("\n", " ")
+        if self._fitted(model, case, words):
+            other = case_for(rng, model, (*COLUMNS, *[model.n_features_in_] * 20))
+            self._ask_about(other, model, f"{words}; then {other.words}")
 
-    def _try(self, model: Any, case: Case, words: str) -> None:
+    def _fitted(self, model: Any, case: Case, words: str) -> bool:
+        """Fit, and check the answers for the same rows. Return whether the fit took the data."""
         try:
             model.fit(case.X, case.y, **case.arguments)
         except Exception as error:
             check_error(error, model, words)
-            return
+            return False
         try:
             found = answers(model, case.X)
         except Exception as error:
             raise unnamed(error, "predict of a fitted model", words) from error
         check_answers(model, found, np.shape(case.X)[0], words)
+        return True
+
+    def _ask_about(self, case: Case, model: Any, words: str) -> None:
+        """Ask for predictions and the score of rows that the model may refuse."""
+        try:
+            found = answers(model, case.X)
+            check_answers(model, found, np.shape(case.X)[0], words)
+            if hasattr(model, "score"):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # of scikit-learn's metrics
+                    float(model.score(case.X, case.y, **case.arguments))
+        except FoundError:
+            raise
+        except Exception as error:
+            check_error(error, model, words, "later")
 
 
-def check_error(error: Exception, model: Any, words: str) -> None:
-    """Check that an error of ``fit`` is the library's and names something.
+def check_error(error: Exception, model: Any, words: str, what: str = "fit") -> None:
+    """Check that an error is the library's and names something.
 
     Raises
     ------
@@ -168,4 +194,4 @@ def check_error(error: Exception, model: Any, words: str) -> None:
     if not named or not (raised_by(error, sklearn) or "narwhals" in innermost):
         if isinstance(error, NotFittedError):
             return
-        raise unnamed(error, "fit", words) from error
+        raise unnamed(error, what, words) from error

@@ -91,14 +91,16 @@ def hard_frame(rng: Rng, n: int, *, target: bool = False) -> pd.DataFrame:
     return frame
 
 
-def hard_case(rng: Rng, targets: Kinds = GENERAL, ranked: bool = False) -> Case:
-    """Return a table, a target of some kinds and weights of the grammar, and queries of a
-    ranking."""
-    n, m = int(rng.choice(ROWS)), int(rng.choice(COLUMNS))
+def hard_case(
+    rng: Rng, targets: Kinds = GENERAL, ranked: bool = False, columns: tuple[int, ...] = COLUMNS
+) -> Case:
+    """Return a table with one of some numbers of columns, a target of some kinds and weights of
+    the grammar, and queries of a ranking."""
+    n, m = int(rng.choice(ROWS)), int(rng.choice(columns))
     kinds = HOLDERS, targets, WEIGHTS, QUERIES
     holder, y_kind, weight_kind, query_kind = (str(rng.choice(k)) for k in kinds)
-    X, columns = hard_table(rng, (n, m), holder)
-    words = f"{n} x {m}, {holder}, columns {columns}, y {y_kind}, weights {weight_kind}"
+    X, names = hard_table(rng, (n, m), holder)
+    words = f"{n} x {m}, {holder}, columns {names}, y {y_kind}, weights {weight_kind}"
     weight = weights_of(rng, n, weight_kind)
     arguments = {} if weight is None else {"sample_weight": weight}
     if ranked:

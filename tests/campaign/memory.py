@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,17 @@ def _limit_of(group: Path) -> Path:
     return group / ("memory.max" if UNIFIED.exists() else "memory.limit_in_bytes")
 
 
+def outcome_of(task: Callable[[], Any]) -> str:
+    """Return what became of a fit: "fitted", or its error."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            task()
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return "fitted"
+
+
 def main(seed: int, group: Path | None) -> int:
     rng = random.Random(seed)
     name, settings = rng.choice(KINDS)
@@ -134,15 +146,8 @@ def main(seed: int, group: Path | None) -> int:
     y, given = suited(name, loss, X[:, 0])
     extra = int(MIB * rng.choice([2, 8, 20, 60, 150, 400]))
     limited(extra, group)
-    outcome = "fitted"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(X, y, **given).predict(X)
-    except MemoryError as error:
-        outcome = f"MemoryError: {error}"
-    except BaseException as error:
-        outcome = f"{type(error).__name__}: {error}"
+    outcome = outcome_of(lambda: model.fit(X, y, **given).predict(X))
+    if not outcome.startswith(("fitted", "MemoryError")):
         print(f"{name} {settings} {X.shape} with {extra // MIB} MiB: {outcome}")
         return 1
     unlimited(group)

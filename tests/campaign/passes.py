@@ -43,7 +43,8 @@ class Passes(GeneratedTables):
         plain = outcome(model, table, queries, words)
         with streaming():
             passes = outcome(model, table, queries, words)
-        if plain != passes:
+        limited = any(each.startswith(MemoryError.__name__) for each in (plain, passes))
+        if plain != passes and not limited:  # both take memory, but not the same
             raise wrong(f"{plain}, but in passes {passes}", type(model).__name__, words)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,7 +13,9 @@ import pytest
 import gpuens
 from gpuens.conformal import METHODS
 from gpuens.forests import oblique
+from gpuens.kernels.runtime import arrays
 from gpuens.members.fitting import whole
+from tests.support.streaming import streaming
 from tests.support.suited import suited
 
 RNG = np.random.default_rng(0)
@@ -160,6 +165,32 @@ class TestInterruptions:
             forest.fit(X, EVENTS)
         assert not hasattr(forest, "forest_")
 
+    def test_baseline_that_was_interrupted(self, monkeypatch):
+        """The trees were new, and the hazards of the baseline were missing."""
+
+        def interrupted(*args):
+            raise KeyboardInterrupt
+
+        model = gpuens.GradientBoostingRegressor(loss="cox", **FEW).fit(X, EVENTS)
+        before = model.predict_survival_function(X)
+        monkeypatch.setattr(model, "_raw_of_training", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.set_params(n_estimators=9).fit(-X, EVENTS)
+        np.testing.assert_array_equal(model.predict_survival_function(X), before)
+
+
+@pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+@pytest.mark.parametrize(
+    "truth", [["a", 1, None] * 20, [[1], [2, 3]] * 30, None, STRUCTURED, Y[:9]]
+)
+def test_scores_name_targets(kind, truth):
+    """NumPy's errors of comparisons and shapes named nothing."""
+    y, _ = suited(kind, None, Y)
+    for name in ("RandomForest", "GradientBoosting", "Bagging"):
+        model = getattr(gpuens, name + kind)(**FEW).fit(X, y)
+        with pytest.raises((ValueError, TypeError), match="y or sample_weight do not fit|y must"):
+            model.score(X, truth)
+
 
 class TestIntervals:
     def test_of_a_bag_do_not_depend_on_other_rows(self):
@@ -208,6 +239,21 @@ class TestTables:
         tree = gpuens.DecisionTreeRegressor(max_bins=255, device="cpu")
         expected = tree.fit(rows, Y).forest_.fingerprint()
         assert tree.fit(self.table(rows, tmp_path / "table")).forest_.fingerprint() == expected
+
+    @pytest.mark.parametrize("where", ["file", "passes", "part", "held out"])
+    def test_tables_do_not_outlive_their_last_use(self, where, tmp_path):
+        """What growth keeps with the rows held the rows: files stayed open, and parts in memory."""
+        in_file = where in ("file", "passes")
+        table = self.table(X, tmp_path / "table" if in_file else None)
+        table = table[np.arange(40)] if where == "part" else table
+        model = gpuens.GradientBoostingRegressor(early_stopping=where == "held out", **FEW)
+        before = len(arrays._kept)
+        with streaming() if where == "passes" else nullcontext():
+            model.fit(table)
+        rows = weakref.ref(table._codes.rows)
+        del table
+        gc.collect()
+        assert rows() is None and len(arrays._kept) <= before
 
     def test_zeros_of_both_signs(self):
         """A threshold got the sign of the zero that sorting had left at the end of its bin."""
