@@ -17,8 +17,8 @@ from .scores import EXACT_WEIGHT, MASK, NO_CANDIDATE
 
 i64 = np.int64
 
-LOWEST = -np.finfo(np.float64).max
-MOST_PARTITIONS = 256
+MOST_ROWS = 9
+"""Rows of a node whose partitions there is room for."""
 PARTITIONS_PER_FEATURE = 4
 """Partitions that take less time than a feature's candidates."""
 
@@ -27,18 +27,15 @@ PARTITIONS_PER_FEATURE = 4
 def highest_score(n, packed, params, n_outputs, groups, cuts):
     """Return a score that no candidate of a node of n rows exceeds.
 
-    Two rows can be parted in one way only. By Gini's criterion a child scores at most its weight,
-    and that if it is of one class.
+    By Gini's criterion a child scores at most its weight, and that if it is of one class.
     """
-    if n == 2:
-        return LOWEST
     if n_outputs > 1:
         return np.inf
     if params.criterion == GINI and packed & MASK <= EXACT_WEIGHT:
         return float(packed & MASK)
-    if params.criterion == SQUARED_ERROR and n < 10:
+    if params.criterion == SQUARED_ERROR and n <= MOST_ROWS:
         n_partitions = i64(1) << (n - 1)
-        if n_partitions <= min(MOST_PARTITIONS, PARTITIONS_PER_FEATURE * params.max_features):
+        if n_partitions <= PARTITIONS_PER_FEATURE * params.max_features:
             _part_in_all_ways(n, groups.weights, groups.items[0], groups.total[1], cuts)
             return best_score(n_partitions, packed & MASK, cuts)
     return np.inf

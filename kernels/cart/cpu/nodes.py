@@ -167,15 +167,14 @@ def _look_at_feature(
     table, rows, params, least_weight, node, feature, in_cuts, running, packed, room
 ):
     """Score the candidates of a feature and return whether it has any."""
-    groups, medians, found = room.groups, room.medians, room.found
-    direction = i64(table.monotone[feature])
+    groups, found = room.groups, room.found
     is_regression = rows.classes.shape[0] == 0
     limits = Limits(
         params.criterion,
         is_regression,
         params.min_samples_leaf,
         least_weight,
-        direction,
+        i64(table.monotone[feature]),
         node.low,
         node.high,
         params.bounded,
@@ -183,12 +182,11 @@ def _look_at_feature(
     if params.random_splits == 1:
         return take_random_candidate(
             table, rows.records, node.begin, node.end, feature, node.key, groups, room.block,
-            medians, limits, rows.output_begin, found, room.bits,
+            room.medians, limits, rows.output_begin, found, room.bits,
         )  # fmt: skip
     column, n_bins = table.codes[feature], i64(table.n_bins[feature])
     n = node.end - node.begin
-    is_set = table.categorical[feature] == 1
-    in_cuts = in_cuts and not is_set
+    in_cuts = in_cuts and table.categorical[feature] == 0
     if in_cuts and n <= FEW_ROWS:
         found_here = scan_few(
             column, n_bins, rows.records, node.begin, n, groups, room.few, feature, packed, limits,
@@ -196,27 +194,36 @@ def _look_at_feature(
         )  # fmt: skip
         if found_here != NOT_HERE:
             return found_here != NONE
-    absolute = params.criterion == ABSOLUTE_ERROR
-    by_table = not absolute and fits_table(n_bins, n, groups.total.size, room.most_entries)
+    by_table = params.criterion != ABSOLUTE_ERROR
+    by_table = by_table and fits_table(n_bins, n, groups.total.size, room.most_entries)
     if by_table:
         add_rows(column, rows.records[node.begin : node.end], groups, is_regression)
         if in_cuts and groups.seen[n_bins] == 0:
             return scan_bins(n_bins, groups, feature, packed, limits, room.cuts, found)
+    return _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room)
+
+
+@inlined
+def _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room):
+    """Do the same for any feature, group by group; ``by_table``: the rows are added up by code."""
+    groups, found = room.groups, room.found
     n_groups, n_missing = group_rows(
-        column, n_bins, rows.records, node.begin, node.end, groups, is_regression, by_table
-    )
+        table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,
+        groups, limits.is_regression, by_table,
+    )  # fmt: skip
     has_missing = n_missing > 0
     has_candidate = n_groups > 1 or (n_groups == 1 and has_missing)
+    is_set = table.categorical[feature] == 1
     first, last = _orders(rows, is_set)
     for s in range(first, last):
         if not has_candidate:
             break
         if is_set:
-            order_by_ratio(groups, n_groups, s, is_regression, rows.output_begin)
-        if absolute:
+            order_by_ratio(groups, n_groups, s, limits.is_regression, rows.output_begin)
+        if params.criterion == ABSOLUTE_ERROR:
             scan_absolute(
-                groups, medians, n_groups, n, has_missing, feature, limits, found, room.bits[0],
-                is_set,
+                groups, room.medians, n_groups, node.end - node.begin, has_missing, feature, limits,
+                found, room.bits[0], is_set,
             )  # fmt: skip
         elif running:
             scan_classes(

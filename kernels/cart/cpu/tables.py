@@ -17,7 +17,7 @@ from ..grown import NODE
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget
 from .absolute import Medians
 from .bins import WORD
-from .bounds import MOST_PARTITIONS
+from .bounds import MOST_ROWS
 from .cuts import Cuts
 from .few import FEW_ROWS, Few
 from .rows import N_COUNTERS
@@ -220,7 +220,7 @@ def _few(lines: _Lines, code: Any) -> Few:
 
 
 def _cuts(lines: _Lines, n: int) -> Cuts:
-    n = -(-max(n, MOST_PARTITIONS) // LANES) * LANES
+    n = -(-max(n, 2 ** (MOST_ROWS - 1)) // LANES) * LANES
     return Cuts(
         code=lines(n),
         left=lines(n, np.float64),
@@ -243,73 +243,78 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 
 
 @inlined
-def _line(thread, n_threads, lines):
+def _own(lines, thread, n_threads):
     return lines[thread * (lines.shape[0] // n_threads)]
 
 
 @inlined
 def room_of(thread, n_threads, rooms):
     """Return the lines of a thread."""
-    g, f, c, b, m = rooms.groups, rooms.few, rooms.cuts, rooms.block, rooms.medians
-    groups = Groups(
-        _line(thread, n_threads, g.by_rows),
-        _line(thread, n_threads, g.weights),
-        _line(thread, n_threads, g.items),
-        _line(thread, n_threads, g.keys),
-        _line(thread, n_threads, g.buffer),
-        _line(thread, n_threads, g.counters),
-        _line(thread, n_threads, g.histogram),
-        _line(thread, n_threads, g.seen),
-        _line(thread, n_threads, g.seen_words),
-        _line(thread, n_threads, g.code),
-        _line(thread, n_threads, g.first),
-        _line(thread, n_threads, g.order),
-        _line(thread, n_threads, g.order_buffer),
-        _line(thread, n_threads, g.ratio),
-        _line(thread, n_threads, g.total),
-        _line(thread, n_threads, g.missing),
-        _line(thread, n_threads, g.left),
-        _line(thread, n_threads, g.right),
-    )
-    few = Few(
-        _line(thread, n_threads, f.codes),
-        _line(thread, n_threads, f.weights),
-        _line(thread, n_threads, f.items),
-    )
-    cuts = Cuts(
-        _line(thread, n_threads, c.code),
-        _line(thread, n_threads, c.left),
-        _line(thread, n_threads, c.right),
-        _line(thread, n_threads, c.packed_left),
-    )
-    block = Block(
-        _line(thread, n_threads, b.left),
-        _line(thread, n_threads, b.right),
-        _line(thread, n_threads, b.packed),
-        _line(thread, n_threads, b.term),
-        _line(thread, n_threads, b.score),
-    )
-    medians = Medians(
-        _line(thread, n_threads, m.rank),
-        _line(thread, n_threads, m.distinct),
-        _line(thread, n_threads, m.n_distinct),
-        _line(thread, n_threads, m.weights),
-        _line(thread, n_threads, m.sums),
-        _line(thread, n_threads, m.score),
-        _line(thread, n_threads, m.median),
-        _line(thread, n_threads, m.packed),
-    )
+    f, c, b = rooms.few, rooms.cuts, rooms.block
     return Room(
-        groups,
-        few,
-        cuts,
-        block,
-        medians,
-        _line(thread, n_threads, rooms.features),
-        _line(thread, n_threads, rooms.swapped),
-        _line(thread, n_threads, rooms.found),
-        _line(thread, n_threads, rooms.bits),
-        _line(thread, n_threads, rooms.moved),
-        _line(thread, n_threads, rooms.numbers),
+        _groups_of(thread, n_threads, rooms.groups),
+        Few(
+            _own(f.codes, thread, n_threads),
+            _own(f.weights, thread, n_threads),
+            _own(f.items, thread, n_threads),
+        ),
+        Cuts(
+            _own(c.code, thread, n_threads),
+            _own(c.left, thread, n_threads),
+            _own(c.right, thread, n_threads),
+            _own(c.packed_left, thread, n_threads),
+        ),
+        Block(
+            _own(b.left, thread, n_threads),
+            _own(b.right, thread, n_threads),
+            _own(b.packed, thread, n_threads),
+            _own(b.term, thread, n_threads),
+            _own(b.score, thread, n_threads),
+        ),
+        _medians_of(thread, n_threads, rooms.medians),
+        _own(rooms.features, thread, n_threads),
+        _own(rooms.swapped, thread, n_threads),
+        _own(rooms.found, thread, n_threads),
+        _own(rooms.bits, thread, n_threads),
+        _own(rooms.moved, thread, n_threads),
+        _own(rooms.numbers, thread, n_threads),
         rooms.most_entries,
+    )
+
+
+@inlined
+def _groups_of(thread, n_threads, groups):
+    return Groups(
+        _own(groups.by_rows, thread, n_threads),
+        _own(groups.weights, thread, n_threads),
+        _own(groups.items, thread, n_threads),
+        _own(groups.keys, thread, n_threads),
+        _own(groups.buffer, thread, n_threads),
+        _own(groups.counters, thread, n_threads),
+        _own(groups.histogram, thread, n_threads),
+        _own(groups.seen, thread, n_threads),
+        _own(groups.seen_words, thread, n_threads),
+        _own(groups.code, thread, n_threads),
+        _own(groups.first, thread, n_threads),
+        _own(groups.order, thread, n_threads),
+        _own(groups.order_buffer, thread, n_threads),
+        _own(groups.ratio, thread, n_threads),
+        _own(groups.total, thread, n_threads),
+        _own(groups.missing, thread, n_threads),
+        _own(groups.left, thread, n_threads),
+        _own(groups.right, thread, n_threads),
+    )
+
+
+@inlined
+def _medians_of(thread, n_threads, medians):
+    return Medians(
+        _own(medians.rank, thread, n_threads),
+        _own(medians.distinct, thread, n_threads),
+        _own(medians.n_distinct, thread, n_threads),
+        _own(medians.weights, thread, n_threads),
+        _own(medians.sums, thread, n_threads),
+        _own(medians.score, thread, n_threads),
+        _own(medians.median, thread, n_threads),
+        _own(medians.packed, thread, n_threads),
     )

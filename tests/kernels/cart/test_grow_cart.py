@@ -227,6 +227,27 @@ def test_cuts_of_equal_score_in_several_tiles(target, oracle, same, monkeypatch,
     assert (grown.feature[0], grown.threshold[0]) == (0, 0.5)
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["uint8", "uint32"])
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+@pytest.mark.parametrize("least", [1, 3])
+def test_parity_where_no_value_is_missing(target, oracle, same, n_classes, least, wide):
+    """Down to nodes of two rows, with distinct values, ties and two values."""
+    n = 150 if target.xp is np else 30
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 20, n), rng.integers(0, 2, n)])
+    y = X[:, 0] + X[:, 2] / 5 + rng.normal(size=n)
+    weight = rng.integers(1, 3, n)
+    labels = np.digitize(y, np.quantile(y, np.linspace(0, 1, n_classes + 1)[1:-1]))
+    made = classes_target(labels, weight) if n_classes else values_target(y, weight)
+    case = problem(X, made, rng.poisson(1.0, (2, n)), dtype=np.uint32 if wide else np.uint8)
+    settings = {"criterion": GINI if n_classes else SQUARED_ERROR, "min_samples_leaf": least}
+    if least > 1:
+        settings |= {"min_weight_fraction": 0.03, "max_features": 2, "shuffle": 1}
+    grown, _ = equal_trees(same, case, target, oracle, **settings)
+    leaves = grown.feature < 0
+    assert (grown.end - grown.begin)[leaves].min() >= least
+
+
 def test_parity_with_255_bins_and_many_classes(target, oracle, same):
     check_parity(target, oracle, same, {"max_features": 3, "shuffle": 1}, n=700, n_classes=5)
 
