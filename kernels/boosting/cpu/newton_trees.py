@@ -227,22 +227,39 @@ def _tables(
     codes: Codes, n_bins: np.ndarray, shape: tuple[int, ...], params: GrowthParams,
     rules: FeatureRules,
 ) -> _Tables:  # fmt: skip
-    """Return the tables of a round, kept as long as nothing but the statistics changes."""
+    """Return the tables of a round, kept as long as nothing but the statistics changes. A smaller
+    batch, as the last one of a round, gets a part of them."""
     kept = derived(codes.rows, "newton trees", dict)
     n_trees, n = shape
-    n_threads = threads_of(codes, n_trees * n)
-    what = params, shape, n_threads
-    if kept.get("what") == what and kept["rules"] is rules:
+    if kept.get("what") == (params, n) and kept["rules"] is rules:
         tables: _Tables = kept["tables"]
-        return tables
-    frontier = frontier_of(codes, [n] * n_trees, params, n_bins, rules)
+        most = len(tables.leaf)
+        if n_trees <= most and tables.n_threads == threads_of(codes, most * n):
+            return tables if n_trees == most else _first(tables, n_trees)
+    n_threads = threads_of(codes, n_trees * n)
+    frontier = frontier_of(codes, n_trees, n, params, n_bins, rules)
     records = np.empty(n_trees * n, u64)
     table, work = workspace_of(codes, n_bins, records, frontier, n_threads)
     nodes = _room(frontier.nodes.size, n_trees, n_threads, len(frontier.left_codes))
     leaf, sums = np.empty(shape, np.int32), np.zeros((n_trees, 2), np.int64)
     tables = _Tables(n_threads, table, frontier, work, leaf, records, sums, nodes)
-    kept.update(what=what, rules=rules, tables=tables)
+    kept.update(what=(params, n), rules=rules, tables=tables)
     return tables
+
+
+def _first(tables: _Tables, n_trees: int) -> _Tables:
+    """Return the tables of the first trees of a batch."""
+    columns, own, (records, spare), few_rows = tables.table
+    n_records = n_trees * tables.leaf.shape[1]
+    records = records[:n_records]
+    return tables._replace(
+        table=Table(columns, own, (records, spare[:n_records]), few_rows),
+        frontier=tables.frontier._replace(trees=tables.frontier.trees[:n_trees]),
+        leaf=tables.leaf[:n_trees],
+        records=records,
+        sums=tables.sums[:n_trees],
+        nodes=tables.nodes._replace(offset=tables.nodes.offset[: n_trees + 1]),
+    )
 
 
 def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:

@@ -250,7 +250,7 @@ def grow(
         return streamed.grow(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)
-    frontier = frontier_of(codes, [n_records] * n_trees, params, n_bins, rules)
+    frontier = frontier_of(codes, n_trees, n_records, params, n_bins, rules)
     frontier.trees["key"] = keys
     fr.set_statistics(frontier, records.sums, records.scales)
     n_threads = threads_of(codes, words.size)
@@ -270,21 +270,24 @@ def threads_of(codes: Codes, n_records: int) -> int:
 
 def frontier_of(
     codes: Codes,
-    n_records: list[int],
+    n_trees: int,
+    n_records: int,
     params: GrowthParams,
     n_bins: np.ndarray,
     rules: FeatureRules,
 ) -> Frontier:
-    """Return the tables of the trees, kept from round to round as long as only the statistics
-    change."""
+    """Return the tables of a batch of trees, kept from round to round as long as only the
+    statistics change. A smaller batch, as the last one of a round, is a part of them."""
     kept = derived(codes.rows, "frontier", dict)
+    what = n_records, params
     if not (
-        kept.get("params") == params and kept["rules"] is rules and kept["n_records"] == n_records
+        kept.get("what") == what and kept["rules"] is rules and n_trees <= kept["tables"].trees.size
     ):
-        keys = np.zeros(len(n_records), np.uint64)
-        tables = fr.allocate(n_records, keys, params, n_bins, rules)
-        kept.update(params=params, rules=rules, n_records=n_records, tables=tables)
-    return kept["tables"]
+        keys = np.zeros(n_trees, np.uint64)
+        tables = fr.allocate([n_records] * n_trees, keys, params, n_bins, rules)
+        kept.update(what=what, rules=rules, tables=tables)
+    found: Frontier = kept["tables"]
+    return found._replace(trees=found.trees[:n_trees])
 
 
 def workspace_of(
@@ -293,8 +296,8 @@ def workspace_of(
     """Return the tables of a growth; large ones are kept from tree to tree as long as their
     sizes last."""
     kept = derived(codes.rows, "workspace", dict)
-    sizes = (records.size, frontier.nodes.size, n_threads)
-    if kept.get("sizes") != sizes:
+    sizes = (frontier.nodes.size, n_threads)
+    if kept.get("sizes") != sizes or records.size > kept["table"].records[1].size:
         kept.clear()
         kept["sizes"] = sizes
         own = layout(codes, n_bins)
@@ -303,4 +306,4 @@ def workspace_of(
         kept["table"] = Table(codes.columns, own, (spare, spare), few_rows)
         kept["work"] = allocate_work(own, records.size, frontier, n_threads)
     columns, own, (_, spare), few_rows = kept["table"]
-    return Table(columns, own, (records, spare), few_rows), kept["work"]
+    return Table(columns, own, (records, spare[: records.size]), few_rows), kept["work"]

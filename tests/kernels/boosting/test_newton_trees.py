@@ -85,7 +85,7 @@ def test_targets_of_zero_and_of_the_largest_size(target, oracle, same):
 
 
 def test_tables_that_are_kept_for_other_settings_do_no_harm(target, oracle, same):
-    codes, y = table(target.rows(300, 200))
+    codes, y = table(target.rows(300, 200), 3)
     held = target.codes(codes)
 
     class OnSameTable(type(target)):
@@ -93,7 +93,10 @@ def test_tables_that_are_kept_for_other_settings_do_no_harm(target, oracle, same
             return held
 
     of_table = OnSameTable(target.implementation, target.xp)
-    for settings in ({}, {"max_leaves": 3}, {"rules": CATEGORIES}, {"rules": GROUPS}, {}):
-        found, wanted = (boosted(each, codes, y, **settings) for each in (of_table, oracle))
+    of_rules = [{"rules": rules} for rules in (NO_RULES, CATEGORIES, GROUPS, NO_RULES)]
+    for settings in ({}, {"max_leaves": 3}, *of_rules, {"n_trees": 3}, {"n_trees": 2}, {}):
+        n_trees = settings.pop("n_trees", 1)
+        given = codes, y[:n_trees]
+        found, wanted = (boosted(each, *given, **settings) for each in (of_table, oracle))
         for actual, expected in zip(found, wanted, strict=True):
             same(actual, expected)
