@@ -89,8 +89,8 @@ class BinnedTable:
         extremes: Extremes | None = None,
     ) -> None:
         self.extremes = extremes
-        # Growth keeps what it has derived from the rows for as long as their array lives. Some of it
-        # are views of them, whose base is the array below this one, which goes with the table.
+        # Growth keeps what it derives from the rows for as long as their array lives, also views of
+        # them. The base of these is the array below this view, which goes with the table.
         self._codes = Codes(codes.rows.view(), codes.columns)
         self._binner, self._features = binner, features
         self._binning = binning
