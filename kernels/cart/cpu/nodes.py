@@ -255,7 +255,7 @@ LOW_32 = u64(0xFFFFFFFF)
 LEFT, RIGHT, MISSING = u64(0), u64(1), u64(2)
 
 
-@inner
+@inlined
 def take_random_candidate(
     table,
     records,
