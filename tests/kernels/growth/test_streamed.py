@@ -145,7 +145,7 @@ def test_splits_with_too_few_rows_are_chosen_again(
     monkeypatch.setattr(fr, "HISTOGRAM_BYTES", slots * N_BINS.size * 256 * 8)
     settings = {"max_leaves": UNLIMITED, "max_depth": 4, "min_samples_leaf": n // 30}
     require_same(on_stream, oracle, same, codes, rows, **settings)
-    assert sum(counted) > 3
+    assert sum(counted) > 2
 
 
 @pytest.mark.parametrize("n_features", [3, 6, 8, 13, 24])
@@ -164,7 +164,8 @@ def test_categories_monotone_features_and_interactions(
     flags = np.array([0, 0, 1, 0, 0, 1], bool)
     monotone = np.array([1, -1, 0, 0, 0, 0], np.int8)
     rules = FeatureRules(monotone, ((0, 1, 2, 5), (2, 3, 4, 5)), flags)
-    params = GrowthParams(**{**DEFAULTS, "max_leaves": 40, "min_samples_leaf": min_samples_leaf})
+    least = min(min_samples_leaf, on_stream.n_rows // 25)
+    params = GrowthParams(**{**DEFAULTS, "max_leaves": 40, "min_samples_leaf": least})
     keys = np.ones(1, np.uint64)
     found = []
     for target in (on_stream, oracle):
