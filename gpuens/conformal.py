@@ -6,7 +6,14 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    MetaEstimatorMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+    is_outlier_detector,
+)
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -382,6 +389,10 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         if model is None:
             model = RandomForestRegressor() if self.method == "bag" else GradientBoostingRegressor()
         model = clone(model)
+        if hasattr(model, "__sklearn_tags__") and (
+            is_classifier(model) or is_outlier_detector(model)
+        ):
+            raise TypeError(f"estimator must be a regressor, got {model!r}.")
         if self.method == "quantile":
             return self._of_quantiles(model)
         if self.method == "bag":

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import IsolationForest
 from sklearn.ensemble import RandomForestClassifier as OtherForest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
@@ -218,7 +219,8 @@ class TestBadInput:
             ({"method": "cv+", "cv": 1}, ValueError, "cv must be from 2 to the 60 rows"),
             ({"method": "cv+", "cv": [([0, 1], [2, 3])]}, ValueError, "exactly one fold"),
             ({"calibration_size": 60}, ValueError, "calibration_size=60 of 60 rows"),
-            ({"estimator": OtherForest(2)}, ValueError, "Unknown label type"),
+            ({"estimator": OtherForest(2)}, TypeError, "estimator must be a regressor, got Random"),
+            ({"estimator": IsolationForest()}, TypeError, "must be a regressor, got Isolation"),
         ],
     )  # fmt: skip
     def test_parameters(self, params, kind, match):
