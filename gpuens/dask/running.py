@@ -328,7 +328,8 @@ class _Attempt:
 
     def _explain(self, futures: Sequence[Future], gone: set[str], is_late: bool) -> None:
         """Raise what has ended the attempt, if anything has."""
-        errors = [self._error_after(future) for future in futures]
+        self._wait_for_errors(futures, gone)
+        errors = [_error_of(future) for future in futures]
         lost = [error for error in errors if isinstance(error, LOST)]
         others = [error for error in errors if error is not None and not isinstance(error, LOST)]
         if others:
@@ -360,20 +361,29 @@ class _Attempt:
         if lost:
             raise _LostError(str(lost[0]))
 
-    def _error_after(self, future: Future) -> BaseException | None:
-        """Return the error of a worker; others that it has caused may take a moment."""
+    def _wait_for_errors(self, futures: Sequence[Future], gone: set[str]) -> None:
+        """Give the errors of workers, of which one may have caused the others, a moment to come;
+        none comes of those that are gone."""
+        trained = zip(self._workers, self._futures, strict=False)
+        in_vain = {future.key for worker, future in trained if worker in gone}
         deadline = time.monotonic() + MOMENT
-        while not future.done() and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            if all(future.done() or future.key in in_vain for future in futures):
+                return
             time.sleep(MOMENT / 20)
-        if future.status not in ("error", "cancelled"):
-            return None  # one that has finished may be lost from now on: its error never comes
-        try:
-            error: BaseException | None = future.exception(timeout=MOMENT)
-        except TimeoutError:
-            return None
-        except Exception as failure:  # the future itself was cancelled
-            error = failure
-        return error
+
+
+def _error_of(future: Future) -> BaseException | None:
+    """Return the error of a task, if it has failed."""
+    if future.status not in ("error", "cancelled"):
+        return None  # one that has finished may be lost from now on: its error never comes
+    try:
+        error: BaseException | None = future.exception(timeout=MOMENT)
+    except TimeoutError:
+        return None
+    except Exception as failure:  # the future itself was cancelled
+        error = failure
+    return error
 
 
 def only_on(worker: str) -> dict[str, Any]:
