@@ -211,7 +211,7 @@ def measured(name, records):
     "name, found",
     [
         ("fit", [(0.25, True), (0.75, False), (0.8, True)]),
-        ("predict", [(0.2, True), (2.0, False)]),
+        ("predict", [(0.2, False), (2.0, False)]),
         ("many_fits", [(0.25, True)]),
         ("startup", [(1.25, True)]),
         ("first_model", [(30.0, False), (20.0, False), (1.5, False), (1.0, True), (28.0, False)]),

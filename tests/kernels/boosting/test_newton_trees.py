@@ -7,6 +7,7 @@ import pytest
 
 from gpuens.kernels.boosting.newton_trees import Draws, add_newton_trees
 from gpuens.kernels.growth.cpu import grow
+from gpuens.kernels.growth.grow import GrownTrees
 from gpuens.kernels.growth.params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.runtime.cpu.team import using_threads
 from gpuens.kernels.runtime.dispatch import Implementation
@@ -32,8 +33,9 @@ def boosted(target, codes, y, n_rounds=3, rules=NO_RULES, largest=np.inf, **sett
         draws = Draws(3, 5, number * n_trees)
         args = own, N_BINS, g, h, totals, raw, draws, 0.3, largest, params, rules
         trees, values = target.run(add_newton_trees, *args)
-        found += [*trees[:-1], target.host_leaves(trees.leaf)]
-        found += [np.concatenate(arrays) for arrays in zip(*values, strict=True)]
+        found += [getattr(trees, name) for name in GrownTrees._fields[:-1]]
+        found.append(target.host_leaves(trees.leaf))
+        found += [array for own in values for array in (own.value, own.hessian)]
     return [*found, target.host(raw)]
 
 
