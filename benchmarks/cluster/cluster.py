@@ -69,8 +69,8 @@ def cluster(n_workers: int = 2) -> Iterator[Any]:
     before = dict(os.environ)
     with dask.config.set({"logging.distributed": "critical"}):
         workers = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None,
-            memory_limit=0,
+            n_workers=n_workers, threads_per_worker=1, processes=True, memory_limit=0,
+            dashboard_address="127.0.0.1:0",
         )  # fmt: skip
         try:
             with workers, Client(workers) as client:

@@ -70,7 +70,7 @@ def client() -> Any:
     }  # fmt: skip
     with dask.config.set(settings):
         cluster = LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None,
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
             memory_limit=0,
         )  # fmt: skip
         with cluster, Client(cluster) as client:
