@@ -121,13 +121,15 @@ class StartedBatch(NamedTuple):
 class StartedRound:
     """A round whose trees are growing.
 
-    ``unchecked`` holds totals of gradients that are still on their way from a GPU; ``searching``
-    is whether a line search follows; ``where`` names the round in messages; ``drop`` holds the
-    trees that the raw predictions of the training rows lack until it ends.
+    ``rate`` is the factor on its trees, ``unchecked`` holds totals of gradients that are still on
+    their way from a GPU; ``searching`` is whether a line search follows; ``where`` names the round
+    in messages; ``drop`` holds the trees that the raw predictions of the training rows lack until
+    it ends.
     """
 
     index: int
     loss: Loss
+    rate: float
     shared: Array
     sample: Sample
     searching: bool
@@ -213,16 +215,15 @@ class Grower:
         On a GPU they are still growing when this returns: the host is free until ``finish_round``.
         """
         rows, settings, device = self.rows, self.settings, self.device
-        drop = None
+        loss, drop = self.loss.at_round(index), None
+        rate = loss.safe_rate(settings.learning_rate(index))
         if self.dropout is not None:
-            rate = self.loss.safe_rate(settings.learning_rate(index))
             drop = self.dropout.begin(index, rate, rows, device)
         sample = self._draw(index)
-        loss = self.loss.at_round(index)
         loss = loss.in_round(rows.y, rows.raw, self.whole_weight, sample.rows, device)
         shared = loss.shared(rows.y, rows.raw, device)
         searching = settings.line_search and not loss.exact_leaves
-        started = StartedRound(index, loss, shared, sample, searching, drop)
+        started = StartedRound(index, loss, rate, shared, sample, searching, drop)
         self._start_batch(started, 0)
         return started
 
@@ -245,8 +246,7 @@ class Grower:
         ValueError
             The gradients were not finite.
         """
-        loss = started.loss
-        rate = loss.safe_rate(self.settings.learning_rate(started.index))
+        loss, rate = started.loss, started.rate
         done = GrownRound([], [], started.index, started.drop)
         for first in range(0, loss.n_outputs, self.batch):
             if first > 0:
@@ -394,7 +394,7 @@ class Grower:
         """Grow trees whose values the raw predictions of the training rows include at once."""
         rows, loss = self.rows, started.loss
         g, h = self.g[: len(outputs)], self.h[: len(outputs)]
-        rate = loss.safe_rate(self.settings.learning_rate(started.index))
+        rate = started.rate
         how = rate, loss.largest_step(rate), self._growth_of(started.sample), self.settings.rules
         raw = rows.raw[outputs.start : outputs.stop]
         found = add_newton_trees(rows.codes, self.n_bins, g, h, totals, raw, draws, *how)
