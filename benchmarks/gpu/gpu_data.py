@@ -36,7 +36,7 @@ CALLS = 100
 SMALL_TREES = 100
 STREAMED_TREES = 4
 CHUNKS = 8
-"""Of the table that is read in chunks, which are smaller than usual."""
+"""Chunks of the table that is streamed; they are smaller than usual."""
 MOST_REPEATS = 3
 """Repetitions of what takes the host up to a second, at most."""
 

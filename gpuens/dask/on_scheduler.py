@@ -1,4 +1,5 @@
-"""What a training asks of Dask's scheduler: who is silent, who was stopped, whom to forget.
+"""Questions of a training to Dask's scheduler: which workers are silent or stopped; and the order
+to forget one.
 
 These functions run in the process of the scheduler.
 """

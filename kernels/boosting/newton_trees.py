@@ -18,7 +18,7 @@ from ..runtime.dtypes import Codes, NodeValues, Totals
 
 
 class Draws(NamedTuple):
-    """What the random numbers of a batch of trees depend on.
+    """Keys of the random numbers of a batch of trees.
 
     rounding, tree : int
         Random keys below 2**32, of ``quantise`` and of the sampling of features.

@@ -13,7 +13,7 @@ from .attack import wrong
 METHODS = ("predict", "predict_proba", "decision_function", "apply", "predict_survival_function",
            "predict_cumulative_hazard_function")  # fmt: skip
 COVERAGE = 0.5
-"""Of intervals: so few need errors of one row only."""
+"""Coverage of intervals; one so low needs the error of a single row only."""
 LEVELS = (0.1, 0.5, 0.9)
 
 

@@ -185,7 +185,7 @@ def _round_worker(thread, n_threads, barrier, table, frontier, params, work, row
 
 
 class _Tables(NamedTuple):
-    """What is kept from round to round."""
+    """Tables that are kept from round to round."""
 
     n_threads: int
     table: Table

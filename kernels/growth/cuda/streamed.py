@@ -64,7 +64,7 @@ class ReadyTrees(GrownTrees):
 
 
 class Lines(NamedTuple):
-    """What a pass adds up on the device, and what it takes for a chunk.
+    """Sums of a pass on the device, and scratch of a chunk.
 
     sums : int32, shape (lines, 2, n_features, 256)
     n_rows : int32, filled : int64, one a line
