@@ -70,8 +70,8 @@ def measure_table(
                 wall[library].append(time.perf_counter() - start)
                 busy[library].append(time.process_time() - start_busy)
     return {
-        "wall": wall,
-        "busy": busy,
+        "seconds": wall,
+        "busy_seconds": busy,
         "ratio": median(wall[OURS]) / median(wall[THEIRS]),
         "ratio of CPU time": median(busy[OURS]) / median(busy[THEIRS]),
     }

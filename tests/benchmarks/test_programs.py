@@ -33,6 +33,7 @@ from benchmarks.programs import (
     stacking,
     survival,
 )
+from benchmarks.report.compare import series_of
 from benchmarks.start import first_model, native, startup
 from gpuens.datasets import make_higgs_like
 
@@ -61,8 +62,10 @@ def test_purity_on_one_table(run, monkeypatch):
     record = run(purity, *"--trees 25 --repeats 2 --threads 1".split())
     for part in purity.SCORED:
         found = record["results"][part]["60 × 50"]
-        assert all(len(found[kind][name]) == 2 for kind in ("wall", "busy") for name in BOTH)
+        kinds = ("seconds", "busy_seconds")
+        assert all(len(found[kind][name]) == 2 for kind in kinds for name in BOTH)
         assert found["ratio"] > 0
+    assert len(series_of(record["results"])) == len(purity.SCORED) * len(BOTH)
 
 
 class TestPredict:
