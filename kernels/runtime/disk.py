@@ -103,7 +103,7 @@ def _index(cache_file: Any) -> dict[Any, str]:
 
 
 def _warn(subject: str, what: str) -> None:
-    with _warning:
+    with _warning.held:
         if subject in _warned:
             return
         _warned.add(subject)

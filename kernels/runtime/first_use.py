@@ -19,7 +19,7 @@ class Watch:
 
     def start(self, folder: str) -> None:
         """Note that a kernel is compiled now, and announce the first one."""
-        with _lock:
+        with _lock.held:
             self._n_kernels += 1
             self._since = time.perf_counter()
             announced, self._announced = self._announced, True
@@ -31,7 +31,7 @@ class Watch:
 
     def finish(self) -> None:
         """Note that the kernel is compiled; Numba compiles one at a time."""
-        with _lock:
+        with _lock.held:
             self._seconds += time.perf_counter() - self._since
 
     def sum_up(self) -> None:

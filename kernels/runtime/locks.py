@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
 
 
 class ForkSafeLock:
-    """A lock for ``with``. The thread that holds it does not exist in a fork, where it would never
-    be released."""
+    """Holds a lock, for ``with lock.held:``. The thread that holds it does not exist in a fork,
+    where it would never be released.
+
+    It is a lock of Python itself that ``with`` takes: an interrupt comes either before or within
+    the block, which releases it. After ``acquire`` in an ``__enter__`` of our own an interrupt
+    would leave it taken for good.
+    """
+
+    held: threading.Lock
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: Any) -> None:
-        self._lock.release()
+        self.held = threading.Lock()

@@ -285,7 +285,7 @@ _opened: Source | str | None = None
 def source() -> Source | str:
     """Return the source of this process's kernels, or why Numba compiles all of them."""
     global _opened
-    with _lock:
+    with _lock.held:
         if _opened is None:
             try:
                 _opened = open_library()
@@ -306,7 +306,7 @@ def use(chosen: Source | str | None) -> None:
     """Take the kernels that are first called from now on from another source; None: the one that
     is found."""
     global _opened
-    with _lock:
+    with _lock.held:
         _opened = chosen
 
 

@@ -131,13 +131,32 @@ def test_a_process_forked_while_a_thread_gets_its_helpers(monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_lock_is_open_in_a_forked_process():
     lock = ForkSafeLock()
-    with lock:
+    with lock.held:
         child = os.fork()
         if child == 0:
             signal.alarm(60)
-            with lock:
+            with lock.held:
                 os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs signal.setitimer")
+def test_an_interrupt_leaves_no_lock_taken():
+    lock, interrupts = ForkSafeLock(), 0
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        while interrupts < 300:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5)
+                for _ in range(10**6):
+                    with lock.held:
+                        pass
+            except KeyboardInterrupt:
+                interrupts += 1
+                assert not lock.held.locked()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _count_and_exit(totals, seen):
