@@ -26,6 +26,8 @@ SMALLEST_SHARE = 1e-15
 LARGEST_CONSTANT = 50.0
 SMALLEST_CHANCE = float(np.finfo(np.float32).eps)
 """Least chance of a class in predictions that training starts from, as in scikit-learn."""
+FAR, LARGEST_RAW = 2.0**20, 1e300
+"""Raw predictions whose differences are taken first, and the largest of which they are."""
 
 log = vectorise(elementary.log)
 focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
@@ -117,6 +119,20 @@ class MultinomialLogLoss(LogLoss):
 
     def shared(self, y: Array, raw: Array, device: Device) -> Array:
         return log_sum_exp(raw)
+
+    def predict(self, raw: Array, device: Device) -> Array:
+        return probabilities(_near_zero(raw, device))
+
+
+def _near_zero(raw: Array, device: Device) -> Array:
+    """Return raw predictions of classes less the largest of a row where they are so large that the
+    logarithm of a sum is lost beside it: linear leaves extrapolate without bounds."""
+    xp = device.xp
+    if raw.shape[1] == 0 or max(float(raw.max()), -float(raw.min())) <= FAR:
+        return raw
+    raw = xp.clip(raw, -LARGEST_RAW, LARGEST_RAW)
+    top = raw.max(axis=0)
+    return raw - xp.where(abs(top) > FAR, top, 0.0)
 
 
 class OneAgainstTheRest(ClassLoss):

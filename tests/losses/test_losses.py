@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.devices.placement import CPU
 from gpuens.losses import (
     AbsoluteError,
     CustomLoss,
@@ -457,3 +458,13 @@ class TestBadInput:
         loss = CustomLoss(lambda y, f: (y - f) ** 2, lambda y, f: 2.0 * (f - y))
         for cls, y in ((GradientBoostingRegressor, self.Y), (GradientBoostingClassifier, self.C)):
             assert cls(loss, n_estimators=5).fit(self.X, y).score(self.X, y) > 0.3
+
+
+@pytest.mark.parametrize("raw", [1e7, 1e300, np.inf, -np.inf])
+def test_classes_far_away_share_the_probability(raw):
+    """The logarithm of a sum is lost beside such numbers; linear leaves reach them."""
+    scores = np.array([[0.0, raw, 1.0], [0.0, raw, raw], [-3.0, raw, 1.0]])
+    found = LogLoss().for_classes(3).predict(scores, CPU)
+    expected = np.exp(scores.clip(-1e308, 1e308) - scores.clip(-1e308, 1e308).max(axis=0)).T
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
