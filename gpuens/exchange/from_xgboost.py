@@ -315,7 +315,7 @@ class _Tree:
         of_split[nodes] = True
         if (np.diff(nodes) <= 0).any() or ((kind == 1) & ~is_leaf != of_split & ~is_leaf).any():
             raise field["categories_nodes"].fail("does not list the splits by categories")
-        if (np.diff(first) != sizes[:-1]).any() or (n and first[0] + sizes.sum() != members.size):
+        if (first != np.cumsum(sizes) - sizes).any() or sizes.sum() != members.size:
             raise field["categories_segments"].fail("does not divide the categories")
         self.nodes, self.sizes, self.members = nodes, sizes, members
         if is_leaf[nodes].any():

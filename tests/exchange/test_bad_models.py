@@ -80,6 +80,13 @@ def test_xgboost(path, value, message):
         gpuens.from_xgboost(as_bytes(replaced(xgboost_model(), path, value)))
 
 
+def test_segments_of_xgboost_leave_no_category_out():
+    model = replaced(xgboost_model(), f"{TREE}.categories", [1, 4, 5])
+    model = replaced(model, f"{TREE}.categories_segments", [1])
+    with pytest.raises(ImportedModelError, match="categories_segments does not divide"):
+        gpuens.from_xgboost(as_bytes(model))
+
+
 @pytest.mark.parametrize(
     ("line", "other", "message"),
     [
