@@ -419,6 +419,7 @@ def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
         require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
         numbers = value if isinstance(value, (list, tuple)) else [value]
         plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
+        plain &= isinstance(value, (list, tuple)) or field not in NAMES_IN_LOSSES
         named = isinstance(value, str) and value in NAMES_IN_LOSSES.get(field, ())
         require(plain or named, f"{field} of {name} is not a number")
         object.__setattr__(loss, field, value)  # losses are frozen

@@ -323,7 +323,7 @@ def _numbers_of(
     n_samples = (packed >> COUNT_SHIFT).astype(np.int32)
     weight = (packed & WEIGHT_MASK).astype(np.float64)
     cover = weight / problem.weight_scale
-    gain = grown.gain / problem.gain_unit / problem.weight_scale
+    gain = _quotient(grown.gain, problem.gain_unit, problem.weight_scale)
     if records is None:
         value = (statistics & WEIGHT_MASK) / weight[:, None]
         return NodeNumbers(value, gain, _class_impurity(problem, value), n_samples, cover)
@@ -336,6 +336,12 @@ def _numbers_of(
     error = rows.leaf_errors(value)
     add_children_impurity(grown.offset, grown.left, grown.right, gain, error)
     return NodeNumbers(value, gain, np.maximum(error / cover, 0.0), n_samples, cover)
+
+
+def _quotient(numbers: np.ndarray, *by: float) -> np.ndarray:
+    """Divide by numbers one of which may be too small for it and the other too large."""
+    parts, exponents = np.frexp(by)
+    return np.ldexp(numbers / np.prod(2.0 * parts), -int(np.sum(exponents - 1)))
 
 
 def _class_impurity(problem: Problem, share: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ import gpuens
 from gpuens.command.tables import CommandError, read
 from gpuens.devices import memory
 from gpuens.inputs import binning
+from gpuens.saving.records import DamagedError, loss_of_file
 from gpuens.tables.file import DOCUMENT as TABLE
 from tests.campaign.readers.objects import TREE
 from tests.campaign.readers.own import contents
@@ -272,3 +274,20 @@ def test_meta_models_of_other_classes_are_refused(classes, message, tmp_path):
     stack.save(tmp_path / "m")
     with pytest.raises(ValueError, match=message):
         gpuens.load(tmp_path / "m")
+
+
+def test_impurity_decreases_of_scales_that_cancel_out():
+    """Of the targets' scale alone, which the weights' scale makes up for, they are infinite."""
+    y, weight = np.exp(np.linspace(0.0, 700.0, 40)), np.full(40, 1e-290)
+    model = gpuens.DecisionTreeRegressor(criterion="absolute_error", device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.forest_.gain).all() and model.forest_.gain.max() > 0.0
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_losses_of_files_with_a_number_for_a_name():
+    with pytest.raises(DamagedError, match="distribution of AFT is not a number"):
+        loss_of_file("AFT", {"distribution": float("nan"), "scale": 1.0})
+    assert loss_of_file("AFT", {"distribution": "normal", "scale": 1.0}).distribution == "normal"
