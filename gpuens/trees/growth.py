@@ -261,8 +261,8 @@ def cart_plan(
     n_read = n if n_own is None else n_own
     n_trees = int(getattr(estimator, "n_estimators", 1))
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
-    leaves = _leaves_of_tree(estimator, max(1, int(n * drawn)))
-    n_nodes = 2 * leaves - 1
+    most = _most_leaves(estimator, max(1, int(n * drawn)))
+    n_nodes = 2 * _likely_leaves(estimator, most) - 1
     table = n_read * shape[1] * itemsize
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
@@ -275,7 +275,8 @@ def cart_plan(
         bins = EXACT_CELL_BYTES * n_columns
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
-        of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
+        growing = n_nodes if width > n_outputs else 2 * most - 1  # every row has a mean of its own
+        of_tree = 3 * 8 * int(n * drawn) + growing * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
     else:
         likely = int(LIKELY_NODES / LIKELY_SHARE * n_nodes)
@@ -329,12 +330,17 @@ def reading_plan(
     return replace(plan, parts=parts)
 
 
-def _leaves_of_tree(estimator: Any, n_rows: int) -> int:
-    """Return the most leaves that a tree has as a rule."""
+def _most_leaves(estimator: Any, n_rows: int) -> int:
+    """Return the most leaves that a tree can have, except for ``max_leaf_nodes``."""
     leaves = n_rows
     if isinstance(estimator.min_samples_leaf, Integral):
         leaves //= int(estimator.min_samples_leaf)
     if estimator.max_depth is not None and estimator.max_depth < 31:
         leaves = min(leaves, 2 ** int(estimator.max_depth))
-    leaves = max(1, int(LIKELY_SHARE * leaves))
+    return max(1, leaves)
+
+
+def _likely_leaves(estimator: Any, most: int) -> int:
+    """Return how many leaves a tree has as a rule."""
+    leaves = max(1, int(LIKELY_SHARE * most))
     return leaves if estimator.max_leaf_nodes is None else min(leaves, estimator.max_leaf_nodes)
