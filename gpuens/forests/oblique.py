@@ -106,6 +106,11 @@ class ObliqueTrees(ForestOfTrees):
         many = min(max(PROJECTIONS, PROJECTIONS_OF_FEATURE * n_features), MOST_PROJECTIONS)
         return max(n_features, min(many, PROJECTIONS_OF_PAIR * n_features**2))
 
+    def _bytes_to_bin(self, n_rows: int, n_columns: int) -> int:
+        if self._combinations == 1:
+            return 0
+        return 8 * n_rows * min(n_columns, _columns_at_once(n_rows))
+
     @property
     def _combinations(self) -> float:
         """The features of a projection on average, once they are known."""
@@ -244,16 +249,18 @@ class ObliqueTrees(ForestOfTrees):
         lead = projections.member[projections.begin[:-1]]
         single = projections.sizes == 1
         n_categories, monotone = n_categories[lead] * single, monotone[lead] * single
-        step = max(1, CELLS_AT_ONCE // values.shape[0])
+        step = _columns_at_once(values.shape[0])
         device = settings["device"]
         table = near(values, device)
         parts = []
         for first in range(0, projections.n, step):
             some = slice(first, min(first + step, projections.n))
-            columns = _projected(projections, np.arange(some.start, some.stop), table, device)
             parts.append(
-                cart_table(
-                    columns.T, n_categories=n_categories[some], monotone=monotone[some], **settings
+                cart_table(  # without a name, the columns do not wait for those of the next part
+                    _projected(projections, np.arange(some.start, some.stop), table, device).T,
+                    n_categories=n_categories[some],
+                    monotone=monotone[some],
+                    **settings,
                 )
             )
         return Pool(projections, side_by_side(parts))
@@ -298,6 +305,10 @@ def _fit_together(n_rows: int, y: Any, sample_weight: Any) -> bool:
     """Return whether rows can be drawn; the first trial refuses what does not fit together."""
     of_weight = () if sample_weight is None else shape_of(sample_weight, "sample_weight")
     return shape_of(y)[:1] == (n_rows,) and (of_weight == () or of_weight[0] == n_rows)
+
+
+def _columns_at_once(n_rows: int) -> int:
+    return max(1, CELLS_AT_ONCE // max(1, n_rows))
 
 
 def _projected(

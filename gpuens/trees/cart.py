@@ -222,6 +222,10 @@ class CartEstimator(ForestEstimator, ABC):
         """Return how many columns a table of some features has as the trees read it."""
         return n_features
 
+    def _bytes_to_bin(self, n_rows: int, n_columns: int) -> int:
+        """Return the memory of columns that are computed from the table, to be binned."""
+        return 0
+
     def _n_looked_at(self, n_columns: int) -> int:
         """Return how many of the columns a node looks at."""
         own: Any = self
