@@ -127,12 +127,11 @@ class MultinomialLogLoss(LogLoss):
 def _near_zero(raw: Array, device: Device) -> Array:
     """Return raw predictions of classes less the largest of a row where they are so large that the
     logarithm of a sum is lost beside it: linear leaves extrapolate without bounds."""
-    xp = device.xp
-    if raw.shape[1] == 0 or max(float(raw.max()), -float(raw.min())) <= FAR:
+    xp, top = device.xp, raw.max(axis=0)
+    if top.size == 0 or float(abs(top).max()) <= FAR:
         return raw
-    raw = xp.clip(raw, -LARGEST_RAW, LARGEST_RAW)
-    top = raw.max(axis=0)
-    return raw - xp.where(abs(top) > FAR, top, 0.0)
+    top = xp.clip(top, -LARGEST_RAW, LARGEST_RAW)
+    return xp.clip(raw, -LARGEST_RAW, LARGEST_RAW) - xp.where(abs(top) > FAR, top, 0.0)
 
 
 class OneAgainstTheRest(ClassLoss):

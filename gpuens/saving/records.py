@@ -417,10 +417,10 @@ def loss_of_file(name: Any, fields: dict[str, Any]) -> Loss:
     for field, value in fields.items():
         known = field.isidentifier() and not field.startswith("__")
         require(known and not callable(getattr(loss, field, None)), f"{name} has no {field!r:.60}")
-        numbers = value if isinstance(value, (list, tuple)) else [value]
+        is_list, names = isinstance(value, (list, tuple)), NAMES_IN_LOSSES.get(field, ())
+        numbers = value if is_list else [value]
         plain = all(v is None or isinstance(v, (bool, int, float)) for v in numbers)
-        plain &= isinstance(value, (list, tuple)) or field not in NAMES_IN_LOSSES
-        named = isinstance(value, str) and value in NAMES_IN_LOSSES.get(field, ())
-        require(plain or named, f"{field} of {name} is not a number")
+        named = isinstance(value, str) and value in names
+        require(named or (plain and (is_list or not names)), f"{field} of {name} is not a number")
         object.__setattr__(loss, field, value)  # losses are frozen
     return loss

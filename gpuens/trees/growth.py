@@ -261,8 +261,8 @@ def cart_plan(
     n_read = n if n_own is None else n_own
     n_trees = int(getattr(estimator, "n_estimators", 1))
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
-    most = _most_leaves(estimator, max(1, int(n * drawn)))
-    n_nodes = 2 * _likely_leaves(estimator, most) - 1
+    n_drawn = max(1, int(n * drawn))
+    n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, LIKELY_SHARE) - 1
     table = n_read * shape[1] * itemsize
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
@@ -275,7 +275,9 @@ def cart_plan(
         bins = EXACT_CELL_BYTES * n_columns
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
-        growing = n_nodes if width > n_outputs else 2 * most - 1  # every row has a mean of its own
+        growing = n_nodes
+        if width == n_outputs and _grows_to_purity(estimator):  # every row may have its own mean
+            growing = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1
         of_tree = 3 * 8 * int(n * drawn) + growing * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
     else:
@@ -293,7 +295,9 @@ def cart_plan(
         "table": 0 if is_there else min(table, 2 * PIECE_BYTES) if is_streamed else table,
         "target and weights": n * (16 * n_outputs + 8) + on_host_only(capacity, real),
         "bins": n * bins,
-        "columns to bin": 0 if n_own is None else 3 * max(n * itemsize, DEALT_BYTES),
+        "columns to bin": estimator._bytes_to_bin(n, n_columns)
+        if n_own is None
+        else 3 * max(n * itemsize, DEALT_BYTES),
         "records and growing nodes": batch * of_tree,
         "histograms": scratch,
         "out-of-bag sums": sums,
@@ -322,7 +326,7 @@ def reading_plan(
     read (see ``cart_plan``)."""
     of_cell = None if sparse is None else bytes_of_cell(sparse, estimator.max_bins)
     plan = cart_plan(estimator, shape, itemsize, device, is_there=True, cell_bytes=of_cell)
-    parts = {name: plan.parts[name] for name in ("target and weights", "bins")}
+    parts = {name: plan.parts[name] for name in ("target and weights", "bins", "columns to bin")}
     if sparse is not None:
         parts["columns being cut"] = SPARSE_CUTTING_BYTES * min(sparse.entries.nnz, ENTRIES_AT_ONCE)
     elif estimator.max_bins is not None:
@@ -330,17 +334,17 @@ def reading_plan(
     return replace(plan, parts=parts)
 
 
-def _most_leaves(estimator: Any, n_rows: int) -> int:
-    """Return the most leaves that a tree can have, except for ``max_leaf_nodes``."""
+def _grows_to_purity(estimator: Any) -> bool:
+    return estimator.min_samples_leaf == 1 and estimator.min_samples_split == 2
+
+
+def _leaves_of_tree(estimator: Any, n_rows: int, share: float) -> int:
+    """Return a share of the most leaves that rows and depth allow a tree; those that
+    ``max_leaf_nodes`` allows, if they are fewer."""
     leaves = n_rows
     if isinstance(estimator.min_samples_leaf, Integral):
         leaves //= int(estimator.min_samples_leaf)
     if estimator.max_depth is not None and estimator.max_depth < 31:
         leaves = min(leaves, 2 ** int(estimator.max_depth))
-    return max(1, leaves)
-
-
-def _likely_leaves(estimator: Any, most: int) -> int:
-    """Return how many leaves a tree has as a rule."""
-    leaves = max(1, int(LIKELY_SHARE * most))
+    leaves = max(1, int(share * leaves))
     return leaves if estimator.max_leaf_nodes is None else min(leaves, estimator.max_leaf_nodes)

@@ -277,7 +277,7 @@ def test_meta_models_of_other_classes_are_refused(classes, message, tmp_path):
 
 
 def test_impurity_decreases_of_scales_that_cancel_out():
-    """Of the targets' scale alone, which the weights' scale makes up for, they are infinite."""
+    """Divided by one of the scales they are infinite, by both they are not."""
     y, weight = np.exp(np.linspace(0.0, 700.0, 40)), np.full(40, 1e-290)
     model = gpuens.DecisionTreeRegressor(criterion="absolute_error", device="cpu")
     with warnings.catch_warnings():

@@ -19,6 +19,7 @@ from gpuens import (
     GradientBoostingRanker,
     GradientBoostingRegressor,
     IsolationForest,
+    ObliqueRandomForestClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
     memory_plan,
@@ -28,6 +29,7 @@ from gpuens.devices import placement as devices
 from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
 from gpuens.forests import growing as forest_growing
+from gpuens.forests.oblique import CELLS_AT_ONCE
 from gpuens.inputs.sparse_codes import ENTRY_BYTES
 from gpuens.kernels.growth import frontier
 from gpuens.losses import ArrayLoss
@@ -169,6 +171,41 @@ class TestNumbers:
         assert of_wide == 2 * 8 * 256 * (1 + 7) * 2**12 + 2**28
         for none in ({"device": "cpu"}, {"device": "cuda", "criterion": "absolute_error"}):
             assert memory_plan(model.set_params(**none), (1000, 10)).parts["histograms"] == 0
+
+    def test_trees_of_means_have_a_leaf_for_every_row(self):
+        """Unless settings end their growth before."""
+
+        def growing(forest, **settings):
+            model = forest(n_estimators=3, n_jobs=1, device="cpu", **settings)
+            return memory_plan(model, (20_000, 5)).parts["records and growing nodes"]
+
+        X = np.random.default_rng(0).normal(size=(20_000, 5))
+        model = RandomForestRegressor(n_estimators=3, n_jobs=1, device="cpu").fit(X, X[:, 0])
+        tracemalloc.start()
+        model.fit(X, X[:, 0])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert growing(RandomForestRegressor) > 0.75 * peak
+        pure = growing(RandomForestClassifier)
+        for settings in ({"min_samples_leaf": 2}, {"min_samples_split": 3}):
+            assert growing(RandomForestRegressor, **settings) <= pure
+        few = growing(RandomForestRegressor, max_leaf_nodes=31)
+        assert few == growing(RandomForestRegressor, max_leaf_nodes=31, min_samples_leaf=2)
+
+    def test_projections_of_oblique_forests(self):
+        """Some at a time; those before are gone by then."""
+        X = np.random.default_rng(0).normal(size=(20_000, 20))
+        settings = {"n_estimators": 2, "feature_combinations": 2, "n_projections": 900}
+        model = ObliqueRandomForestClassifier(**settings, device="cpu").fit(X, X[:, 0] > 0)
+        tracemalloc.start()
+        model.fit(X, X[:, 0] > 0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        plan = memory_plan(model, X.shape)
+        assert plan.parts["columns to bin"] == 8 * 20_000 * (CELLS_AT_ONCE // 20_000)
+        assert plan.total > peak
+        plain = ObliqueRandomForestClassifier(n_estimators=2, feature_combinations=1, device="cpu")
+        assert memory_plan(plain, X.shape).parts["columns to bin"] == 0
 
     def test_sorted_rows_of_an_exact_tree_on_a_gpu(self, cupy):
         """Unless its cuts are drawn at random."""
