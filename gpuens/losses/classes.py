@@ -26,8 +26,6 @@ SMALLEST_SHARE = 1e-15
 LARGEST_CONSTANT = 50.0
 SMALLEST_CHANCE = float(np.finfo(np.float32).eps)
 """Least chance of a class in predictions that training starts from, as in scikit-learn."""
-FAR, LARGEST_RAW = 2.0**20, 1e300
-"""Raw predictions whose differences are taken first, and the largest of which they are."""
 
 log = vectorise(elementary.log)
 focal_gradient = vectorise(formulas.LOSSES[formulas.Focal].gradient)
@@ -121,17 +119,7 @@ class MultinomialLogLoss(LogLoss):
         return log_sum_exp(raw)
 
     def predict(self, raw: Array, device: Device) -> Array:
-        return probabilities(_near_zero(raw, device))
-
-
-def _near_zero(raw: Array, device: Device) -> Array:
-    """Return raw predictions of classes less the largest of a row where they are so large that the
-    logarithm of a sum is lost beside it: linear leaves extrapolate without bounds."""
-    xp, top = device.xp, raw.max(axis=0)
-    if top.size == 0 or float(abs(top).max()) <= FAR:
-        return raw
-    top = xp.clip(top, -LARGEST_RAW, LARGEST_RAW)
-    return xp.clip(raw, -LARGEST_RAW, LARGEST_RAW) - xp.where(abs(top) > FAR, top, 0.0)
+        return probabilities(raw)
 
 
 class OneAgainstTheRest(ClassLoss):

@@ -32,6 +32,8 @@ def probabilities(raw: Array) -> Array:
     Returns
     -------
     float64, shape (n_rows, n_classes)
-        One output f: ``p = sigmoid(f)`` and ``1 - p``. Else ``exp(raw - log_sum_exp(raw))``.
+        One output f: ``p = sigmoid(f)`` and ``1 - p``. Else ``exp(raw - log_sum_exp(raw))``; where
+        that logarithm is lost, beyond 2^20, ``exp(d - log_sum_exp(d))`` with d = raw less the
+        largest of the row. Linear leaves extrapolate that far, and to infinity.
     """
     return implementation(__name__, raw).probabilities(raw)

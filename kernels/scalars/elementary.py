@@ -12,6 +12,9 @@ LN2_LOW = 1.90821492927058770002e-10
 EXP_MIN = -708.0
 EXP_MAX = 709.0
 
+FAR, LARGEST_SCORE = 2.0**20, 1e300
+"""Beside larger scores the logarithm of a sum is lost; larger differences are no numbers."""
+
 (C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13) = (
     1.0 / math.factorial(k) for k in range(2, 14)
 )
@@ -71,6 +74,18 @@ def log(x):
 def sigmoid(x):
     """1 / (1 + e⁻ˣ)."""
     return 1.0 / (1.0 + exp(-x))
+
+
+@formula
+def is_far(x):
+    """Return whether the logarithm of a sum is lost beside x, or x is no number."""
+    return (x != x) | (x > FAR) | (x < -FAR)
+
+
+@formula
+def within(x):
+    """x clipped to [-1e300, 1e300]."""
+    return select(x < -LARGEST_SCORE, -LARGEST_SCORE, select(x > LARGEST_SCORE, LARGEST_SCORE, x))
 
 
 @formula

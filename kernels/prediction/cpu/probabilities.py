@@ -7,7 +7,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import run, threads_for
-from ...scalars.elementary import exp, log, sigmoid
+from ...scalars.elementary import exp, is_far, log, sigmoid, within
 from ...scalars.rounding import larger
 
 BLOCK = 1024
@@ -63,12 +63,27 @@ def _binomial_worker(thread, n_threads, barrier, f, out):
         out[i, 1] = p
 
 
+@inner
+def _share_far_away(raw, i, out):
+    n_classes = raw.shape[0]
+    top = within(raw[0, i])
+    for k in range(1, n_classes):
+        top = larger(top, within(raw[k, i]))
+    total = 0.0
+    for k in range(n_classes):
+        total += exp(within(raw[k, i]) - top)
+    for k in range(n_classes):
+        out[i, k] = exp(within(raw[k, i]) - top - log(total))
+
+
 @kernel
 def _multinomial_worker(thread, n_threads, barrier, raw, shift, out):
     n = shift.size
     for i in range(n * thread // n_threads, n * (thread + 1) // n_threads):
         for k in range(raw.shape[0]):
             out[i, k] = exp(raw[k, i] - shift[i])
+        if is_far(shift[i]):
+            _share_far_away(raw, i, out)
 
 
 def probabilities(raw: Array) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.cuda.target import block_size, blocks_for_rows, cuda, empty, kernel, launch
 from ...runtime.dtypes import RAW
-from ...scalars.elementary import exp, log, sigmoid
+from ...scalars.elementary import exp, is_far, log, sigmoid, within
 
 u32 = np.uint32
 BLOCK = block_size(256)
@@ -54,12 +54,21 @@ def logistic(f, out):
 
 @kernel
 def softmax(raw, shift, out):
-    """One row a thread; ``shift`` is the row's log-sum-exp."""
+    """One row a thread; ``shift`` is the row's log-sum-exp, of no use for rows far away."""
     n = u32(shift.shape[0])
     i = u32(cuda.grid(1))
     while i < n:
         for k in range(raw.shape[0]):
             out[i, k] = exp(raw[k, i] - shift[i])
+        if is_far(shift[i]):
+            largest = within(raw[u32(0), i])
+            for k in range(1, raw.shape[0]):
+                largest = max(largest, within(raw[k, i]))
+            total = 0.0
+            for k in range(raw.shape[0]):
+                total += exp(within(raw[k, i]) - largest)
+            for k in range(raw.shape[0]):
+                out[i, k] = exp(within(raw[k, i]) - largest - log(total))
         i = u32(i + cuda.gridsize(1))
 
 

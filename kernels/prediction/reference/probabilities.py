@@ -11,6 +11,8 @@ from ...scalars.primitives import vectorise
 exp = vectorise(elementary.exp)
 log = vectorise(elementary.log)
 sigmoid = vectorise(elementary.sigmoid)
+is_far = vectorise(elementary.is_far)
+within = vectorise(elementary.within)
 
 
 def log_sum_exp(raw: Array) -> Array:
@@ -29,4 +31,8 @@ def probabilities(raw: Array) -> Array:
     if raw.shape[0] == 1:
         p = sigmoid(raw[0, :])
         return xp.stack([1.0 - p, p], axis=1)
-    return xp.permute_dims(exp(raw - log_sum_exp(raw)), (1, 0))
+    raw = within(raw)
+    shift = log_sum_exp(raw)
+    below = raw - xp.max(raw, axis=0)
+    shares = xp.where(is_far(shift), exp(below - log_sum_exp(below)), exp(raw - shift))
+    return xp.permute_dims(shares, (1, 0))

@@ -53,6 +53,22 @@ def test_parity(target, oracle, same, n_outputs, n):
     np.testing.assert_allclose(actual.sum(axis=1), 1.0, rtol=1e-12)
 
 
+@pytest.mark.parametrize("far", [2.0**20, 1e7, 1e17, 1e300, np.inf, -np.inf, -1e300])
+def test_classes_far_away_share_the_probability(target, oracle, same, far):
+    """The logarithm of a sum is lost beside such scores; linear leaves reach them."""
+    raw = np.array(
+        [[0.0, far, 1.0, far, 0.5], [0.0, far, far, 2.0, 0.5], [-3.0, far, 1.0, 0.0, 0.5]]
+    )
+    actual = target.host(target.run(probabilities, target.array(raw)))
+    same(actual, oracle.run(probabilities, raw))
+    finite = raw.clip(-1e308, 1e308)
+    expected = np.exp(finite - finite.max(axis=0)).T
+    np.testing.assert_allclose(
+        actual, expected / expected.sum(axis=1, keepdims=True), rtol=0, atol=1e-9
+    )
+    np.testing.assert_array_equal(actual[[0, 4]], oracle.run(probabilities, raw[:, [0, 4]]))
+
+
 def test_two_classes_are_the_logistic_function(oracle):
     raw = np.array([[-40.0, -1.0, 0.0, 2.5, 40.0]])
     p = oracle.run(probabilities, raw)
