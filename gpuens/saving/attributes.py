@@ -210,6 +210,10 @@ def _check_forests(learned: dict[str, Any]) -> None:
             same = np.array_equal(categories.n_categories, forest.categories_of_features)
             require(same, "_categories are not those of its trees")
     own: Any = learned.get("forest_")
+    loss = learned.get("_fitted_loss")
+    if loss is not None:
+        n = own.n_outputs if own is not None else learned.get("_base_score", np.empty(0)).size
+        require(loss.n_outputs == n, f"its loss has {loss.n_outputs} outputs, its trees have {n}")
     for value in learned.values():
         if isinstance(value, LeafHazards):
             require(own is not None, "it has hazards in leaves, but no trees")

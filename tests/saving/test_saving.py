@@ -379,6 +379,18 @@ def test_targets_in_leaves_that_lie_are_refused(path):
         load(path)
 
 
+@pytest.mark.parametrize("n_outputs", [2, 2**63])
+def test_a_loss_with_other_outputs_than_its_trees_is_refused(n_outputs, path):
+    def change(document: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        loss = next(e for e in document["entries"] if e[0] == "loss")
+        loss[2]["n_outputs"] = n_outputs
+
+    fitted("GradientBoostingRegressor").save(path)
+    rewrite(path, change)
+    with pytest.raises(ModelFileError, match=f"its loss has {n_outputs} outputs, its trees have 1"):
+        load(path)
+
+
 def test_save_and_load_are_public():
     assert gpuens.load is load
     assert DecisionTreeClassifier.save.__doc__
