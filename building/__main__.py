@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuens.kernels.runtime import native
 
-from . import cubins, library, trial, wheels
+from . import cubins, library
 
 
 def main() -> None:
@@ -33,6 +33,8 @@ def main() -> None:
     if not (chosen.if_needed and library.is_current(chosen.levels)):
         library.build(chosen.levels)
     if chosen.what == "wheels":
+        from . import trial, wheels  # which need what `make wheels` installs
+
         if not chosen.cpu_only and not (chosen.if_needed and cubins.is_current()):
             cubins.build()
         wheel = wheels.build(chosen.output)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import xgboost
 from scipy.sparse import csr_array
 
 import gpuens
@@ -27,6 +28,7 @@ def run_everything() -> None:
                 use(model, table)
     share_rows()
     fit_linear_leaves()
+    read_models()
     gpuens.warmup("cpu", verbose=False)
     fingerprints()
 
@@ -72,6 +74,20 @@ def fit_linear_leaves() -> None:
         table = X.astype(dtype)
         model = gpuens.GradientBoostingClassifier(n_estimators=3, linear_leaves=True, device="cpu")
         model.fit(table, np.nan_to_num(X[:, 0]) > 0).predict_proba(table)
+
+
+def read_models() -> None:
+    """Predict with models of XGBoost, which add up values in float32; some have three outputs."""
+    X = rows()
+    y = np.arange(MANY) % 3
+    settings: dict[str, Any] = {"tree_method": "hist", "nthread": 1, "max_depth": 8}
+    of_classes = settings | {"objective": "multi:softprob", "num_class": 3}
+    vectors = of_classes | {"multi_strategy": "multi_output_tree"}
+    for parameters in (settings, of_classes, vectors):
+        model = gpuens.from_xgboost(xgboost.train(parameters, xgboost.DMatrix(X, y), 3))
+        for table in layouts(X):
+            for part in (table, table[:FEW], table[:1]):
+                model.predict(part)
 
 
 def share_rows() -> None:
