@@ -24,6 +24,8 @@ from gpuens.kernels.runtime import native
 ROOT = Path(__file__).resolve().parents[1]
 LINKERS = ("gcc", "cc", "clang")
 CALLS = Path(__file__).with_name("calls.c")
+BUILDERS = (CALLS, CALLS.with_name("level.py"), CALLS.with_name("workload.py"))
+"""What decides, beside the sources of the kernels, which of them are built, and how."""
 FLAGS = (
     "-shared", "-O2", "-fPIC", "-march=x86-64-v2", "-fvisibility=hidden", "-ffreestanding",
     "-nostartfiles", "-Wl,-z,noexecstack", "-Wl,-s", "-Wl,--gc-sections",
@@ -51,7 +53,11 @@ def is_current(levels: Sequence[str]) -> bool:
     except native.Unusable:
         return False
     table = json.loads((native.FOLDER / native.TABLE).read_text("utf-8"))
-    return set(levels) <= set(table["libraries"])
+    return set(levels) <= set(table["libraries"]) and table.get("builders") == _builders()
+
+
+def _builders() -> list[str]:
+    return [native.digest_of(path) for path in BUILDERS]
 
 
 def build(levels: Sequence[str], folder: Path = native.FOLDER) -> None:
@@ -103,6 +109,7 @@ def joined(folder: Path) -> dict[str, Any]:
         "libraries": {level: [file, native.digest_of(folder / file)]
                       for level, file in files.items()},
         "stamp": native.stamp_of(tables[0]["sources"]),
+        "builders": _builders(),
         **tables[0],
     }  # fmt: skip
 
