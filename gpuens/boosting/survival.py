@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import CPU, Device, to_numpy
-from ..devices.policy import Work
+from ..devices.policy import Work, size_of
 from ..estimators.base import require_fitted
 from ..estimators.validation import EvalSet
 from ..inputs.targets import read_sample_weight
@@ -23,9 +23,12 @@ from ..survival_metrics import concordance, curve_times
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveRegressor
 from .estimator import BoostingEstimator
+from .memory import reading_plan
 
 BYTES_OF_ROW = 8 * 16
 """Target; order, layout and weights; risks, their sums and both gradients."""
+TIMES_COLUMNS = 4
+"""Numbers of a row while its times are read: both, and both in the target."""
 
 
 def _is_of_survival(model: Any) -> bool:
@@ -116,7 +119,7 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
                     f"init must be None or 'zero' with loss={loss.name!r}, got {self.init!r}: an "
                     "estimator cannot be fitted to censored times."
                 )
-            given = [rows._replace(y=loss.read_times(rows.y, rows.names[1])) for rows in given]
+            given = [rows._replace(y=_times_of(rows, loss)) for rows in given]
         return super()._train(given, init)
 
     def _training_work(self, X: Any, y: Any) -> Work:
@@ -163,6 +166,12 @@ class SurvivalBoosting(AdditiveRegressor, BoostingEstimator):
 
     def _bytes_of_row(self) -> int:
         return BYTES_OF_ROW if self._loss_is(*OF_TIMES) else 0
+
+
+def _times_of(rows: EvalSet, loss: SurvivalLoss) -> np.ndarray:
+    """Return the times of a set, float64 of shape (n_rows, 2), if there is memory to read them."""
+    reading_plan(size_of(rows.X), TIMES_COLUMNS, CPU).require()
+    return loss.read_times(rows.y, rows.names[1])
 
 
 def _survival(hazard: Array, device: Device) -> Array:

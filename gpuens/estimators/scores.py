@@ -26,7 +26,7 @@ class _Scores:
         try:
             weight = None if sample_weight is None else to_numpy(sample_weight)
             return float(score(to_numpy(y), to_numpy(predicted), sample_weight=weight))
-        except (TypeError, ValueError) as error:  # few of them name an argument
+        except (TypeError, ValueError, ZeroDivisionError) as error:  # few name an argument
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(
                 f"y or sample_weight do not fit the predictions of {type(self).__name__}: {error}"

@@ -33,9 +33,15 @@ def outcome(attack: GeneratedTables, number: int) -> dict[str, Any]:
     return found | {"kind": "fitted", "outcome": hashed(predicted)}
 
 
-def hashed(array: Any) -> str:
-    plain = np.ascontiguousarray(array)
-    return hashlib.sha256(repr(plain.tolist()).encode()).hexdigest()[:16]
+def hashed(what: Any) -> str:
+    return hashlib.sha256(repr(_plain(what)).encode()).hexdigest()[:16]
+
+
+def _plain(what: Any) -> Any:
+    """Return arrays, and lists of these that differ in length, as lists of Python's numbers."""
+    if isinstance(what, (list, tuple)):
+        return [_plain(each) for each in what]
+    return what.tolist() if isinstance(what, (np.ndarray, np.generic)) else what
 
 
 def main(seed: int, first: int) -> None:

@@ -12,8 +12,10 @@ import pytest
 
 import gpuens
 from gpuens.conformal import METHODS
+from gpuens.devices import placement
 from gpuens.forests import oblique
 from gpuens.kernels.runtime import arrays
+from gpuens.losses import AFT
 from gpuens.members.fitting import whole
 from tests.support.streaming import streaming
 from tests.support.suited import suited
@@ -54,6 +56,22 @@ class TestTargets:
         labels[7] = "NaT"
         with pytest.raises(ValueError, match="Input y contains NaT"):
             model.fit(X, labels)
+
+    def test_times_are_read_where_there_is_memory(self, monkeypatch):
+        """Reading them took more than a control group had: the plan came too late."""
+        monkeypatch.setattr(placement, "available_memory", lambda: 2 * 2**20)
+        monkeypatch.setattr(AFT, "read_times", None)
+        n = 100_000
+        model = gpuens.GradientBoostingRegressor(loss="aft", device="cpu")
+        with pytest.raises(MemoryError, match="target and weights"):
+            model.fit(np.zeros((n, 1)), np.ones((n, 2)))
+
+    @pytest.mark.parametrize("kind", ["Classifier", "Regressor"])
+    def test_scores_without_weight(self, kind):
+        """Versions of scikit-learn differ in what they raise."""
+        model = getattr(gpuens, f"DecisionTree{kind}")(device="cpu").fit(X, Y > 0)
+        with pytest.raises(ValueError, match="y or sample_weight do not fit the predictions"):
+            model.score(X, Y > 0, np.zeros(60))
 
     def test_none_at_all(self):
         none = np.empty((0, 3))
