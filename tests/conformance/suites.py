@@ -61,8 +61,9 @@ class Suite:
     """What the table calls it, if not by its module."""
     by_case: bool = False
     """Whether every case of a test counts as a test."""
-    environment: tuple[tuple[str, str], ...] = ()
-    """Variables of the process that runs it."""
+    environment: tuple[tuple[str, str], ...] = (("JOBLIB_MULTIPROCESSING", "0"),)
+    """Variables of the process that runs it. By default Joblib runs everything in it: each of its
+    workers would import everything. Our own tests fit in processes."""
     on_request: bool = False
     """Whether ``python -m tests.conformance`` alone runs it, and no test."""
 
@@ -96,14 +97,7 @@ SUITES = {
         Suite("tree", "sklearn.tree.tests.test_tree", TREES, 0.83),
         Suite("monotonic_tree", "sklearn.tree.tests.test_monotonic_tree", TREES + FORESTS, 0.90),
         Suite("forest", "sklearn.ensemble.tests.test_forest", TREES + FORESTS, 0.85),
-        Suite(
-            "bagging",
-            "sklearn.ensemble.tests.test_bagging",
-            BAGGING + TREES + FORESTS,
-            0.92,
-            # Each of its workers would import everything; our own tests fit bags in processes.
-            environment=(("JOBLIB_MULTIPROCESSING", "0"),),
-        ),
+        Suite("bagging", "sklearn.ensemble.tests.test_bagging", BAGGING + TREES + FORESTS, 0.92),
         Suite(
             "adaboost",
             "sklearn.ensemble.tests.test_weight_boosting",
