@@ -262,7 +262,9 @@ def cart_plan(
     n_trees = int(getattr(estimator, "n_estimators", 1))
     drawn = 0.632 if getattr(estimator, "bootstrap", False) else 1.0
     n_drawn = max(1, int(n * drawn))
-    n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, LIKELY_SHARE) - 1
+    has_means = width == n_outputs and _grows_to_purity(estimator)  # every row may have its own
+    n_likely = 2 * _leaves_of_tree(estimator, n_drawn, LIKELY_SHARE) - 1
+    n_nodes = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1 if has_means else n_likely
     table = n_read * shape[1] * itemsize
     on_workers_gpu = n_own is not None and device.is_gpu  # its host reads, bins and scores rows
     is_streamed = device.is_gpu and not is_there
@@ -275,13 +277,10 @@ def cart_plan(
         bins = EXACT_CELL_BYTES * n_columns
     free, capacity = device.memory()
     if capacity is None or grows_on_host(estimator):
-        growing = n_nodes
-        if width == n_outputs and _grows_to_purity(estimator):  # every row may have its own mean
-            growing = 2 * _leaves_of_tree(estimator, n_drawn, 1.0) - 1
-        of_tree = 3 * 8 * int(n * drawn) + growing * (NODE_BYTES + 16 * (1 + width))
+        of_tree = 3 * 8 * int(n * drawn) + n_nodes * (NODE_BYTES + 16 * (1 + width))
         batch, scratch = max(get_threads(), BATCH_BYTES // of_tree), 0
     else:
-        likely = int(LIKELY_NODES / LIKELY_SHARE * n_nodes)
+        likely = int(LIKELY_NODES / LIKELY_SHARE * n_likely)
         n_sorted = n_columns if sorts_on_device(estimator) else 0
         of_tree = bytes_of_tree(n, likely, 1 + width, n_sorted)
         batch = most_trees(n, of_tree, free)

@@ -186,6 +186,9 @@ class TestNumbers:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert growing(RandomForestRegressor) > 0.75 * peak
+        finished = memory_plan(model, X, X[:, 0]).parts["trees"]
+        size = sum(v.nbytes for v in vars(model.forest_).values() if isinstance(v, np.ndarray))
+        assert size < finished < 4 * size
         pure = growing(RandomForestClassifier)
         for settings in ({"min_samples_leaf": 2}, {"min_samples_split": 3}):
             assert growing(RandomForestRegressor, **settings) <= pure
