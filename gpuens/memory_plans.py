@@ -64,7 +64,8 @@ def memory_plan(
     MemoryPlan
         ``parts`` (bytes by name), ``total``, ``free`` (bytes that the device has left) and
         ``fits``; ``streams`` where a table is read in the order of its rows because it does not
-        fit, and ``n_resident``, of these rows those that stay on a GPU. As text it is one line.
+        fit, and ``n_resident``, of these rows those that stay in the device's memory. As text it
+        is one line.
         Numbers of nodes are estimates: they depend on the data.
 
     Raises

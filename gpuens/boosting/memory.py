@@ -24,11 +24,13 @@ from ..devices.transfer import PIECE_BYTES
 from ..inputs.shared_tables import entries_of_all
 from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
+from ..kernels.growth import streamed_codes
 from ..kernels.growth.params import GrowthParams
 from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
 from ..losses import ArrayLoss
 from ..tables.binned_table import BinnedTable
+from ..tables.streaming import AHEAD
 from .parameters import growth_params
 from .round import batch_size
 
@@ -83,7 +85,7 @@ class DataSize:
     streams : bool
         Whether it does.
     n_resident : int
-        Rows whose codes then stay on a GPU.
+        Rows whose codes then stay in the device's memory.
     n_sparse : int or None
         Of a sparse table its columns; ``shape`` has those that trees are grown on.
     n_all : int or None
@@ -195,8 +197,8 @@ def _code_bytes(table: Any, n_features: int, device: Device) -> int:
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     """Plan the memory that gradient boosting takes beyond the data that is on the device already,
-    and decide whether a table is read in the order of its rows, and how many of them stay on a
-    GPU.
+    and decide whether a table is read in the order of its rows, and how many of them stay in the
+    device's memory.
 
     Parameters
     ----------
@@ -214,9 +216,8 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         return plan
     data = replace(data, streams=True)
     plan = _plan(estimator, data, device)
-    if device.is_gpu:
-        data = replace(data, n_resident=rows_that_stay(data, plan))
-        plan = _plan(estimator, data, device)
+    data = replace(data, n_resident=rows_that_stay(data, plan))
+    plan = _plan(estimator, data, device)
     return replace(plan, streams=True, n_resident=data.n_resident)
 
 
@@ -228,11 +229,11 @@ def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
 
 
 def rows_that_stay(data: DataSize, plan: MemoryPlan) -> int:
-    """Return how many rows a GPU has room for beside a plan without any: all, or those of whole
-    chunks."""
+    """Return how many rows a device has room for beside a plan without any: all, or those of whole
+    chunks, on the CPU of whole slabs."""
     n, n_features = data.shape
     row = row_bytes(n_features)
-    size = rows_of_chunk(row)
+    size = rows_of_chunk(row) if plan.device.is_gpu else streamed_codes.SLAB_ROWS
     n_fit = int(max(0, (plan.free or 0) - plan.total) / (1 + WORKING_SHARE)) // row
     return n if n_fit >= n else n_fit // size * size
 
@@ -361,10 +362,14 @@ def _streamed(
 
     On a GPU, what concerns nodes is the host's, and evaluation sets that are binned stay there.
     """
-    if not device.is_gpu:
-        return parts, " in a file that is read in the order of its rows"
     n, n_features = data.shape
     row = row_bytes(n_features)
+    if not device.is_gpu:
+        size = min(streamed_codes.SLAB_ROWS, n)
+        n_read = min(-(-(n - data.n_resident) // size), AHEAD + 1)
+        parts |= {"bins": data.n_resident * row, "slabs of rows": n_read * size * row}
+        where = f"of which {data.n_resident:,} stay in memory,"
+        return parts, f" in a file that is read in the order of its rows, {where}"
     size = rows_of_chunk(row)
     n_chunks, n_resident = -(-n // size), -(-data.n_resident // size)
     evaluated_bins = data.evaluated_binned * code_bytes(n_features)

@@ -45,7 +45,8 @@ class MemoryPlan:
         Whether a table in a file, or on a GPU any ``BinnedTable``, is read in the order of its
         rows, because it does not fit into memory beside the rest.
     n_resident : int
-        Rows of such a table that stay on the GPU. The others go there in each step of growth.
+        Rows of such a table that stay in the device's memory. The others are read in each step of
+        growth.
     """
 
     task: str

@@ -335,18 +335,40 @@ def _header(
     return header, {name: start + begin for name, begin in begins.items()}
 
 
+class MappedArray(np.memmap):
+    """An array that is mapped from a file, which it knows again when it is opened another time."""
+
+    identity: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, file: Any, offset: int, shape: tuple[int, ...]) -> MappedArray:
+        """Map bytes of an open file. Nothing that is written to them reaches the file; kernels are
+        compiled for arrays that could be written to."""
+        found = cls(file, np.uint8, "c", offset, shape)
+        found.identity = _identity(file.fileno())
+        return found
+
+    def is_of(self, descriptor: int) -> bool:
+        """Return whether an open file is the one that is mapped."""
+        return self.identity == _identity(descriptor)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
 def _mapped(path: Path, names: tuple[str, ...]) -> Iterator[np.ndarray]:
-    """Map arrays of a safetensors file that has been checked. Nothing that is written to them
-    reaches the file; kernels are compiled for arrays that could be written to."""
-    with open(path, "rb") as file:
+    """Map arrays of a safetensors file that has been checked."""
+    with open(os.fspath(path), "rb") as file:  # arrays of which know the file by a text
         length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         entries = json.loads(file.read(length))
-    for name in names:
-        entry = entries[name]
-        offset = _LENGTH_BYTES + length + entry["data_offsets"][0]
-        dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
-        _require(dtype == np.uint8 and len(shape) == 2, name)
-        yield np.asarray(np.memmap(path, dtype, "c", offset, shape))
+        for name in names:
+            entry = entries[name]
+            offset = _LENGTH_BYTES + length + entry["data_offsets"][0]
+            dtype, shape = _DTYPES[entry["dtype"]], tuple(entry["shape"])
+            _require(dtype == np.uint8 and len(shape) == 2, name)
+            yield np.asarray(MappedArray.of(file, offset, shape))
 
 
 def _bytes(array: np.ndarray) -> memoryview:

@@ -1,27 +1,190 @@
-"""Reading the codes of a table in the order of the rows: from a mapped file, or for a GPU from any
-memory of the host."""
+"""Reading the codes of a table in the order of the rows: from a file, or for a GPU from any memory
+of the host.
+
+On the CPU some slabs of rows stay in memory, and the others are read in each pass, past the
+system's cache, while rows that are there are walked over. Pages of a mapping would come by faults,
+and the system would have to take others away for them in every pass.
+"""
 
 from __future__ import annotations
 
 import mmap
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..kernels.growth.streamed_codes import StreamedCodes
+from ..kernels.growth.streamed_codes import StreamedCodes, kept_slabs
+from .file import MappedArray
+
+BLOCK_BYTES = 4096
+"""What is read past the system's cache begins and ends with a block, in the file and in memory."""
+AHEAD = 2
+"""Slabs that are read at the same time, while another one is walked over."""
 
 
 def streamed(codes: Any, n_resident: int = 0) -> StreamedCodes:
-    """Return ``Codes`` whose rows the system reads from their file before they are needed, and of
-    which so many stay on a GPU.
+    """Return ``Codes`` that are read in the order of the rows, and of which so many stay in the
+    memory of the device.
 
     What growth keeps with them, it keeps with a view that is theirs alone, not with the table.
     """
-    return StreamedCodes(codes.rows.view(), codes.columns, _Announcer(codes.rows), n_resident)
+    rows = codes.rows
+    slabs = Slabs(rows, n_resident)
+    return StreamedCodes(rows.view(), codes.columns, _Announcer(rows), slabs, n_resident)
+
+
+class Slabs:
+    """Slabs of rows, of which some are kept: the same ones in each pass.
+
+    A pass opens the file and closes it. Where that is not the file that is mapped any more, and for
+    rows in memory, slabs are parts of the array.
+
+    Parameters
+    ----------
+    rows : uint8, shape (n_rows, row_bytes)
+        In memory or mapped.
+    n_resident : int
+        Rows to keep.
+    """
+
+    def __init__(self, rows: np.ndarray, n_resident: int) -> None:
+        self._rows = rows
+        self._to_keep = kept_slabs(len(rows), n_resident)
+        self._kept: dict[int, np.ndarray] = {}
+        self._rooms: list[np.ndarray] = []
+
+    def __call__(self, slabs: Sequence[tuple[int, int]]) -> Generator[np.ndarray, None, None]:
+        """Yield the rows from the first to the last, exclusive, of each slab.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read, or has become shorter.
+        """
+        with _opened(self._rows) as file:
+            if file is None:
+                yield from (self._rows[begin:end] for begin, end in slabs)
+            else:
+                yield from self._read(file, slabs)
+
+    def _read(
+        self, file: RowsFile, slabs: Sequence[tuple[int, int]]
+    ) -> Generator[np.ndarray, None, None]:
+        to_read = deque(slab for slab in slabs if slab[0] not in self._kept)
+        reads: deque[tuple[np.ndarray, Future[np.ndarray]]] = deque()
+        free = deque(self._rooms)
+        with ThreadPoolExecutor(AHEAD) as pool:  # whose end waits for what is being read
+            for slab in slabs:
+                while to_read and len(reads) < AHEAD:
+                    begin, end = to_read.popleft()
+                    stays = begin in self._to_keep
+                    room = free.popleft() if free and not stays else file.room(end - begin)
+                    reads.append((room, pool.submit(file.read, begin, end, room)))
+                if slab[0] in self._kept:
+                    yield self._kept[slab[0]]
+                    continue
+                room, read = reads.popleft()
+                rows = read.result()
+                if slab[0] in self._to_keep:
+                    self._kept[slab[0]] = rows
+                yield rows
+                if slab[0] not in self._to_keep:
+                    free.append(room)
+        self._rooms = list(free)
+
+
+class RowsFile:
+    """The rows of a table in an open file.
+
+    Parameters
+    ----------
+    descriptor : int
+    path : str
+    first : int
+        The byte where the first row begins.
+    row_bytes : int
+    """
+
+    def __init__(self, descriptor: int, path: str, first: int, row_bytes: int) -> None:
+        self._descriptor, self._path = descriptor, path
+        self._first, self._row_bytes = first, row_bytes
+
+    def room(self, n_rows: int) -> np.ndarray:
+        """Return memory for rows and for what is read before and behind them: uint8."""
+        n_bytes = -(-n_rows * self._row_bytes // BLOCK_BYTES) * BLOCK_BYTES + BLOCK_BYTES
+        memory = np.empty(n_bytes + BLOCK_BYTES, np.uint8)
+        first = -memory.ctypes.data % BLOCK_BYTES
+        return memory[first : first + n_bytes]
+
+    def read(self, begin: int, end: int, room: np.ndarray) -> np.ndarray:
+        """Return the rows from ``begin`` to ``end``, exclusive, which lie in ``room``: uint8, shape
+        (n_rows, row_bytes)."""
+        n_bytes = (end - begin) * self._row_bytes
+        first = self._first + begin * self._row_bytes
+        skipped = first % BLOCK_BYTES
+        n_read, n_wanted = 0, skipped + n_bytes
+        n_in_blocks = -(-n_wanted // BLOCK_BYTES) * BLOCK_BYTES
+        while True:
+            part = room[n_read:n_in_blocks].data
+            n = os.preadv(self._descriptor, [part], first - skipped + n_read)
+            if n_read + n >= n_wanted:
+                break
+            if n < BLOCK_BYTES:
+                raise OSError(
+                    f"{self._path} has become shorter while its rows were read: it ends before "
+                    f"row {end:,}. Make the table again with BinnedTable.from_batches."
+                )
+            n_read += n - n % BLOCK_BYTES
+        return room[skipped:n_wanted].reshape(-1, self._row_bytes)
+
+
+@contextmanager
+def _opened(rows: np.ndarray) -> Iterator[RowsFile | None]:
+    """Open the file that rows are mapped from; None if they are in memory, if its name is that of
+    another file by now, or if this system cannot read it so."""
+    mapped = _mapped_of(rows)
+    descriptor = None if mapped is None else _descriptor_of(mapped)
+    if mapped is None or descriptor is None:
+        yield None
+        return
+    first = mapped.offset + rows.ctypes.data - mapped.ctypes.data
+    try:
+        yield RowsFile(descriptor, str(mapped.filename), first, rows.strides[0])
+    finally:
+        os.close(descriptor)
+
+
+def _mapped_of(rows: np.ndarray) -> MappedArray | None:
+    """Return the array of a file that rows are a view of; None if there is none."""
+    found: Any = rows
+    while isinstance(found, np.ndarray) and not isinstance(found, MappedArray):
+        found = found.base
+    return found if isinstance(found, MappedArray) else None
+
+
+def _descriptor_of(mapped: MappedArray) -> int | None:
+    """Open the file of an array, past the system's cache where its file system has that; None where
+    it cannot be read so."""
+    if not hasattr(os, "preadv"):
+        return None
+    for flag in (getattr(os, "O_DIRECT", 0), 0):
+        try:
+            descriptor = os.open(str(mapped.filename), os.O_RDONLY | os.O_CLOEXEC | flag)
+        except OSError:
+            continue
+        if mapped.is_of(descriptor):
+            return descriptor
+        os.close(descriptor)
+    return None
 
 
 class _Announcer:
-    """Tells the system which rows of a mapped array are read next."""
+    """Tells the system which rows of a mapped array a GPU reads next."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self._row_bytes = rows.strides[0]

@@ -1,15 +1,17 @@
-"""The codes of a table in the host's memory or in a mapped file that growth reads in the order of
-the rows."""
+"""The codes of a table in the host's memory or in a file that growth reads in the order of the
+rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..runtime.dtypes import N_SLOTS, NO_LEAF
 
+SLAB_ROWS = 1 << 19
+"""Rows that the CPU walks over while the next ones are read."""
 CHUNK_BYTES = 2**26
 """Bytes of a chunk, the rows that go to a GPU together: as many as a buffer of pinned memory holds.
 The more rows a chunk has, the more of each node are added up together."""
@@ -28,14 +30,20 @@ class StreamedCodes(NamedTuple):
     rows, columns : uint8, NumPy
         As those of ``Codes``.
     will_need : callable
-        Called with the first and the last row, exclusive, that are read next.
+        Called with the first and the last row, exclusive, that a GPU reads next.
+    slabs : callable
+        Called with the first and the last row, exclusive, of slabs, each of which begins with a
+        multiple of ``SLAB_ROWS``. A generator of the slabs' rows, of shape (n, row bytes), each
+        valid until the next one is asked for; it is to be closed.
     n_resident : int
-        Rows that stay on a GPU: those of the first chunks. The others go there in each pass.
+        Rows that stay in the device's memory: on a GPU those of the first chunks. The others are
+        read in each pass.
     """
 
     rows: np.ndarray
     columns: np.ndarray
     will_need: Callable[[int, int], None]
+    slabs: Callable[[Sequence[tuple[int, int]]], Generator[np.ndarray, None, None]]
     n_resident: int = 0
 
 
@@ -52,6 +60,14 @@ ROUTE = np.dtype(
     align=True,
 )
 """The way of the rows of a node that a pass opens."""
+
+
+def kept_slabs(n_rows: int, n_resident: int) -> set[int]:
+    """Return the first rows of the slabs that stay in memory: so many rows, in whole slabs, which
+    lie far apart, so that there is something to walk over while others are read."""
+    n_slabs, n_kept = -(-n_rows // SLAB_ROWS), -(-n_resident // SLAB_ROWS)
+    counts = [k * n_kept // n_slabs for k in range(n_slabs + 1)]
+    return {k * SLAB_ROWS for k in range(n_slabs) if counts[k] < counts[k + 1]}
 
 
 def rows_of_chunk(row_bytes: int) -> int:

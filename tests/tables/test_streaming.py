@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+import threading
 
 import numpy as np
 import pandas as pd
@@ -10,9 +12,13 @@ import pytest
 
 import gpuens
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.boosting import memory
 from gpuens.devices import placement
+from gpuens.kernels.growth import streamed_codes
+from gpuens.kernels.growth.cpu import passes
 from gpuens.kernels.growth.cpu import streamed as growth
 from gpuens.kernels.runtime.dtypes import Codes
+from gpuens.tables import streaming as reading
 from gpuens.tables.streaming import streamed
 from tests.support.streaming import streaming
 
@@ -96,6 +102,135 @@ def test_warm_start(tmp_path, grown):
     assert len(grown) == 6
 
 
+@pytest.fixture
+def resident(monkeypatch):
+    """A function that sets how many rows stay in memory, beside slabs of 2,048."""
+    monkeypatch.setattr(streamed_codes, "SLAB_ROWS", 2048)
+
+    def set_to(n_rows):
+        monkeypatch.setattr(memory, "rows_that_stay", lambda data, plan: n_rows)
+
+    set_to(0)
+    return set_to
+
+
+@pytest.fixture
+def n_read(monkeypatch):
+    """The bytes of each reading, and whether it went past the system's cache."""
+    found = []
+    preadv = os.preadv
+
+    def read(*args):
+        found.append(preadv(*args))
+        return found[-1]
+
+    monkeypatch.setattr(os, "preadv", read)
+    return found
+
+
+class TestReading:
+    """Slabs come from the file, and some of them stay in memory."""
+
+    def fit(self, table, **params):
+        with streaming():
+            return regressor(**params).fit(table).forest_.fingerprint()
+
+    @pytest.mark.parametrize("n_rows", [0, 2048, 3 * 2048, N_ROWS])
+    def test_rows_that_stay_are_read_once(self, tmp_path, resident, n_read, n_rows):
+        table = on_disk(tmp_path, X, Y)
+        resident(n_rows)
+        passes_of = []
+        assert self.fit(table, callbacks=[lambda *_: passes_of.append(len(n_read))]) == (
+            regressor().fit(X, Y).forest_.fingerprint()
+        )
+        n_slabs, n_kept = 5, -(-n_rows // 2048)
+        n_first = passes_of[0]
+        assert (n_first - n_kept) % (n_slabs - n_kept or n_first) == 0
+        if n_kept == n_slabs:
+            assert len(n_read) == n_slabs
+        else:
+            assert (len(n_read) - n_kept) % (n_slabs - n_kept) == 0
+            assert len(n_read) > 5 * (n_slabs - n_kept)
+
+    def test_readings_that_stop_early_go_on(self, tmp_path, resident, monkeypatch):
+        table = on_disk(tmp_path, X, Y)
+        expected = self.fit(table)
+        preadv, sizes = os.preadv, iter([4096, 5000, 8191] * 10000)
+
+        def less(descriptor, buffers, offset):
+            return preadv(descriptor, [buffers[0][: next(sizes)]], offset)
+
+        monkeypatch.setattr(os, "preadv", less)
+        monkeypatch.setattr(os, "O_DIRECT", 0, raising=False)
+        assert self.fit(table) == expected
+
+    def test_file_systems_without_reading_past_the_cache(self, tmp_path, resident, monkeypatch):
+        table = on_disk(tmp_path, X, Y)
+        expected, flag = self.fit(table), getattr(os, "O_DIRECT", 0)
+        opened, really_open = [], os.open
+
+        def refusing(path, flags, *args, **more):
+            if flags & flag:
+                raise OSError("invalid argument")
+            opened.append(path)
+            return really_open(path, flags, *args, **more)
+
+        monkeypatch.setattr(os, "open", refusing)
+        assert self.fit(table) == expected
+        assert str(table.path) in map(str, opened)
+
+    @pytest.mark.parametrize("how", ["deleted", "replaced", "no system call"])
+    def test_where_the_file_cannot_be_opened_again_the_mapping_is_read(
+        self, tmp_path, resident, n_read, monkeypatch, how
+    ):
+        table = on_disk(tmp_path, X, Y)
+        expected = self.fit(table)
+        n_before = len(n_read)
+        if how == "no system call":
+            monkeypatch.delattr(os, "preadv")
+        else:
+            table.path.unlink()
+        if how == "replaced":
+            on_disk(tmp_path, X[::-1].copy(), Y)
+        assert self.fit(table) == expected
+        assert len(n_read) == n_before > 0
+
+    def test_file_that_becomes_shorter(self, tmp_path, resident):
+        table = on_disk(tmp_path, X, Y)
+        rows = table._codes.rows
+        end = reading._mapped_of(rows).offset + rows.nbytes // 2
+
+        def cut_off(*_):
+            os.truncate(table.path, end)
+
+        with pytest.raises(OSError, match="has become shorter while its rows were read"):
+            self.fit(table, callbacks=[cut_off])
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+    def test_interrupts_leave_no_thread_and_no_open_file(
+        self, tmp_path, resident, monkeypatch, error
+    ):
+        table = on_disk(tmp_path, X, Y)
+        expected = self.fit(table)
+        slabs, run = [], growth.run
+
+        def interrupted(kernel, *args):
+            if kernel is passes.walk_rows:
+                slabs.append(kernel)
+                if len(slabs) == 8:  # in the middle of the second pass
+                    raise error
+            return run(kernel, *args)
+
+        before = threading.active_count(), sorted(os.listdir("/dev/fd"))
+        with monkeypatch.context() as patched:
+            patched.setattr(growth, "run", interrupted)
+            with pytest.raises(error) as raised:
+                self.fit(table)
+        assert (threading.active_count(), sorted(os.listdir("/dev/fd"))) == before
+        assert raised.traceback  # which holds the frames
+        assert self.fit(table) == expected
+
+
 class TestDecision:
     """A table that fits into memory is read node by node, which takes less time."""
 
@@ -121,6 +256,28 @@ class TestDecision:
         self.plans(table, monkeypatch)
         assert regressor().fit(table).forest_.fingerprint() == expected
         assert len(grown) == 6
+
+    def test_rows_that_stay(self, tmp_path, monkeypatch):
+        """The plan counts the rows that stay and those that are being read, and what is free."""
+        monkeypatch.setattr(streamed_codes, "SLAB_ROWS", 2048)
+        table = on_disk(tmp_path, X, Y)
+
+        def plan(free):
+            monkeypatch.setattr(placement, "available_memory", lambda: free)
+            with streaming():
+                return gpuens.memory_plan(regressor(), table)
+
+        least, seen = plan(0), set()
+        assert least.n_resident == 0
+        for room in range(0, 2 * 8 * N_ROWS, 1000):
+            found = plan(least.total + room)
+            n_read = min(3, -(-(N_ROWS - found.n_resident) // 2048))
+            assert found.parts["bins"] == 8 * found.n_resident
+            assert found.parts["slabs of rows"] == n_read * 2048 * 8
+            assert found.fits and found.streams
+            assert f"of which {found.n_resident:,} stay in memory" in str(found)
+            seen.add(found.n_resident)
+        assert seen == {0, 2048, 2 * 2048, 3 * 2048, 4 * 2048, N_ROWS}
 
     def test_tables_in_memory_stay_as_they_are(self, monkeypatch):
         table = BinnedTable.from_batches(lambda: iter([(X, Y)]))

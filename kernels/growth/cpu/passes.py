@@ -185,7 +185,7 @@ def _find_opened(walk, records, begin, end, leaf, taken, expansions):
 
 
 @inner
-def _route(walk, words, row_bytes, taken, expansions, n, n_left, leaf):
+def _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf):
     """Give rows the numbers of the children that they go to. The list is cut to the records that
     are added up, and ``expansions`` to their lines of sums; returns how many."""
     n_added = u64(0)
@@ -193,7 +193,7 @@ def _route(walk, words, row_bytes, taken, expansions, n, n_left, leaf):
         record, k = taken[i], expansions[i]
         row = u64(u32(record))
         route = walk.routes[k]
-        code = u8(byte_of(words, row * row_bytes + u64(route.feature)))
+        code = u8(byte_of(words, (row - first_row) * row_bytes + u64(route.feature)))
         if route.bin >= 0:
             is_left = below_cut(code, cut_of(route.bin, route.missing_left))
         else:
@@ -209,13 +209,13 @@ def _route(walk, words, row_bytes, taken, expansions, n, n_left, leaf):
 
 
 @inner
-def _add(words, n_columns, taken, lines, n, sums):
+def _add(words, first_row, n_columns, taken, lines, n, sums):
     """Add the codes of rows to histograms, of which ``lines`` has the numbers."""
     n_words, n_full, n_rest = u64((n_columns + 7) >> 3), u64(n_columns >> 3), n_columns & 7
     size = n_words * u64(WORD_ENTRIES)
     for i in range(n):
         v = unpack_record(taken[i])
-        first, o = u64(u32(taken[i])) * n_words, u64(lines[i]) * size
+        first, o = (u64(u32(taken[i])) - first_row) * n_words, u64(lines[i]) * size
         for k in range(n_full):
             add_word(sums, o, words, first + u64(k), v)
             o += u64(WORD_ENTRIES)
@@ -224,9 +224,12 @@ def _add(words, n_columns, taken, lines, n, sums):
 
 
 @kernel_without_allocation
-def walk_rows(thread, n_threads, barrier, table, records, walk, first, last, is_first, leaf):
-    """Route and add up the records ``first`` to ``last - 1``; ``leaf`` has the numbers of rows."""
-    words = table.layout.words
+def walk_rows(
+    thread, n_threads, barrier, table, records, walk, words, row, first, last, is_first, leaf
+):  # fmt: skip
+    """Route and add up the records ``first`` to ``last - 1``, whose codes are in the words of rows
+    from ``row`` on; ``leaf`` has the numbers of rows."""
+    first_row = u64(row)
     n_columns = table.layout.column_begin.size - 1
     row_bytes = u64((n_columns + 7) >> 3) << u64(3)
     taken, expansions = walk.taken[thread], walk.expansions[thread]
@@ -241,8 +244,8 @@ def walk_rows(thread, n_threads, barrier, table, records, walk, first, last, is_
                 for i in range(block, end):
                     leaf[u64(u32(records[i]))] = 0
             n = _find_opened(walk, records, block, end, leaf, taken, expansions)
-            n = _route(walk, words, row_bytes, taken, expansions, n, n_left, leaf)
-            _add(words, n_columns, taken, expansions, n, sums)
+            n = _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf)
+            _add(words, first_row, n_columns, taken, expansions, n, sums)
 
 
 @kernel_without_allocation
@@ -310,12 +313,12 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
 
 @kernel_without_allocation
 def count_rechecked(
-    thread, n_threads, barrier, table, frontier, records, k_of, first, last, leaf, packed, counts
+    thread, n_threads, barrier, table, frontier, records, k_of, words, first_row, first, last, leaf,
+    packed, counts,
 ):  # fmt: skip
     """Count rows of the nodes to recheck by feature and code, and add up the histograms that are
-    not kept; ``k_of`` has the place of a number's node among these nodes, or -1. Each thread does
-    this for words of its own."""
-    words = table.layout.words
+    not kept, of the same records as ``walk_rows``; ``k_of`` has the place of a number's node among
+    these nodes, or -1. Each thread does this for words of its own."""
     n_columns = table.layout.column_begin.size - 1
     n_words = (n_columns + 7) >> 3
     for i in range(first, last):
@@ -326,7 +329,8 @@ def count_rechecked(
             continue
         is_kept = frontier.nodes[frontier.recheck[k]].slot >= 0
         for word in range(thread, n_words, n_threads):
-            at, n = row * u64(n_words) + u64(word), min(n_columns - 8 * word, 8)
+            at = (row - u64(first_row)) * u64(n_words) + u64(word)
+            n = min(n_columns - 8 * word, 8)
             for f in range(n):
                 counts[k, 8 * word + f, byte_of(words, (at << u64(3)) + u64(f))] += 1
             if is_kept:

@@ -1,13 +1,12 @@
 """Growth on a table that is larger than memory (contract: ``kernels.growth.grow``): Python runs the
-phases of ``passes``, and tells the system which rows are read next.
-
-Passes go forward and backward in turn: what the system has kept of the end of the table is where
-the next one begins.
+phases of ``passes``, slab by slab.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from ...runtime.arrays import derived
 from ...runtime.cpu.team import get_threads, run
 from ...runtime.dtypes import CODE_WORDS, N_SLOTS, Codes, TreeRecords
 from .. import frontier as fr
+from .. import streamed_codes
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
@@ -26,44 +26,37 @@ from .layout import plain_layout
 from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Walk
 from .tables import Table, Work, allocate_work
 
-SLAB_ROWS = 1 << 20
-"""Rows of which the system is told in advance that they will be read."""
 SUMS_BYTES = 1 << 26
 """Most memory of the histograms that the threads add up in a pass."""
 MIN_ROWS_PER_THREAD = 1 << 12
 
 
 class Passes:
-    """The passes over the records of a tree, in slabs of rows, forward and backward in turn."""
+    """The passes over the records of a tree, which ascend by their rows, in slabs of rows."""
 
     def __init__(self, codes: StreamedCodes, records: np.ndarray, n_threads: int) -> None:
         self._codes, self._records, self._n_threads = codes, records, n_threads
-        self._is_forward = True
+        begins = [*range(0, len(codes.rows), streamed_codes.SLAB_ROWS), len(codes.rows)]
+        at = [bisect_left(records, row, key=_row_of) for row in begins]
+        slabs = zip(begins, begins[1:], at, at[1:], strict=False)
+        self._slabs = [slab for slab in slabs if slab[2] < slab[3]]
 
-    def _slabs(self) -> Iterator[tuple[int, int]]:
-        """Yield the begin and the end of slabs; while one is walked through, the next is read."""
-        n = self._records.size
-        slabs = [(first, min(first + SLAB_ROWS, n)) for first in range(0, n, SLAB_ROWS)]
-        if not self._is_forward:
-            slabs.reverse()
-        self._is_forward = not self._is_forward
-        self._announce(*slabs[0])
-        for slab, following in zip(slabs, [*slabs[1:], None], strict=True):
-            if following is not None:
-                self._announce(*following)
-            yield slab
-
-    def _announce(self, first: int, last: int) -> None:
-        rows = self._records[[first, last - 1]] & np.uint64(0xFFFFFFFF)
-        begin, end = sorted(rows.tolist())
-        self._codes.will_need(begin, end + 1)
+    def _each_slab(self, work: Callable[[np.ndarray, int, int, int], None]) -> None:
+        """Call ``work`` with the words of a slab's rows, the number of its first row, and the first
+        and the last of its records, exclusive."""
+        with closing(self._codes.slabs([slab[:2] for slab in self._slabs])) as read:
+            for (row, _, first, last), rows in zip(self._slabs, read, strict=True):
+                work(rows.reshape(-1).view(np.uint64), row, first, last)
 
     def walk(self, growth: Growth, is_first: bool, leaf: np.ndarray) -> None:
         """Route the rows of the nodes to open, and add up rows."""
-        for slab in self._slabs():
+
+        def work(*slab: Any) -> None:
             growth.walk.state[QUEUE] = 0
             own = growth.table, self._records, growth.walk, *slab, is_first, leaf
             run(passes.walk_rows, self._n_threads, *own)
+
+        self._each_slab(work)
 
     def count(self, growth: Growth, leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the histograms and counts of rows of the nodes to recheck."""
@@ -74,14 +67,21 @@ class Passes:
         k_of_node = np.full(frontier.nodes.size, -1, np.int64)
         k_of_node[frontier.recheck[:n]] = np.arange(n)
         k_of = k_of_node[walk.node_of[: walk.state[N_NUMBERS]]]
-        for slab in self._slabs():
+
+        def work(*slab: Any) -> None:
             own = growth.table, frontier, self._records, k_of, *slab, leaf, packed, counts
             run(passes.count_rechecked, self._n_threads, *own)
+
+        self._each_slab(work)
         return packed, counts
 
     def name_leaves(self, growth: Growth, leaf: np.ndarray) -> None:
         """Replace the number of every row by its leaf."""
         run(passes.name_leaves, self._n_threads, growth.frontier, growth.walk, leaf)
+
+
+def _row_of(record: np.uint64) -> int:
+    return int(record) & 0xFFFFFFFF
 
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)

@@ -33,8 +33,8 @@ CHUNKS = 7
 @pytest.fixture
 def on_stream(target, oracle, monkeypatch):
     """Growth of codes that are streamed in small slabs, on CUDA in chunks of which two stay on the
-    device; ``announced`` are the rows that were said to be needed."""
-    announced: list[tuple[int, int]] = []
+    device; ``read`` are the slabs of each pass."""
+    read: list[list[tuple[int, int]]] = []
     on_cuda = target.implementation is Implementation.CUDA
     n_rows = target.rows(N_ROWS, SIMULATED_ROWS)
 
@@ -43,16 +43,24 @@ def on_stream(target, oracle, monkeypatch):
             held, size = oracle.codes(columns), -(-columns.shape[1] // CHUNKS)
             monkeypatch.setattr(streamed_codes, "CHUNK_BYTES", size * held.rows.shape[1])
             n_resident = 2 * size if on_cuda else 0
-            return StreamedCodes(*held, lambda *rows: announced.append(rows), n_resident)
+
+            def slabs(ranges):
+                read.append(list(ranges))
+                for begin, end in ranges:
+                    rows = held.rows[begin:end].copy()
+                    yield rows
+                    rows[:] = MISSING  # what is read next may take its place
+
+            return StreamedCodes(*held, lambda *rows: None, slabs, n_resident)
 
         @property
         def module(self) -> Any:
             return import_module(f"gpuens.kernels.growth.{self.implementation.value}.streamed")
 
-    monkeypatch.setattr(streamed, "SLAB_ROWS", SLAB_ROWS)
+    monkeypatch.setattr(streamed_codes, "SLAB_ROWS", SLAB_ROWS)
     monkeypatch.setattr(streamed, "MIN_ROWS_PER_THREAD", 1)
     found = OnStream(target.implementation, target.xp)
-    object.__setattr__(found, "announced", announced)
+    object.__setattr__(found, "read", read)
     object.__setattr__(found, "n_rows", n_rows)
     with using_threads(get_threads() if on_cuda or get_threads() == 3 else 1):
         yield found
@@ -178,11 +186,18 @@ def test_categories_monotone_features_and_interactions(
     assert (found[1].bin[found[1].feature >= 0] < 0).any()
 
 
-def test_rows_are_announced_slab_by_slab_forward_and_backward(on_cpu, pack):
+def test_slabs_are_read_once_a_pass(on_cpu, pack):
     codes, rows = table(on_cpu, pack, 7)
     grow_on(on_cpu, codes, rows, max_leaves=UNLIMITED, max_depth=2)
     slabs = [(0, SLAB_ROWS), (SLAB_ROWS, 2 * SLAB_ROWS), (2 * SLAB_ROWS, N_ROWS)]
-    assert on_cpu.announced == [*slabs, *slabs[::-1], *slabs]
+    assert on_cpu.read == 3 * [slabs]
+
+
+def test_slabs_without_rows_of_the_sample_are_not_read(on_cpu, oracle, same, pack):
+    codes, rows = table(on_cpu, pack, 7)
+    inside = rows[SLAB_ROWS + 100 : 2 * SLAB_ROWS - 100]
+    require_same(on_cpu, oracle, same, codes, inside, max_leaves=UNLIMITED, max_depth=2)
+    assert on_cpu.read == 3 * [[(SLAB_ROWS, 2 * SLAB_ROWS)]]
 
 
 def nested_parities(pack, n_features=14, copies=4):
