@@ -84,7 +84,7 @@ class Slabs:
                     begin, end = to_read.popleft()
                     stays = begin in self._to_keep
                     room = free.popleft() if free and not stays else file.room(end - begin)
-                    reads.append((room, pool.submit(file.read, begin, end, room)))
+                    reads.append((room, _begun(pool, file, begin, end, room)))
                 if slab[0] in self._kept:
                     yield self._kept[slab[0]]
                     continue
@@ -96,6 +96,18 @@ class Slabs:
                 if slab[0] not in self._to_keep:
                     free.append(room)
         self._rooms = list(free)
+
+
+def _begun(
+    pool: ThreadPoolExecutor, file: RowsFile, begin: int, end: int, room: np.ndarray
+) -> Future[np.ndarray]:
+    """Read rows in the background, or at once: an interpreter that is ending starts no threads."""
+    try:
+        return pool.submit(file.read, begin, end, room)
+    except RuntimeError:
+        done: Future[np.ndarray] = Future()
+        done.set_result(file.read(begin, end, room))
+        return done
 
 
 class RowsFile:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -178,6 +180,15 @@ class TestReading:
         monkeypatch.setattr(os, "open", refusing)
         assert self.fit(table) == expected
         assert str(table.path) in map(str, opened)
+
+    def test_without_threads(self, tmp_path, resident, monkeypatch, n_read):
+        """As of an interpreter that is ending."""
+        table = on_disk(tmp_path, X, Y)
+        expected = self.fit(table)
+        n_before = len(n_read)
+        monkeypatch.setattr(ThreadPoolExecutor, "submit", Mock(side_effect=RuntimeError))
+        assert self.fit(table) == expected
+        assert len(n_read) == 2 * n_before
 
     @pytest.mark.parametrize("how", ["deleted", "replaced", "no system call"])
     def test_where_the_file_cannot_be_opened_again_the_mapping_is_read(
