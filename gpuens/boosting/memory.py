@@ -273,7 +273,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
-        "records": (1 if data.streams else 2) * 8 * batch * in_sample,
+        "records": _n_records(estimator, data, device) * 8 * batch * in_sample,
         **_bytes_of_loss(estimator, data),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
@@ -383,6 +383,15 @@ def _streamed(
     }
     where = f"{n_resident:,} of {n_chunks:,} chunks of {size:,} rows stay there"
     return parts, f" on the host, of which {where},"
+
+
+def _n_records(estimator: Any, data: DataSize, device: Device) -> int:
+    """Return how many records of a row are in memory: two where they are moved. Passes on the CPU
+    over all rows make them as they need them."""
+    if not data.streams:
+        return 2
+    has_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
+    return 1 if device.is_gpu or has_sample else 0
 
 
 def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:

@@ -29,7 +29,7 @@ from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
-from ..kernels.statistics.quantise import quantise, scales_for
+from ..kernels.statistics.quantise import quantise_for, scales_for
 from ..losses import Loss
 from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
@@ -382,7 +382,8 @@ class Grower:
             started.batch = self._added_batch(started, outputs, totals, draws)
             return
         scales = [scales_for(own, g.shape[1]) for own in totals]
-        records = quantise(g, h, sample.rows, self._rounding_key, number, scales)
+        own = g, h, sample.rows, self._rounding_key, number, scales
+        records = quantise_for(rows.codes, *own)
         keys = [_draw(self._tree_key, number + i) for i in range(len(outputs))]
         settings = self._growth_of(sample), self.settings.rules
         trees = grow(rows.codes, self.n_bins, records, np.array(keys, np.uint64), *settings)

@@ -9,7 +9,7 @@ import numpy as np
 from ..runtime.arrays import Array
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import implementation
-from ..runtime.dtypes import CODE_WORDS, Codes, TreeRecords
+from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, TreeRecords
 from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
@@ -56,7 +56,7 @@ class GrownTrees(NamedTuple):
 def grow(
     codes: Codes | SparseCodes | StreamedCodes,
     n_bins: Array,
-    records: TreeRecords,
+    records: TreeRecords | RowStatistics,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
@@ -72,8 +72,9 @@ def grow(
         The latter two only on the CPU, sparse ones without categories.
     n_bins : int32, shape (n_features,), NumPy
         Bins that hold values, of each feature.
-    records : TreeRecords
-        The rows of each tree, at least one; their order may change.
+    records : TreeRecords or RowStatistics
+        The rows of each tree, at least one; their order may change. Statistics of all rows only for
+        streamed codes on the CPU.
     keys : uint64, shape (n_trees,), NumPy
         Random keys below 2**32, for the sampling of features.
     params : GrowthParams
@@ -84,7 +85,7 @@ def grow(
     GrownTrees
         The same whatever the implementation and the number of threads.
     """
-    op = implementation(__name__, records.words)
+    op = implementation(__name__, records[0])
     return op.grow(codes, n_bins, records, keys, params, rules)
 
 

@@ -110,6 +110,24 @@ class TreeRecords(NamedTuple):
     scales: Sequence[Scales]
 
 
+class RowStatistics(NamedTuple):
+    """What the records of all rows are made of where growth reads them, in place of
+    ``TreeRecords`` (see ``quantise_for``).
+
+    g, h : float32, shape (n_trees, n_rows), contiguous
+    keys : uint64, shape (n_trees,)
+        Of the rounding.
+    sums, scales
+        As those of ``TreeRecords``.
+    """
+
+    g: np.ndarray
+    h: np.ndarray
+    keys: np.ndarray
+    sums: np.ndarray
+    scales: Sequence[Scales]
+
+
 class NodeValues(NamedTuple):
     """Values of the nodes of a tree, float64 NumPy arrays of shape (n_nodes,).
 

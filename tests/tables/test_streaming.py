@@ -258,7 +258,14 @@ class TestDecision:
         plan, less = self.plans(on_disk(tmp_path, X, Y), monkeypatch)
         assert less.streams
         assert "in a file that is read in the order of its rows" in str(less)
-        assert plan.parts["records"] == 2 * less.parts["records"] == 16 * N_ROWS
+        assert plan.parts["records"] == 16 * N_ROWS and less.parts["records"] == 0
+
+    @pytest.mark.parametrize("sample", [{"subsample": 0.5}, {"sampling": "mvs", "subsample": 0.5}])
+    def test_plan_of_samples(self, tmp_path, sample):
+        table = on_disk(tmp_path, X, Y)
+        with streaming():
+            plan = gpuens.memory_plan(regressor(**sample), table)
+        assert plan.parts["records"] == 8 * N_ROWS // 2
 
     def test_fit_follows_the_plan(self, tmp_path, monkeypatch, grown):
         table = on_disk(tmp_path, X, Y)

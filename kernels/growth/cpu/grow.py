@@ -17,7 +17,7 @@ import numpy as np
 from ...runtime.arrays import derived
 from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, get_threads, run, wait
-from ...runtime.dtypes import Codes, TreeRecords
+from ...runtime.dtypes import Codes, RowStatistics, TreeRecords
 from .. import control
 from .. import frontier as fr
 from ..frontier import Frontier
@@ -239,15 +239,16 @@ def _grow_worker(
 def grow(
     codes: Codes | SparseCodes | StreamedCodes,
     n_bins: np.ndarray,
-    records: TreeRecords,
+    records: TreeRecords | RowStatistics,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
-    if isinstance(codes, SparseCodes):
-        return sparse.grow(codes, n_bins, records, keys, params, rules)
     if isinstance(codes, StreamedCodes):
         return streamed.grow(codes, n_bins, records, keys, params, rules)
+    assert isinstance(records, TreeRecords)
+    if isinstance(codes, SparseCodes):
+        return sparse.grow(codes, n_bins, records, keys, params, rules)
     n_trees, n_records = records.words.shape
     words = records.words.reshape(-1)
     frontier = frontier_of(codes, n_trees, n_records, params, n_bins, rules)

@@ -29,6 +29,7 @@ from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.lanes import byte_of
 from ...runtime.cpu.team import atomic_add, wait
 from ...runtime.dtypes import N_SLOTS
+from ...statistics.cpu.quantise import integers, record_of
 from .. import control
 from .. import frontier as fr
 from ..frontier import Frontier
@@ -89,6 +90,30 @@ class Walk(NamedTuple):
     taken: np.ndarray
     expansions: np.ndarray
     state: np.ndarray
+
+
+class Source(NamedTuple):
+    """The records of a tree, which ascend by their rows; or none, and what the records of all rows
+    are made of where they are read.
+
+    records : uint64
+    g, h : float32, shape (n_rows,)
+    key : uint64
+        Of the rounding.
+    scale_g, scale_h : float64
+    """
+
+    records: np.ndarray
+    g: np.ndarray
+    h: np.ndarray
+    key: np.uint64
+    scale_g: float
+    scale_h: float
+
+    @property
+    def n(self) -> int:
+        """How many records."""
+        return self.records.size or self.g.size
 
 
 class Growth(NamedTuple):
@@ -173,15 +198,25 @@ def _clear(thread, table, frontier, walk):
 
 
 @inner
-def _find_opened(walk, records, begin, end, leaf, taken, expansions):
-    """List the records of a block whose nodes are opened, and the expansions of these nodes."""
+def _find_opened(walk, source, begin, end, leaf, taken, expansions):
+    """List the records of a block whose nodes are opened, or where records are yet to be made their
+    rows, and the expansions of these nodes."""
     n = u64(0)
+    are_made = source.records.size > 0
     for i in range(begin, end):
-        k = walk.expansion_of[leaf[u64(u32(records[i]))]]
-        taken[n] = records[i]
+        record = source.records[i] if are_made else u64(i)
+        k = walk.expansion_of[leaf[u64(u32(record))]]
+        taken[n] = record
         expansions[n] = k
         n += u64(1) if k >= 0 else u64(0)
     return n
+
+
+@inner
+def _made(source, row):
+    """Make the record of a row, the one of ``quantise``."""
+    own = float(source.g[row]), float(source.h[row])
+    return record_of(*integers(*own, row, u64(source.key), source.scale_g, source.scale_h), row)
 
 
 @inner
@@ -225,11 +260,11 @@ def _add(words, first_row, n_columns, taken, lines, n, sums):
 
 @kernel_without_allocation
 def walk_rows(
-    thread, n_threads, barrier, table, records, walk, words, row, first, last, is_first, leaf
+    thread, n_threads, barrier, table, source, walk, words, row, first, last, is_first, leaf
 ):  # fmt: skip
     """Route and add up the records ``first`` to ``last - 1``, whose codes are in the words of rows
     from ``row`` on; ``leaf`` has the numbers of rows."""
-    first_row = u64(row)
+    first_row, are_made = u64(row), source.records.size > 0
     n_columns = table.layout.column_begin.size - 1
     row_bytes = u64((n_columns + 7) >> 3) << u64(3)
     taken, expansions = walk.taken[thread], walk.expansions[thread]
@@ -242,9 +277,12 @@ def walk_rows(
             end = min(block + BLOCK, last)
             if is_first:
                 for i in range(block, end):
-                    leaf[u64(u32(records[i]))] = 0
-            n = _find_opened(walk, records, block, end, leaf, taken, expansions)
+                    leaf[u64(u32(source.records[i])) if are_made else u64(i)] = 0
+            n = _find_opened(walk, source, block, end, leaf, taken, expansions)
             n = _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf)
+            if not are_made:
+                for i in range(n):
+                    taken[i] = _made(source, taken[i])
             _add(words, first_row, n_columns, taken, expansions, n, sums)
 
 
@@ -313,20 +351,21 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
 
 @kernel_without_allocation
 def count_rechecked(
-    thread, n_threads, barrier, table, frontier, records, k_of, words, first_row, first, last, leaf,
+    thread, n_threads, barrier, table, frontier, source, k_of, words, first_row, first, last, leaf,
     packed, counts,
 ):  # fmt: skip
     """Count rows of the nodes to recheck by feature and code, and add up the histograms that are
     not kept, of the same records as ``walk_rows``; ``k_of`` has the place of a number's node among
     these nodes, or -1. Each thread does this for words of its own."""
+    are_made = source.records.size > 0
     n_columns = table.layout.column_begin.size - 1
     n_words = (n_columns + 7) >> 3
     for i in range(first, last):
-        record = records[i]
-        row = u64(u32(record))
+        row = u64(u32(source.records[i])) if are_made else u64(i)
         k = k_of[leaf[row]]
         if k < 0:
             continue
+        record = source.records[i] if are_made else _made(source, row)
         is_kept = frontier.nodes[frontier.recheck[k]].slot >= 0
         for word in range(thread, n_words, n_threads):
             at = (row - u64(first_row)) * u64(n_words) + u64(word)

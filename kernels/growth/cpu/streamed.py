@@ -13,7 +13,7 @@ import numpy as np
 
 from ...runtime.arrays import derived
 from ...runtime.cpu.team import get_threads, run
-from ...runtime.dtypes import CODE_WORDS, N_SLOTS, Codes, TreeRecords
+from ...runtime.dtypes import CODE_WORDS, N_SLOTS, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
 from .. import streamed_codes
 from ..frontier import Frontier
@@ -23,7 +23,7 @@ from ..streamed_codes import ROUTE, StreamedCodes, most_numbers
 from . import passes
 from .histogram import WORD_ENTRIES
 from .layout import plain_layout
-from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Walk
+from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Source, Walk
 from .tables import Table, Work, allocate_work
 
 SUMS_BYTES = 1 << 26
@@ -32,12 +32,13 @@ MIN_ROWS_PER_THREAD = 1 << 12
 
 
 class Passes:
-    """The passes over the records of a tree, which ascend by their rows, in slabs of rows."""
+    """The passes over the records of a tree, in slabs of rows."""
 
-    def __init__(self, codes: StreamedCodes, records: np.ndarray, n_threads: int) -> None:
-        self._codes, self._records, self._n_threads = codes, records, n_threads
-        begins = [*range(0, len(codes.rows), streamed_codes.SLAB_ROWS), len(codes.rows)]
-        at = [bisect_left(records, row, key=_row_of) for row in begins]
+    def __init__(self, codes: StreamedCodes, source: Source, n_threads: int) -> None:
+        self._codes, self._source, self._n_threads = codes, source, n_threads
+        begins = at = [*range(0, len(codes.rows), streamed_codes.SLAB_ROWS), len(codes.rows)]
+        if source.records.size:
+            at = [bisect_left(source.records, row, key=_row_of) for row in begins]
         slabs = zip(begins, begins[1:], at, at[1:], strict=False)
         self._slabs = [slab for slab in slabs if slab[2] < slab[3]]
 
@@ -53,7 +54,7 @@ class Passes:
 
         def work(*slab: Any) -> None:
             growth.walk.state[QUEUE] = 0
-            own = growth.table, self._records, growth.walk, *slab, is_first, leaf
+            own = growth.table, self._source, growth.walk, *slab, is_first, leaf
             run(passes.walk_rows, self._n_threads, *own)
 
         self._each_slab(work)
@@ -69,7 +70,7 @@ class Passes:
         k_of = k_of_node[walk.node_of[: walk.state[N_NUMBERS]]]
 
         def work(*slab: Any) -> None:
-            own = growth.table, frontier, self._records, k_of, *slab, leaf, packed, counts
+            own = growth.table, frontier, self._source, k_of, *slab, leaf, packed, counts
             run(passes.count_rechecked, self._n_threads, *own)
 
         self._each_slab(work)
@@ -90,7 +91,7 @@ NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
 def grow(
     codes: StreamedCodes,
     n_bins: np.ndarray,
-    records: TreeRecords,
+    records: TreeRecords | RowStatistics,
     keys: np.ndarray,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
@@ -98,27 +99,36 @@ def grow(
     """Grow the trees one after the other."""
     leaf = np.full((len(keys), codes.columns.shape[1]), -1, np.int32)
     grown = []
-    for t, words in enumerate(records.words):
-        frontier = fr.allocate([words.size], keys[t : t + 1], params, n_bins, rules)
+    for t in range(len(keys)):
+        source = _source_of(records, t)
+        frontier = fr.allocate([source.n], keys[t : t + 1], params, n_bins, rules)
         fr.set_statistics(frontier, records.sums[t : t + 1], records.scales[t : t + 1])
-        grown.append(_grow_tree(codes, n_bins, words, frontier, params, leaf[t]))
+        grown.append(_grow_tree(codes, n_bins, source, frontier, params, leaf[t]))
     return joined(grown, leaf)
+
+
+def _source_of(records: TreeRecords | RowStatistics, t: int) -> Source:
+    if isinstance(records, RowStatistics):
+        no_records = np.empty(0, np.uint64)
+        return Source(no_records, records.g[t], records.h[t], records.keys[t], *records.scales[t])
+    nothing = np.empty(0, np.float32)
+    return Source(records.words[t], nothing, nothing, np.uint64(0), 1.0, 1.0)
 
 
 def _grow_tree(
     codes: StreamedCodes,
     n_bins: np.ndarray,
-    records: np.ndarray,
+    source: Source,
     frontier: Frontier,
     params: GrowthParams,
     leaf: np.ndarray,
 ) -> GrownTrees:
-    n_threads = max(1, min(get_threads(), records.size // MIN_ROWS_PER_THREAD))
+    n_threads = max(1, min(get_threads(), source.n // MIN_ROWS_PER_THREAD))
     kept = derived(codes.rows, "streamed workspace", dict)
     on_host = Codes(codes.rows, codes.columns)
     n_sums = SUMS_BYTES // (8 * WORD_ENTRIES * -(-n_bins.size // 8) * n_threads)
     growth = workspace(kept, on_host, n_bins, frontier, params, n_threads, (n_threads, n_sums))
-    return grow_by(Passes(codes, records, n_threads), growth, n_threads, leaf)
+    return grow_by(Passes(codes, source, n_threads), growth, n_threads, leaf)
 
 
 def grow_by(walks: Any, growth: Growth, n_threads: int, leaf: Any) -> GrownTrees:

@@ -9,18 +9,21 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import atomic_add, run, threads_for
-from ...runtime.dtypes import Scales, TreeRecords
+from ...runtime.dtypes import RowStatistics, Scales, TreeRecords
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...scalars.rounding import LOW_16, S16, stochastic_round
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
 
+BLOCK = 1024
+"""Rows whose records are made together where only their sums are wanted."""
+
 _draw = vectorise(draw)
 
 
 @inner
-def _integers(g, h, row, key, scale_g, scale_h):
+def integers(g, h, row, key, scale_g, scale_h):
     bits = draw(key, row)
     qg = i32(stochastic_round(g * scale_g, float(i32(bits & LOW_16))))
     qh = i32(stochastic_round(h * scale_h, float(i32(bits >> S16))))
@@ -28,7 +31,7 @@ def _integers(g, h, row, key, scale_g, scale_h):
 
 
 @inner
-def _record(g, h, row):
+def record_of(g, h, row):
     return (u64(g) << u64(48)) | (u64(h) << u64(32)) | row
 
 
@@ -37,8 +40,8 @@ def quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
     """Round the statistics of neighbouring rows; return the sums of the integers."""
     sum_g = sum_h = i64(0)
     for i in range(u64(begin), u64(end)):
-        qg, qh = _integers(float(g[i]), float(h[i]), first + i, key, scale_g, scale_h)
-        records[i] = _record(qg, qh, i)
+        qg, qh = integers(float(g[i]), float(h[i]), first + i, key, scale_g, scale_h)
+        records[i] = record_of(qg, qh, i)
         sum_g += qg
         sum_h += qh
     return sum_g, sum_h
@@ -50,8 +53,8 @@ def _quantise_sample(g, h, rows, begin, end, first, key, scale_g, scale_h, recor
     sum_g = sum_h = i64(0)
     for i in range(u64(begin), u64(end)):
         row = u64(rows[i])
-        qg, qh = _integers(float(g[row]), float(h[row]), first + row, key, scale_g, scale_h)
-        records[i] = _record(qg, qh, row)
+        qg, qh = integers(float(g[row]), float(h[row]), first + row, key, scale_g, scale_h)
+        records[i] = record_of(qg, qh, row)
         sum_g += qg
         sum_h += qh
     return sum_g, sum_h
@@ -71,6 +74,20 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records
         atomic_add(sums[k], 1, sum_h)
 
 
+@kernel
+def _sum_worker(thread, n_threads, barrier, g, h, keys, scales, scratch, sums):
+    n_trees, n = g.shape
+    first, last = n * thread // n_threads, n * (thread + 1) // n_threads
+    for k in range(n_trees):
+        for begin in range(first, last, BLOCK):
+            end = min(begin + BLOCK, last)
+            own = g[k, begin:end], h[k, begin:end], 0, end - begin, u64(begin)
+            how = keys[k], scales[k, 0], scales[k, 1], scratch[thread]
+            sum_g, sum_h = quantise_all(*own, *how)
+            atomic_add(sums[k], 0, sum_g)
+            atomic_add(sums[k], 1, sum_h)
+
+
 def quantise(
     g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
@@ -84,7 +101,19 @@ def quantise_from(
     n_trees = len(g)
     records = np.empty((n_trees, rows.size or g.shape[1]), np.uint64)
     sums = np.zeros((n_trees, 2), np.int64)
-    keys = np.array([_draw(int(key), int(first) + i) for i in range(n_trees)], u64)
-    args = g, h, rows, u64(begin), keys, np.array(scales), records, sums
+    args = g, h, rows, u64(begin), _keys(key, first, n_trees), np.array(scales), records, sums
     run(_worker, threads_for(records.size), *args)
     return TreeRecords(records, sums, scales)
+
+
+def add_up(g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]) -> RowStatistics:
+    """Return the sums of the records of all rows, with what growth makes these of."""
+    keys, sums = _keys(key, first, len(g)), np.zeros((len(g), 2), np.int64)
+    n_threads = threads_for(g.size)
+    scratch = np.empty((n_threads, BLOCK), u64)
+    run(_sum_worker, n_threads, g, h, keys, np.array(scales), scratch, sums)
+    return RowStatistics(g, h, keys, sums, scales)
+
+
+def _keys(key: int, first: int, n_trees: int) -> np.ndarray:
+    return np.array([_draw(int(key), int(first) + i) for i in range(n_trees)], u64)

@@ -18,7 +18,15 @@ from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.streamed_codes import StreamedCodes
 from gpuens.kernels.runtime.cpu.team import get_threads, using_threads
 from gpuens.kernels.runtime.dispatch import Implementation
-from gpuens.kernels.runtime.dtypes import MISSING, NO_LEAF, Scales
+from gpuens.kernels.runtime.dtypes import (
+    MISSING,
+    NO_LEAF,
+    Codes,
+    RowStatistics,
+    Scales,
+    TreeRecords,
+)
+from gpuens.kernels.statistics.quantise import quantise, quantise_for
 from tests.kernels.growth.test_grow import DEFAULTS, N_BINS, columns, grow_on, records
 
 ON_CPU = ("cpu", "cpu-threads")
@@ -200,6 +208,44 @@ def test_slabs_without_rows_of_the_sample_are_not_read(on_cpu, oracle, same, pac
     assert on_cpu.read == 3 * [[(SLAB_ROWS, 2 * SLAB_ROWS)]]
 
 
+@pytest.mark.parametrize("n_trees", [1, 2])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"max_leaves": 1}, {"max_leaves": 30, "min_samples_leaf": 130}],
+    ids=str,
+)
+def test_records_that_are_made_in_each_pass(on_cpu, same, n_trees, settings):
+    """All rows of the sample need no records in memory: the trees are the same."""
+    rng = np.random.default_rng(11)
+    codes = on_cpu.codes(columns(on_cpu.n_rows, rng))
+    g = rng.normal(size=(n_trees, N_ROWS)).astype(np.float32) + codes.columns[0] / np.float32(50)
+    h = rng.random((n_trees, N_ROWS)).astype(np.float32)
+    scales = [Scales(1024.0, 4096.0), Scales(512.0, 2048.0)][:n_trees]
+    rows, params = np.empty(0, np.int32), GrowthParams(**{**DEFAULTS, **settings})
+    how = g, h, rows, 2**31 + 5, 2**32 - 1, scales
+    made, later = quantise(*how), quantise_for(codes, *how)
+    assert isinstance(later, RowStatistics)
+    same(later.sums, made.sums)
+    keys = np.arange(1, n_trees + 1, dtype=np.uint64)
+    trees = [on_cpu.run(grow, codes, N_BINS, each, keys, params) for each in (later, made)]
+    for found, wanted in zip(*trees, strict=True):
+        same(found, wanted)
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_codes_in_memory_and_samples_take_records(on_stream, sampled):
+    target = on_stream
+    codes = columns(target.n_rows, np.random.default_rng(0))
+    held = target.codes(codes)
+    if target.implementation is Implementation.CPU and not sampled:
+        held = Codes(held.rows, held.columns)
+    g = target.array(np.ones((1, target.n_rows), np.float32))
+    rows = target.array(np.arange(0, target.n_rows, 2 if sampled else 1, dtype=np.int32))
+    own = g, g, rows if sampled else rows[:0], 1, 0, [Scales(64.0, 32.0)]
+    made = target.run(quantise_for, held, *own)
+    assert isinstance(made, TreeRecords) and made.words.shape == (1, rows.size)
+
+
 def nested_parities(pack, n_features=14, copies=4):
     """Codes and records of which every further feature of a path gains more than those before."""
     row = np.arange(2**n_features * copies)
@@ -232,12 +278,12 @@ def test_records_of_earlier_trees_are_released(on_cpu, pack, monkeypatch):
     alive = []
     grow_tree = streamed._grow_tree
 
-    def growing(codes, n_bins, records, *args):
-        own = records
+    def growing(codes, n_bins, source, *args):
+        own = source.records
         while isinstance(own.base, np.ndarray):
             own = own.base
         alive.append(weakref.ref(own))
-        return grow_tree(codes, n_bins, records, *args)
+        return grow_tree(codes, n_bins, source, *args)
 
     monkeypatch.setattr(streamed, "_grow_tree", growing)
     codes, rows = table(on_cpu, pack, 8)
