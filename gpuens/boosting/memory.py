@@ -232,9 +232,12 @@ def rows_that_stay(data: DataSize, plan: MemoryPlan) -> int:
     """Return how many rows a device has room for beside a plan without any: all, or those of whole
     chunks, on the CPU of whole slabs."""
     n, n_features = data.shape
-    row = row_bytes(n_features)
-    size = rows_of_chunk(row) if plan.device.is_gpu else streamed_codes.SLAB_ROWS
-    n_fit = int(max(0, (plan.free or 0) - plan.total) / (1 + WORKING_SHARE)) // row
+    left = max(0, (plan.free or 0) - plan.total)
+    if plan.device.is_gpu:
+        row = row_bytes(n_features)
+        size, n_fit = rows_of_chunk(row), int(left / (1 + WORKING_SHARE)) // row
+    else:
+        size, n_fit = streamed_codes.SLAB_ROWS, left // n_features
     return n if n_fit >= n else n_fit // size * size
 
 
@@ -285,8 +288,8 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "evaluation sets": evaluated_bins + sum(rows * (raw + 4) for rows in data.evaluated),
     }
     task = f"Gradient boosting with {n:,} x {n_features:,} values"
-    if data.streams:
-        parts, more = _streamed(parts, data, device, most_nodes)
+    if data.streams and device.is_gpu:
+        parts, more = _chunked(parts, data, most_nodes)
         task += more
     if data.n_all is not None:
         task += f" of {n_all:,} rows"
@@ -300,7 +303,8 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
             f" (of {data.n_sparse:,} columns those with at least "
             f"min_samples_leaf={params.min_samples_leaf} entries, if all are looked at)"
         )
-    return plan_of(task, device, parts, free, capacity)
+    plan = plan_of(task, device, parts, free, capacity)
+    return _with_slabs(plan, data) if data.streams and not device.is_gpu else plan
 
 
 READING_BYTES = 12
@@ -355,21 +359,28 @@ def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
     return {"order of all rows": ORDER_ROW_BYTES * data.n_all, "evaluation sets": n_held_out * row}
 
 
-def _streamed(
-    parts: dict[str, int], data: DataSize, device: Device, most_nodes: int
-) -> tuple[dict[str, int], str]:
-    """Return the parts of a training that reads rows in their order, and what it reads, in words.
+def _with_slabs(plan: MemoryPlan, data: DataSize) -> MemoryPlan:
+    """Add the rows of a file that stay in memory, without padding, and those that are being read:
+    neither takes working arrays."""
+    n, n_features = data.shape
+    size = min(streamed_codes.SLAB_ROWS, n)
+    n_read = min(-(-n // size), AHEAD + 1) * size
+    parts = {"bins": data.n_resident * n_features, "slabs of rows": n_read * row_bytes(n_features)}
+    task = (
+        f"{plan.task} in a file that is read in the order of its rows, of which "
+        f"{data.n_resident:,} stay in memory,"
+    )
+    return replace(plan, task=task, parts=plan.parts | parts)
 
-    On a GPU, what concerns nodes is the host's, and evaluation sets that are binned stay there.
+
+def _chunked(parts: dict[str, int], data: DataSize, most_nodes: int) -> tuple[dict[str, int], str]:
+    """Return the parts of a training on a GPU to which rows go in their order, and where they are,
+    in words.
+
+    What concerns nodes is the host's, and evaluation sets that are binned stay there.
     """
     n, n_features = data.shape
     row = row_bytes(n_features)
-    if not device.is_gpu:
-        size = min(streamed_codes.SLAB_ROWS, n)
-        n_read = min(-(-(n - data.n_resident) // size), AHEAD + 1)
-        parts |= {"bins": data.n_resident * row, "slabs of rows": n_read * size * row}
-        where = f"of which {data.n_resident:,} stay in memory,"
-        return parts, f" in a file that is read in the order of its rows, {where}"
     size = rows_of_chunk(row)
     n_chunks, n_resident = -(-n // size), -(-data.n_resident // size)
     evaluated_bins = data.evaluated_binned * code_bytes(n_features)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.growth import streamed_codes
 from ..kernels.growth.streamed_codes import StreamedCodes, kept_slabs
 from .file import MappedArray
 
@@ -34,27 +35,27 @@ def streamed(codes: Any, n_resident: int = 0) -> StreamedCodes:
     What growth keeps with them, it keeps with a view that is theirs alone, not with the table.
     """
     rows = codes.rows
-    slabs = Slabs(rows, n_resident)
+    slabs = Slabs(codes, n_resident)
     return StreamedCodes(rows.view(), codes.columns, _Announcer(rows), slabs, n_resident)
 
 
 class Slabs:
-    """Slabs of rows, of which some are kept: the same ones in each pass.
+    """Slabs of rows, of which some are kept, without their padding: the same ones in each pass.
 
     A pass opens the file and closes it. Where that is not the file that is mapped any more, and for
     rows in memory, slabs are parts of the array.
 
     Parameters
     ----------
-    rows : uint8, shape (n_rows, row_bytes)
+    codes : Codes
         In memory or mapped.
     n_resident : int
         Rows to keep.
     """
 
-    def __init__(self, rows: np.ndarray, n_resident: int) -> None:
-        self._rows = rows
-        self._to_keep = kept_slabs(len(rows), n_resident)
+    def __init__(self, codes: Any, n_resident: int) -> None:
+        self._rows, self._n_features = codes.rows, len(codes.columns)
+        self._to_keep = kept_slabs(len(codes.rows), n_resident)
         self._kept: dict[int, np.ndarray] = {}
         self._rooms: list[np.ndarray] = []
 
@@ -81,21 +82,21 @@ class Slabs:
         with ThreadPoolExecutor(AHEAD) as pool:  # whose end waits for what is being read
             for slab in slabs:
                 while to_read and len(reads) < AHEAD:
-                    begin, end = to_read.popleft()
-                    stays = begin in self._to_keep
-                    room = free.popleft() if free and not stays else file.room(end - begin)
-                    reads.append((room, _begun(pool, file, begin, end, room)))
+                    room = free.popleft() if free else self._room(file)
+                    reads.append((room, _begun(pool, file, *to_read.popleft(), room)))
                 if slab[0] in self._kept:
                     yield self._kept[slab[0]]
                     continue
                 room, read = reads.popleft()
                 rows = read.result()
                 if slab[0] in self._to_keep:
-                    self._kept[slab[0]] = rows
+                    rows = self._kept[slab[0]] = rows[:, : self._n_features].copy()
                 yield rows
-                if slab[0] not in self._to_keep:
-                    free.append(room)
-        self._rooms = list(free)
+                free.append(room)
+
+    def _room(self, file: RowsFile) -> np.ndarray:
+        self._rooms.append(file.room(min(streamed_codes.SLAB_ROWS, len(self._rows))))
+        return self._rooms[-1]
 
 
 def _begun(

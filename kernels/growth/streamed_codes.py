@@ -32,9 +32,10 @@ class StreamedCodes(NamedTuple):
     will_need : callable
         Called with the first and the last row, exclusive, that a GPU reads next.
     slabs : callable
-        Called with the first and the last row, exclusive, of slabs, each of which begins with a
-        multiple of ``SLAB_ROWS``. A generator of the slabs' rows, of shape (n, row bytes), each
-        valid until the next one is asked for; it is to be closed.
+        Called with the first and the last row, exclusive, of slabs: ``SLAB_ROWS`` from a multiple
+        of this number on, or those up to the last row. A generator of their codes, uint8 of shape
+        (n, row bytes), with padding or without, each valid until the next one is asked for; it is
+        to be closed.
     n_resident : int
         Rows that stay in the device's memory: on a GPU those of the first chunks. The others are
         read in each pass.

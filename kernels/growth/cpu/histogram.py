@@ -99,15 +99,14 @@ def unpack_record(record):
 
 
 @inner
-def add_word(histogram, o, words, at, v):
-    """Add v to the entries of the eight codes in word ``at``. Each code is read from memory, which
-    takes fewer instructions than shifting it out of the word, and all of them before the first
+def add_eight(histogram, o, rows, b, v):
+    """Add v to the entries of the eight codes from byte ``b`` on. Each code is read from memory,
+    which takes fewer instructions than shifting it out of a word, and all of them before the first
     entry is written, since that might be one of the codes as far as the compiler knows."""
-    b = u64(at) << u64(3)
-    code_0, code_1 = byte_of(words, b), byte_of(words, b + u64(1))
-    code_2, code_3 = byte_of(words, b + u64(2)), byte_of(words, b + u64(3))
-    code_4, code_5 = byte_of(words, b + u64(4)), byte_of(words, b + u64(5))
-    code_6, code_7 = byte_of(words, b + u64(6)), byte_of(words, b + u64(7))
+    code_0, code_1 = byte_of(rows, b), byte_of(rows, b + u64(1))
+    code_2, code_3 = byte_of(rows, b + u64(2)), byte_of(rows, b + u64(3))
+    code_4, code_5 = byte_of(rows, b + u64(4)), byte_of(rows, b + u64(5))
+    code_6, code_7 = byte_of(rows, b + u64(6)), byte_of(rows, b + u64(7))
     histogram[o + code_0] += v
     histogram[o + u64(1 * STRIDE) + code_1] += v
     histogram[o + u64(2 * STRIDE) + code_2] += v
@@ -119,22 +118,33 @@ def add_word(histogram, o, words, at, v):
 
 
 @inner
+def add_fewer(histogram, o, rows, b, v, n):
+    """Do the same for n < 8 codes."""
+    histogram[o + byte_of(rows, b)] += v
+    if n > 1:
+        histogram[o + u64(1 * STRIDE) + byte_of(rows, b + u64(1))] += v
+    if n > 2:
+        histogram[o + u64(2 * STRIDE) + byte_of(rows, b + u64(2))] += v
+    if n > 3:
+        histogram[o + u64(3 * STRIDE) + byte_of(rows, b + u64(3))] += v
+    if n > 4:
+        histogram[o + u64(4 * STRIDE) + byte_of(rows, b + u64(4))] += v
+    if n > 5:
+        histogram[o + u64(5 * STRIDE) + byte_of(rows, b + u64(5))] += v
+    if n > 6:
+        histogram[o + u64(6 * STRIDE) + byte_of(rows, b + u64(6))] += v
+
+
+@inner
+def add_word(histogram, o, words, at, v):
+    """Add v to the entries of the eight codes in word ``at``."""
+    add_eight(histogram, o, words, u64(at) << u64(3), v)
+
+
+@inner
 def add_partial_word(histogram, o, words, at, v, n):
     """Do the same for the first n < 8 codes."""
-    b = u64(at) << u64(3)
-    histogram[o + byte_of(words, b)] += v
-    if n > 1:
-        histogram[o + u64(1 * STRIDE) + byte_of(words, b + u64(1))] += v
-    if n > 2:
-        histogram[o + u64(2 * STRIDE) + byte_of(words, b + u64(2))] += v
-    if n > 3:
-        histogram[o + u64(3 * STRIDE) + byte_of(words, b + u64(3))] += v
-    if n > 4:
-        histogram[o + u64(4 * STRIDE) + byte_of(words, b + u64(4))] += v
-    if n > 5:
-        histogram[o + u64(5 * STRIDE) + byte_of(words, b + u64(5))] += v
-    if n > 6:
-        histogram[o + u64(6 * STRIDE) + byte_of(words, b + u64(6))] += v
+    add_fewer(histogram, o, words, u64(at) << u64(3), v, n)
 
 
 @inner

@@ -36,9 +36,9 @@ from ..frontier import Frontier
 from ..params import GrowthParams
 from .histogram import (
     WORD_ENTRIES,
-    add_partial_word,
+    add_eight,
+    add_fewer,
     add_used,
-    add_word,
     clear_used,
     pack_planes,
     unpack_record,
@@ -220,7 +220,7 @@ def _made(source, row):
 
 
 @inner
-def _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf):
+def _route(walk, rows, first_row, row_bytes, taken, expansions, n, n_left, leaf):
     """Give rows the numbers of the children that they go to. The list is cut to the records that
     are added up, and ``expansions`` to their lines of sums; returns how many."""
     n_added = u64(0)
@@ -228,7 +228,7 @@ def _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf
         record, k = taken[i], expansions[i]
         row = u64(u32(record))
         route = walk.routes[k]
-        code = u8(byte_of(words, (row - first_row) * row_bytes + u64(route.feature)))
+        code = u8(byte_of(rows, (row - first_row) * row_bytes + u64(route.feature)))
         if route.bin >= 0:
             is_left = below_cut(code, cut_of(route.bin, route.missing_left))
         else:
@@ -244,29 +244,30 @@ def _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf
 
 
 @inner
-def _add(words, first_row, n_columns, taken, lines, n, sums):
+def _add(rows, first_row, row_bytes, n_columns, taken, lines, n, sums):
     """Add the codes of rows to histograms, of which ``lines`` has the numbers."""
-    n_words, n_full, n_rest = u64((n_columns + 7) >> 3), u64(n_columns >> 3), n_columns & 7
-    size = n_words * u64(WORD_ENTRIES)
+    n_full, n_rest = u64(n_columns >> 3), n_columns & 7
+    size = u64((n_columns + 7) >> 3) * u64(WORD_ENTRIES)
     for i in range(n):
         v = unpack_record(taken[i])
-        first, o = (u64(u32(taken[i])) - first_row) * n_words, u64(lines[i]) * size
-        for k in range(n_full):
-            add_word(sums, o, words, first + u64(k), v)
+        b, o = (u64(u32(taken[i])) - first_row) * row_bytes, u64(lines[i]) * size
+        for _ in range(n_full):
+            add_eight(sums, o, rows, b, v)
+            b += u64(8)
             o += u64(WORD_ENTRIES)
         if n_rest > 0:
-            add_partial_word(sums, o, words, first + n_full, v, n_rest)
+            add_fewer(sums, o, rows, b, v, n_rest)
 
 
 @kernel_without_allocation
 def walk_rows(
-    thread, n_threads, barrier, table, source, walk, words, row, first, last, is_first, leaf
+    thread, n_threads, barrier, table, source, walk, rows, row, first, last, is_first, leaf
 ):  # fmt: skip
-    """Route and add up the records ``first`` to ``last - 1``, whose codes are in the words of rows
-    from ``row`` on; ``leaf`` has the numbers of rows."""
-    first_row, are_made = u64(row), source.records.size > 0
+    """Route and add up the records ``first`` to ``last - 1``, whose codes are in a slab, uint8 of
+    shape (n_rows, row bytes), from ``row`` on; ``leaf`` has the numbers of rows."""
+    first_row, row_bytes = u64(row), u64(rows.shape[1])
+    are_made = source.records.size > 0
     n_columns = table.layout.column_begin.size - 1
-    row_bytes = u64((n_columns + 7) >> 3) << u64(3)
     taken, expansions = walk.taken[thread], walk.expansions[thread]
     n_left, sums = walk.n_left[thread], walk.flat_sums[thread]
     while True:
@@ -279,11 +280,11 @@ def walk_rows(
                 for i in range(block, end):
                     leaf[u64(u32(source.records[i])) if are_made else u64(i)] = 0
             n = _find_opened(walk, source, block, end, leaf, taken, expansions)
-            n = _route(walk, words, first_row, row_bytes, taken, expansions, n, n_left, leaf)
+            n = _route(walk, rows, first_row, row_bytes, taken, expansions, n, n_left, leaf)
             if not are_made:
                 for i in range(n):
                     taken[i] = _made(source, taken[i])
-            _add(words, first_row, n_columns, taken, expansions, n, sums)
+            _add(rows, first_row, row_bytes, n_columns, taken, expansions, n, sums)
 
 
 @kernel_without_allocation
@@ -351,7 +352,7 @@ def close(thread, n_threads, barrier, table, frontier, params, work, walk, is_fi
 
 @kernel_without_allocation
 def count_rechecked(
-    thread, n_threads, barrier, table, frontier, source, k_of, words, first_row, first, last, leaf,
+    thread, n_threads, barrier, table, frontier, source, k_of, rows, first_row, first, last, leaf,
     packed, counts,
 ):  # fmt: skip
     """Count rows of the nodes to recheck by feature and code, and add up the histograms that are
@@ -368,17 +369,17 @@ def count_rechecked(
         record = source.records[i] if are_made else _made(source, row)
         is_kept = frontier.nodes[frontier.recheck[k]].slot >= 0
         for word in range(thread, n_words, n_threads):
-            at = (row - u64(first_row)) * u64(n_words) + u64(word)
+            b = (row - u64(first_row)) * u64(rows.shape[1]) + u64(8 * word)
             n = min(n_columns - 8 * word, 8)
             for f in range(n):
-                counts[k, 8 * word + f, byte_of(words, (at << u64(3)) + u64(f))] += 1
+                counts[k, 8 * word + f, byte_of(rows, b + u64(f))] += 1
             if is_kept:
                 continue
             v, o = unpack_record(record), u64(word * WORD_ENTRIES)
             if n == 8:
-                add_word(packed[k], o, words, at, v)
+                add_eight(packed[k], o, rows, b, v)
             else:
-                add_partial_word(packed[k], o, words, at, v, n)
+                add_fewer(packed[k], o, rows, b, v, n)
 
 
 @kernel_without_allocation

@@ -43,11 +43,11 @@ class Passes:
         self._slabs = [slab for slab in slabs if slab[2] < slab[3]]
 
     def _each_slab(self, work: Callable[[np.ndarray, int, int, int], None]) -> None:
-        """Call ``work`` with the words of a slab's rows, the number of its first row, and the first
-        and the last of its records, exclusive."""
+        """Call ``work`` with a slab, the number of its first row, and the first and the last of its
+        records, exclusive."""
         with closing(self._codes.slabs([slab[:2] for slab in self._slabs])) as read:
             for (row, _, first, last), rows in zip(self._slabs, read, strict=True):
-                work(rows.reshape(-1).view(np.uint64), row, first, last)
+                work(rows, row, first, last)
 
     def walk(self, growth: Growth, is_first: bool, leaf: np.ndarray) -> None:
         """Route the rows of the nodes to open, and add up rows."""

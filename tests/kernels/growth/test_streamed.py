@@ -40,8 +40,8 @@ CHUNKS = 7
 
 @pytest.fixture
 def on_stream(target, oracle, monkeypatch):
-    """Growth of codes that are streamed in small slabs, on CUDA in chunks of which two stay on the
-    device; ``read`` are the slabs of each pass."""
+    """Growth of codes that are streamed in small slabs, every other one without its padding, on
+    CUDA in chunks of which two stay on the device; ``read`` are the slabs of each pass."""
     read: list[list[tuple[int, int]]] = []
     on_cuda = target.implementation is Implementation.CUDA
     n_rows = target.rows(N_ROWS, SIMULATED_ROWS)
@@ -54,8 +54,9 @@ def on_stream(target, oracle, monkeypatch):
 
             def slabs(ranges):
                 read.append(list(ranges))
-                for begin, end in ranges:
-                    rows = held.rows[begin:end].copy()
+                for number, (begin, end) in enumerate(ranges):
+                    padding = slice(len(columns) if number % 2 else None)
+                    rows = held.rows[begin:end, padding].copy()
                     yield rows
                     rows[:] = MISSING  # what is read next may take its place
 
