@@ -81,9 +81,10 @@ def read_models() -> None:
     X = rows()
     y = np.arange(MANY) % 3
     settings: dict[str, Any] = {"tree_method": "hist", "nthread": 1, "max_depth": 8}
+    deep = settings | {"max_depth": 12, "min_child_weight": 0.1}
     of_classes = settings | {"objective": "multi:softprob", "num_class": 3}
     vectors = of_classes | {"multi_strategy": "multi_output_tree"}
-    for parameters in (settings, of_classes, vectors):
+    for parameters in (settings, deep, of_classes, vectors):
         model = gpuens.from_xgboost(xgboost.train(parameters, xgboost.DMatrix(X, y), 3))
         for table in layouts(X):
             for part in (table, table[:FEW], table[:1]):

@@ -89,6 +89,8 @@ def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
     words, constants, features, n_numeric, lines = derived(
         tuple(trees), ("nodes", dtype.str), lambda: _lay_out(trees, dtype)
     )
+    values = (trees.value if lines is None else lines).view()
+    values.flags.writeable = False  # of either origin, or they would be of two types
     return Nodes(
         words,
         *constants,
@@ -98,7 +100,7 @@ def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
         trees.categories,
         trees.offset,
         trees.output,
-        trees.value if lines is None else lines,
+        values,
     )
 
 
