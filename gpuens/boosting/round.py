@@ -12,7 +12,7 @@ from ..devices.placement import Device
 from ..inputs.binning import Binner
 from ..kernels.boosting.newton_trees import Draws, add_newton_trees
 from ..kernels.growth.frontier import most_slots
-from ..kernels.growth.grow import GrownTrees, grow
+from ..kernels.growth.grow import GrownTrees, grow, records_for
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.growth.streamed_codes import StreamedCodes
@@ -29,7 +29,7 @@ from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
-from ..kernels.statistics.quantise import quantise_for, scales_for
+from ..kernels.statistics.quantise import scales_for
 from ..losses import Loss
 from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
@@ -383,7 +383,7 @@ class Grower:
             return
         scales = [scales_for(own, g.shape[1]) for own in totals]
         own = g, h, sample.rows, self._rounding_key, number, scales
-        records = quantise_for(rows.codes, *own)
+        records = records_for(rows.codes, *own)
         keys = [_draw(self._tree_key, number + i) for i in range(len(outputs))]
         settings = self._growth_of(sample), self.settings.rules
         trees = grow(rows.codes, self.n_bins, records, np.array(keys, np.uint64), *settings)

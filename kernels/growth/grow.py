@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..runtime.arrays import Array
 from ..runtime.compilation import callable_from_python
-from ..runtime.dispatch import implementation
-from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, TreeRecords
+from ..runtime.dispatch import Implementation, implementation, implementation_for
+from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, Scales, TreeRecords
+from ..statistics.quantise import add_up, quantise
 from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
@@ -51,6 +53,23 @@ class GrownTrees(NamedTuple):
     n_samples: np.ndarray
     left_codes: np.ndarray
     leaf: Array
+
+
+def records_for(
+    codes: Codes | SparseCodes | StreamedCodes,
+    g: Array,
+    h: Array,
+    rows: Array,
+    key: int,
+    first: int,
+    scales: Sequence[Scales],
+) -> TreeRecords | RowStatistics:
+    """Return what trees on some codes grow on: the records of ``quantise``, or where the CPU reads
+    the codes of all rows in passes, what each pass makes them of, which saves 8 bytes a row."""
+    is_on_cpu = implementation_for(g) is Implementation.CPU
+    if is_on_cpu and isinstance(codes, StreamedCodes) and rows.size == 0:
+        return add_up(g, h, key, first, scales)
+    return quantise(g, h, rows, key, first, scales)
 
 
 def grow(

@@ -112,7 +112,7 @@ class TreeRecords(NamedTuple):
 
 class RowStatistics(NamedTuple):
     """What the records of all rows are made of where growth reads them, in place of
-    ``TreeRecords`` (see ``quantise_for``).
+    ``TreeRecords`` (see ``records_for``).
 
     g, h : float32, shape (n_trees, n_rows), contiguous
     keys : uint64, shape (n_trees,)

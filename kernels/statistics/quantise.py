@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..growth.sparse_codes import SparseCodes
-from ..growth.streamed_codes import StreamedCodes
 from ..runtime.arrays import Array
 from ..runtime.collective import rows_of_all
-from ..runtime.dispatch import Implementation, implementation, implementation_for
-from ..runtime.dtypes import Codes, RowStatistics, Scales, Totals, TreeRecords
+from ..runtime.dispatch import implementation
+from ..runtime.dtypes import RowStatistics, Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 
 
@@ -42,22 +40,11 @@ def quantise(
     return implementation(__name__, g).quantise(g, h, rows, key, first, scales)
 
 
-def quantise_for(
-    codes: Codes | SparseCodes | StreamedCodes,
-    g: Array,
-    h: Array,
-    rows: Array,
-    key: int,
-    first: int,
-    scales: Sequence[Scales],
-) -> TreeRecords | RowStatistics:
-    """Return what trees on some codes grow on: the records of ``quantise``, or where the CPU reads
-    the codes of all rows in passes, what each pass makes them of, which saves 8 bytes a row."""
-    is_on_cpu = implementation_for(g) is Implementation.CPU
-    if is_on_cpu and isinstance(codes, StreamedCodes) and rows.size == 0:
-        found: RowStatistics = implementation(__name__, g).add_up(g, h, key, first, scales)
-        return found
-    return quantise(g, h, rows, key, first, scales)
+def add_up(g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]) -> RowStatistics:
+    """Return the sums of the records of ``quantise`` of all rows, with what growth makes the
+    records of. Only on the CPU."""
+    found: RowStatistics = implementation(__name__, g).add_up(g, h, key, first, scales)
+    return found
 
 
 def scales_for(totals: Totals, n: int) -> Scales:

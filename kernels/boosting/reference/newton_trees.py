@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from ...growth.grow import grow
+from ...growth.grow import grow, records_for
 from ...growth.params import NO_RULES, FeatureRules, GrowthParams
 from ...growth.sparse_codes import SparseCodes
 from ...growth.streamed_codes import StreamedCodes
@@ -17,7 +17,7 @@ from ...runtime.dtypes import Codes, Totals
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...statistics.add_leaf_values import add_values_of_trees
-from ...statistics.quantise import quantise_for, scales_for
+from ...statistics.quantise import scales_for
 from ..newton_trees import Draws, NewtonTrees
 
 _draw = vectorise(draw)
@@ -39,7 +39,7 @@ def add_newton_trees(
     scales = [scales_for(own, g.shape[1]) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))
-    records = quantise_for(codes, g, h, everything, draws.rounding, draws.first, scales)
+    records = records_for(codes, g, h, everything, draws.rounding, draws.first, scales)
     keys = [_draw(int(draws.tree), int(draws.first) + i) for i in range(len(totals))]
     trees = grow(codes, n_bins, records, np.array(keys, np.uint64), params, rules)
     values = newton_steps(trees, g, h, totals, params.l2, params.min_sum_hessian, largest)

@@ -13,7 +13,7 @@ import pytest
 from gpuens.kernels.growth import frontier as fr
 from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cpu import streamed
-from gpuens.kernels.growth.grow import grow
+from gpuens.kernels.growth.grow import grow, records_for
 from gpuens.kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.streamed_codes import StreamedCodes
 from gpuens.kernels.runtime.cpu.team import get_threads, using_threads
@@ -26,7 +26,7 @@ from gpuens.kernels.runtime.dtypes import (
     Scales,
     TreeRecords,
 )
-from gpuens.kernels.statistics.quantise import quantise, quantise_for
+from gpuens.kernels.statistics.quantise import quantise
 from tests.kernels.growth.test_grow import DEFAULTS, N_BINS, columns, grow_on, records
 
 ON_CPU = ("cpu", "cpu-threads")
@@ -224,7 +224,7 @@ def test_records_that_are_made_in_each_pass(on_cpu, same, n_trees, settings):
     scales = [Scales(1024.0, 4096.0), Scales(512.0, 2048.0)][:n_trees]
     rows, params = np.empty(0, np.int32), GrowthParams(**{**DEFAULTS, **settings})
     how = g, h, rows, 2**31 + 5, 2**32 - 1, scales
-    made, later = quantise(*how), quantise_for(codes, *how)
+    made, later = quantise(*how), records_for(codes, *how)
     assert isinstance(later, RowStatistics)
     same(later.sums, made.sums)
     keys = np.arange(1, n_trees + 1, dtype=np.uint64)
@@ -243,7 +243,7 @@ def test_codes_in_memory_and_samples_take_records(on_stream, sampled):
     g = target.array(np.ones((1, target.n_rows), np.float32))
     rows = target.array(np.arange(0, target.n_rows, 2 if sampled else 1, dtype=np.int32))
     own = g, g, rows if sampled else rows[:0], 1, 0, [Scales(64.0, 32.0)]
-    made = target.run(quantise_for, held, *own)
+    made = target.run(records_for, held, *own)
     assert isinstance(made, TreeRecords) and made.words.shape == (1, rows.size)
 
 
