@@ -28,7 +28,7 @@ from ..kernels.growth import streamed_codes
 from ..kernels.growth.params import GrowthParams
 from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
-from ..losses import ArrayLoss
+from ..losses import ArrayLoss, Loss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import AHEAD
 from .parameters import growth_params
@@ -47,6 +47,8 @@ SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
 SPARSE_MESSAGE_BYTES = 16
 """Bytes of the same entry while workers add it up."""
+UNPLANNED_SHARE = 1 / 2
+"""What rounds may take beyond a plan, which rows of a file must not take from them."""
 GATHERED_BYTES = 2 * 8
 """Bytes of a number of a row of any worker, as the workers send it and in the array of all rows."""
 FUNCTION_BYTES = 5 * 8
@@ -216,7 +218,10 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         return plan
     data = replace(data, streams=True)
     plan = _plan(estimator, data, device)
-    data = replace(data, n_resident=rows_that_stay(data, plan))
+    left = (plan.free or 0) - plan.total
+    if not device.is_gpu and not _knows_all_arrays(estimator, data):
+        left -= int(UNPLANNED_SHARE * plan.total)
+    data = replace(data, n_resident=rows_that_stay(data, plan, max(0, left)))
     plan = _plan(estimator, data, device)
     return replace(plan, streams=True, n_resident=data.n_resident)
 
@@ -228,11 +233,21 @@ def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
     return plan.total + data.on_disk > plan.free
 
 
-def rows_that_stay(data: DataSize, plan: MemoryPlan) -> int:
-    """Return how many rows a device has room for beside a plan without any: all, or those of whole
-    chunks, on the CPU of whole slabs."""
+def _knows_all_arrays(estimator: Any, data: DataSize) -> bool:
+    """Return whether rounds make no large arrays but those that the plan names: such as take Newton
+    steps on all rows."""
+    draws = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
+    revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
+    loss = estimator._read_loss()
+    takes_steps = type(loss).leaf_values is Loss.leaf_values and not loss.checks_rows
+    is_plain = takes_steps and data.n_outputs == 1 and estimator.monotonic_cst is None
+    return is_plain and not (draws or revises or data.evaluated or data.splits)
+
+
+def rows_that_stay(data: DataSize, plan: MemoryPlan, left: int) -> int:
+    """Return how many rows a device has room for in ``left`` bytes beside a plan without any: all,
+    or those of whole chunks, on the CPU of whole slabs."""
     n, n_features = data.shape
-    left = max(0, (plan.free or 0) - plan.total)
     if plan.device.is_gpu:
         row = row_bytes(n_features)
         size, n_fit = rows_of_chunk(row), int(left / (1 + WORKING_SHARE)) // row

@@ -45,7 +45,7 @@ def by_chunks(cupy, monkeypatch):
 
     def begin(rows: int, n_resident: int) -> dict[str, list[int]]:
         monkeypatch.setattr(streamed_codes, "CHUNK_BYTES", rows * ROW_BYTES)
-        monkeypatch.setattr(memory, "rows_that_stay", lambda data, plan: n_resident)
+        monkeypatch.setattr(memory, "rows_that_stay", lambda data, plan, left: n_resident)
         return seen
 
     with streaming():

@@ -110,7 +110,7 @@ def resident(monkeypatch):
     monkeypatch.setattr(streamed_codes, "SLAB_ROWS", 2048)
 
     def set_to(n_rows):
-        monkeypatch.setattr(memory, "rows_that_stay", lambda data, plan: n_rows)
+        monkeypatch.setattr(memory, "rows_that_stay", lambda data, plan, left: n_rows)
 
     set_to(0)
     return set_to
@@ -295,6 +295,30 @@ class TestDecision:
             assert f"of which {found.n_resident:,} stay in memory" in str(found)
             seen.add(found.n_resident)
         assert seen == {0, 2048, 2 * 2048, 3 * 2048, 4 * 2048, N_ROWS}
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"loss": "absolute_error"},
+            {"subsample": 0.5},
+            {"line_search": True},
+            {"monotonic_cst": [1, 0, 0, 0, 0, 0]},
+        ],
+        ids=str,
+    )
+    def test_rows_leave_room_for_arrays_that_no_plan_names(self, tmp_path, monkeypatch, params):
+        table = on_disk(tmp_path, X, Y)
+
+        def rows_that_stay(model, share):
+            with streaming():
+                monkeypatch.setattr(placement, "available_memory", lambda: 0)
+                free = int(share * gpuens.memory_plan(model, table).total) + 6 * N_ROWS
+                monkeypatch.setattr(placement, "available_memory", lambda: free)
+                return gpuens.memory_plan(model, table).n_resident
+
+        assert rows_that_stay(regressor(), 1.01) == N_ROWS
+        assert rows_that_stay(regressor(**params), 1.45) == 0
+        assert rows_that_stay(regressor(**params), 1.51) == N_ROWS
 
     def test_tables_in_memory_stay_as_they_are(self, monkeypatch):
         table = BinnedTable.from_batches(lambda: iter([(X, Y)]))
