@@ -27,6 +27,7 @@ def run_everything() -> None:
             for table in layouts(rows()):
                 use(model, table)
     share_rows()
+    bin_batches()
     fit_linear_leaves()
     read_models()
     gpuens.warmup("cpu", verbose=False)
@@ -65,6 +66,12 @@ def fitted() -> Iterator[Any]:
     yield gpuens.RandomForestClassifier(**few).fit(X, y)
     yield gpuens.DecisionTreeRegressor(device="cpu").fit(X, y)
     yield gpuens.IsolationForest(**few).fit(np.nan_to_num(X))
+
+
+def bin_batches() -> None:
+    """Bin tables of both dtypes batch by batch."""
+    for dtype in (np.float64, np.float32):
+        gpuens.BinnedTable.from_batches(rows().astype(dtype))
 
 
 def fit_linear_leaves() -> None:

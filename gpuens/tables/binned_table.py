@@ -176,7 +176,7 @@ class BinnedTable:
             with CodesFile(content, shape, binner, survey.features, binning) as file:
                 extremes = write_codes(reader, survey, binner, binning.max_bins, file.store)
                 file.store_extremes(extremes)
-        return cls.open(path)
+        return cls(*read_table_file(Path(path), is_new=True))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> BinnedTable:

@@ -19,6 +19,7 @@ from ..inputs.few_values import Collected, FewValues
 from ..inputs.frames import kind_of
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.dtypes import Codes
+from .ahead import write_behind
 from .extremes import Extremes, ExtremesOfBatches
 from .parts import Features
 from .sources import Batch, Source
@@ -32,8 +33,9 @@ class Columns(BaseEstimator):
 class Survey:
     """The result of reading all rows once.
 
-    ``lengths`` and ``checksums`` have an entry for each batch; ``counts[f]`` holds the rows of
-    each value of a categorical feature f that have a positive weight.
+    ``lengths`` and ``checksums`` have an entry for each batch (0 where files tell whether they have
+    been changed); ``counts[f]`` holds the rows of each value of a categorical feature f that have a
+    positive weight.
     """
 
     features: Features
@@ -58,9 +60,10 @@ class Reader:
     seed: int
     verbose: bool
     n_rows: int | None = field(init=False)
+    version: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.n_rows = self.source.n_rows
+        self.n_rows, self.version = self.source.n_rows, self.source.version
 
     def batches(self, task: str) -> Iterator[Batch]:
         """Yield the batches, with a bar of progress if that is wanted."""
@@ -96,7 +99,7 @@ class Reader:
             _count(told, table, weights[-1], values_of, seen.counts, number)
             sample.add(table)
             seen.lengths.append(n)
-            seen.checksums.append(_checksum(table, told))
+            seen.checksums.append(self._checksum(table, told))
         if first is None:
             raise ValueError("batches holds no rows: at least one batch is needed.")
         if seen.n_rows > MOST_ROWS:
@@ -128,7 +131,7 @@ class Reader:
             alone = Columns()
             table = self._read(batch, alone, number - 1)
             if len(table) != survey.lengths[number - 1] or (
-                _checksum(table, alone) != survey.checksums[number - 1]
+                self._checksum(table, alone) != survey.checksums[number - 1]
             ):
                 raise ValueError(
                     f"Batch {number - 1} holds other rows than when batches was read before. It "
@@ -145,6 +148,14 @@ class Reader:
                 f"{'more' if number > len(survey.lengths) else number} later. It must return the "
                 "same rows in the same order each time."
             )
+        if self.source.version != self.version:
+            raise ValueError(
+                "The files of batches have been changed while they were read: make the table again "
+                "when nothing writes to them."
+            )
+
+    def _checksum(self, table: np.ndarray, told: Any) -> int:
+        return 0 if self.version is not None else _checksum(table, told)
 
     def _read(self, batch: Batch, told: Any, number: int) -> np.ndarray:
         """Read the features of a batch by itself, and set on ``told`` what they are."""
@@ -214,14 +225,15 @@ def write_codes(
     max_bins: int,
     store: Callable[[slice, Codes], None],
 ) -> Extremes:
-    """Bin every row, hand the codes of each batch to ``store``, and return the values in the
-    bins."""
+    """Bin every row, hand the codes of each batch to ``store``, in a thread, and return the values
+    in the bins."""
     is_numeric = survey.features.n_categories == 0
     extremes = ExtremesOfBatches(is_numeric, max_bins, survey.n_rows > SAMPLE_SIZE)
-    for rows, table in reader.again(survey, "Binning"):
-        codes = binner.transform(table, CPU)
-        store(rows, codes)
-        extremes.add(table, codes.columns)
+    with write_behind(store) as store_behind:
+        for rows, table in reader.again(survey, "Binning"):
+            codes = binner.transform(table, CPU)
+            store_behind(rows, codes)
+            extremes.add(table, codes.columns)
     return extremes.found
 
 

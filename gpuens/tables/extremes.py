@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..kernels.binning.widen_bins import widen_bins
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING
 
 
@@ -43,33 +44,33 @@ class ExtremesOfBatches:
 
     def __init__(self, is_numeric: np.ndarray, max_bins: int, counts: bool) -> None:
         self.found = Extremes.empty(is_numeric.size)
-        self._numeric = np.flatnonzero(is_numeric).tolist()
+        self._numeric = np.flatnonzero(is_numeric)
         self._most = max_bins
         nothing = np.empty(0)
-        self._distinct = dict.fromkeys(self._numeric, nothing) if counts else {}
-        self._first = np.full((is_numeric.size, MAX_BINS), np.nan)
+        self._distinct = dict.fromkeys(self._numeric.tolist(), nothing) if counts else {}
 
     def add(self, table: np.ndarray, columns: np.ndarray) -> None:
         """Take the values of a batch, shape (n_rows, n_features), and their codes by columns."""
-        for f in self._numeric:
-            known = columns[f] != MISSING
-            values, codes = table[:, f], columns[f]
-            if not known.all():
-                values, codes = values[known], codes[known]
-            np.minimum.at(self.found.lowest[f], codes, values.astype(np.float64, copy=False))
-            np.maximum.at(self.found.highest[f], codes, values.astype(np.float64, copy=False))
-            if f in self._distinct:
-                self._count(f, values, codes)
+        lowest, highest, n_distinct = self.found
+        before, were_filled = lowest.copy(), lowest <= highest
+        widen_bins(table, columns, self._numeric, lowest, highest)
+        for f in list(self._distinct):
+            is_filled = lowest[f] <= highest[f]
+            if np.array_equal(lowest[f, is_filled], highest[f, is_filled]):
+                n_distinct[f] = np.count_nonzero(is_filled)
+            else:
+                seen = np.concatenate([before[f, were_filled[f]], lowest[f, is_filled]])
+                self._count(f, seen, table[:, f], columns[f])
 
-    def _count(self, f: int, values: np.ndarray, codes: np.ndarray) -> None:
-        """Count distinct values: most rows of a feature that has few hold the first value that was
-        seen in their bin."""
-        first = self._first[f]
-        new = np.isnan(first)
-        first[new] = np.where(np.isfinite(self.found.lowest[f]), self.found.lowest[f], np.nan)[new]
-        others = values[values != first[codes]]
-        known = first[~np.isnan(first)]
-        self._distinct[f] = np.unique(np.concatenate([self._distinct[f], known, others]))
-        self.found.n_distinct[f] = min(self._distinct[f].size, self._most + 1)
-        if self.found.n_distinct[f] > self._most:
+    def _count(self, f: int, seen: np.ndarray, values: np.ndarray, codes: np.ndarray) -> None:
+        """Count distinct values where bins have several: those that were counted, those seen as the
+        lowest of their bin, which are all of the batches before if none was counted, and others of
+        this batch."""
+        is_known = codes != MISSING
+        values, codes = values[is_known], codes[is_known]
+        others = values[values != self.found.lowest[f, codes]]
+        self._distinct[f] = np.unique(np.concatenate([self._distinct[f], seen, others]))
+        n = self._distinct[f].size
+        self.found.n_distinct[f] = min(n, self._most + 1)
+        if n > self._most:
             del self._distinct[f]

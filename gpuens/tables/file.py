@@ -105,8 +105,9 @@ class CodesFile:
             _write(self.file.fileno(), _bytes(array), self.offsets[name])
 
 
-def read_table_file(path: Path) -> Opened:
-    """Return the parts of a table, its codes mapped.
+def read_table_file(path: Path, is_new: bool = False) -> Opened:
+    """Return the parts of a table, its codes mapped, and checked unless ``CodesFile`` has just
+    written them.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def read_table_file(path: Path) -> Opened:
                 f"it has format {document['format']}, this version reads up to {FORMAT}: update "
                 "gpuens"
             )
-        return _opened(path, document, arrays)
+        return _opened(path, document, arrays, is_new)
     except FileNotFoundError:
         raise
     except (
@@ -145,7 +146,9 @@ def read_table_file(path: Path) -> Opened:
         ) from error
 
 
-def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> Opened:
+def _opened(
+    path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray], is_new: bool
+) -> Opened:
     features = _features(document)
     codes = Codes(*_mapped(path, ("rows", "columns")))
     n_rows, n_features = codes.columns.shape[1], features.n
@@ -155,7 +158,8 @@ def _opened(path: Path, document: dict[str, Any], arrays: dict[str, np.ndarray])
     )
     _require(codes.columns.shape[0] == n_features, "codes and names of features do not match")
     binner = _binner(document, arrays, features)
-    _require_codes(codes, binner.n_bins)
+    if not is_new:
+        _require_codes(codes, binner.n_bins)
     y: np.ndarray | FewValues | None = arrays.get("y")
     if y is not None and document["classes"] is not None:
         y = _target(arrays["y"], document["classes"])

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from .ahead import read_ahead
 
 BATCH_BYTES = 32 * 2**20
 """Bytes of the values of a batch where the source does not divide its rows itself."""
@@ -32,6 +34,11 @@ class Source(ABC):
 
     n_rows: int | None = None
     """Known before the rows are read, or None."""
+
+    @property
+    def version(self) -> Any:
+        """Something that differs once the rows have been changed; None: only the rows tell."""
+        return None
 
     @abstractmethod
     def __iter__(self) -> Iterator[Batch]:
@@ -141,7 +148,15 @@ class ParquetFiles(_Files):
             )
         return int(n_rows)
 
+    @property
+    def version(self) -> Any:
+        found = map(os.stat, self.paths)
+        return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
     def __iter__(self) -> Iterator[Batch]:
+        return read_ahead(self._batches())
+
+    def _batches(self) -> Generator[Batch, None, None]:
         table_of = pyarrow().Table.from_batches
         for path in self.paths:
             with _opened(path) as file:
@@ -219,6 +234,9 @@ class RowsOfArray(Source):
         self.weight = _beside(sample_weight, "sample_weight", len(table))
 
     def __iter__(self) -> Iterator[Batch]:
+        return read_ahead(self._batches())
+
+    def _batches(self) -> Generator[Batch, None, None]:
         size = rows_of_a_batch(self.table.shape[1])
         for first in range(0, len(self.table), size):
             rows = slice(first, first + size)

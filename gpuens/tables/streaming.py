@@ -20,6 +20,7 @@ import numpy as np
 
 from ..kernels.growth import streamed_codes
 from ..kernels.growth.streamed_codes import StreamedCodes, kept_slabs
+from .ahead import begun
 from .file import MappedArray
 
 BLOCK_BYTES = 4096
@@ -83,7 +84,7 @@ class Slabs:
             for slab in slabs:
                 while to_read and len(reads) < AHEAD:
                     room = free.popleft() if free else self._room(file)
-                    reads.append((room, _begun(pool, file, *to_read.popleft(), room)))
+                    reads.append((room, begun(pool, file.read, *to_read.popleft(), room)))
                 if slab[0] in self._kept:
                     yield self._kept[slab[0]]
                     continue
@@ -97,18 +98,6 @@ class Slabs:
     def _room(self, file: RowsFile) -> np.ndarray:
         self._rooms.append(file.room(min(streamed_codes.SLAB_ROWS, len(self._rows))))
         return self._rooms[-1]
-
-
-def _begun(
-    pool: ThreadPoolExecutor, file: RowsFile, begin: int, end: int, room: np.ndarray
-) -> Future[np.ndarray]:
-    """Read rows in the background, or at once: an interpreter that is ending starts no threads."""
-    try:
-        return pool.submit(file.read, begin, end, room)
-    except RuntimeError:
-        done: Future[np.ndarray] = Future()
-        done.set_result(file.read(begin, end, room))
-        return done
 
 
 class RowsFile:

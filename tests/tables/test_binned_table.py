@@ -31,7 +31,7 @@ from gpuens import (
 )
 from gpuens.inputs import binning
 from gpuens.kernels.runtime.arrays import LINE_BYTES
-from gpuens.tables import building
+from gpuens.tables import binned_table, building
 from gpuens.trees import binned as trees_binned
 from gpuens.trees import table as trees_table
 
@@ -355,6 +355,26 @@ class TestBadInput:
         self.fails(TypeError, "have no names", X, y="target")
         self.fails(ValueError, "each of the 900 rows", X, y=Y[:5])
         self.fails(ValueError, "max_bins must be an integer from 2 to 255", X, max_bins=256)
+
+    def test_files_that_change_while_they_are_read(self, tmp_path, monkeypatch):
+        """Another file of as many rows and with the same time stamp takes the place of one."""
+        path, other = tmp_path / "rows.parquet", tmp_path / "other"
+        frame = FRAME[["a", "b"]]
+        frame.to_parquet(path)
+        fit = building.fit_bins
+
+        def change_and_fit(*args):
+            frame.assign(a=1 - FRAME["a"]).to_parquet(other)
+            stamps = path.stat()
+            os.utime(other, ns=(stamps.st_atime_ns, stamps.st_mtime_ns))
+            os.replace(other, path)
+            return fit(*args)
+
+        monkeypatch.setattr(binned_table, "fit_bins", change_and_fit)
+        self.fails(
+            ValueError, "have been changed while they were read", path, path=tmp_path / "table"
+        )
+        assert os.listdir(tmp_path) == ["rows.parquet"]
 
     def test_parquet_files(self, tmp_path):
         path = tmp_path / "a.parquet"
