@@ -123,7 +123,7 @@ def memory_plan(
             cell_bytes=of_cell,
         )
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
-    n_trees *= np.size(getattr(estimator, "quantile", None) or 1)
+    n_trees *= estimator._read_loss().n_outputs  # quantiles, or parameters of a distribution
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
@@ -137,7 +137,7 @@ def memory_plan(
         shape,
         itemsize,
         n_outputs=n_trees,
-        weighted=sample_weight is not None,
+        weighted=sample_weight is not None or getattr(X, "sample_weight", None) is not None,
         is_there=is_there,
         splits=holds_out and estimator._stops_early(n_all or shape[0], False),
         is_binned=isinstance(X, BinnedTable),

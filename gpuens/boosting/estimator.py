@@ -171,14 +171,16 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         read = self._read_sets(given, loss, device, before is None)
         if self.linear_leaves:
             require_linear(self, self._fitted_loss, [rows.table for rows in read])
-        sets, share = self._hold_out(read, device)
-        del read
+        held_out, share = self._hold_out(read, device)
+        kind = self._fitted_loss.target_type(device)
+        sets = [rows._replace(target=rows.target.astype(kind, copy=False)) for rows in held_out]
+        del read, held_out  # with targets of 8 bytes
         params = growth_params(self, sets[0].table.shape)
         with sharing_again(share):
             columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
             size = data_size(
                 sets[0].table, columns, device, self._fitted_loss.n_outputs,
-                [rows.table for rows in sets[1:]], share and share.n_all,
+                [rows.table for rows in sets[1:]], share and share.n_all, sets[0].weight.size > 0,
             )  # fmt: skip
         plan = boosting_plan(self, size, device)
         plan.require()
@@ -235,7 +237,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         self, rows: RawRows, before: BoostingResult | None, device: Device
     ) -> tuple[Loss, ForestBuilder]:
         """Return the loss of the training rows, and the forest before the first round."""
-        target = _outputs_first(rows.target)
+        target = _outputs_first(rows.target).astype(np.float64, copy=False)
         base = base_of(self._fitted_loss, target, rows.weight, before, device)
         loss = self._fitted_loss.on_training_rows(target, rows.weight, base, device)
         if before is None:
@@ -264,9 +266,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
         values = device.asarray(rows.table) if self.linear_leaves else None
-        kind = self._fitted_loss.target_type(device)
-        target = _outputs_first(rows.target).astype(kind, copy=False)
-        return rows.data, TrainingRows(codes, target, rows.weight, raw, values)
+        return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw, values)
 
     def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
         if (share := current_share()) is not None:

@@ -28,7 +28,9 @@ from ..kernels.growth import streamed_codes
 from ..kernels.growth.params import GrowthParams
 from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
-from ..losses import ArrayLoss, Loss
+from ..losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
+from ..losses.distributions import DistributionLoss
+from ..numerics.sampling import most_rows_of_a_piece
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import AHEAD
 from .parameters import growth_params
@@ -47,6 +49,8 @@ SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
 SPARSE_MESSAGE_BYTES = 16
 """Bytes of the same entry while workers add it up."""
+STREAMING_SHARE = 1 / 32
+"""Working arrays of passes over the rows, relative to what is planned: they are made in pieces."""
 UNPLANNED_SHARE = 1 / 2
 """What rounds may take beyond a plan, which rows of a file must not take from them."""
 GATHERED_BYTES = 2 * 8
@@ -127,6 +131,7 @@ def data_size(
     n_outputs: int,
     evaluated: Sequence[Any] = (),
     n_all: int | None = None,
+    weighted: bool = False,
 ) -> DataSize:
     """Return the properties of a table that was read.
 
@@ -139,12 +144,14 @@ def data_size(
     n_outputs : int
     evaluated : sequence of tables
     n_all : int or None
+    weighted : bool
     """
     shape = table.shape if columns is None else (table.shape[0], columns.size)
     size = DataSize(
         shape,
         table.itemsize,
         n_outputs,
+        weighted,
         evaluated=[each.shape[0] for each in evaluated],
         is_there=not is_streamed(table, device),
         is_binned=isinstance(table, BinnedTable),
@@ -234,14 +241,11 @@ def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
 
 
 def _knows_all_arrays(estimator: Any, data: DataSize) -> bool:
-    """Return whether rounds make no large arrays but those that the plan names: such as take Newton
-    steps on all rows."""
-    draws = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
-    revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
+    """Return whether rounds make no large arrays but those that the plan names."""
+    revises = estimator.linear_leaves or estimator.dropout
     loss = estimator._read_loss()
-    takes_steps = type(loss).leaf_values is Loss.leaf_values and not loss.checks_rows
-    is_plain = takes_steps and data.n_outputs == 1 and estimator.monotonic_cst is None
-    return is_plain and not (draws or revises or data.evaluated or data.splits)
+    steps = type(loss).leaf_values is Loss.leaf_values or isinstance(loss, tuple(STEP_BYTES))
+    return steps and not (loss.checks_rows or revises or data.evaluated or data.splits)
 
 
 def rows_that_stay(data: DataSize, plan: MemoryPlan, left: int) -> int:
@@ -293,6 +297,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "gradients": 8 * batch * n,
         "records": _n_records(estimator, data, device) * 8 * batch * in_sample,
         **_bytes_of_loss(estimator, data),
+        "samples and steps": _bytes_of_round(estimator, data, device),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
@@ -322,6 +327,17 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     return _with_slabs(plan, data) if data.streams and not device.is_gpu else plan
 
 
+DRAWING_BYTES = {"uniform": 4, "goss": 16, "mvs": 66, "balanced": 30}
+"""Bytes of a row while a sample is drawn and its statistics are scaled."""
+PIECE_BYTES_OF_ROW = 40
+"""Bytes of a row of a piece while its random bits are drawn."""
+STEP_BYTES: dict[type[Loss], int] = {
+    AbsoluteError: 18, Quantile: 18, Huber: 68, DistributionLoss: 40
+}  # fmt: skip
+"""Bytes of a row while the values of leaves are found that are not Newton steps."""
+STEP_BYTES_OF_OUTPUTS = 16
+STEP_BYTES_OF_WEIGHTS = 5
+SEARCH_BYTES = 40
 READING_BYTES = 12
 """Bytes of a row's target, or weight, while it is read."""
 
@@ -364,6 +380,22 @@ def _bytes_of_loss(estimator: Any, data: DataSize) -> dict[str, int]:
     return {"queries or risk sets": estimator._bytes_of_row() * n, **parts}
 
 
+def _bytes_of_round(estimator: Any, data: DataSize, device: Device) -> int:
+    """Return what a round takes beside gradients and records: first while it draws rows, and later
+    while it finds the values of leaves."""
+    n, loss = data.shape[0], estimator._read_loss()
+    drawn, steps = 0, STEP_BYTES_OF_OUTPUTS if data.n_outputs > 1 else 0
+    if estimator.sampling != "uniform" or estimator.subsample < 1.0:
+        drawn = DRAWING_BYTES[estimator.sampling] * n
+        drawn += PIECE_BYTES_OF_ROW * min(n, most_rows_of_a_piece(device))
+    elif data.weighted:
+        drawn = STEP_BYTES_OF_WEIGHTS * n
+    steps = max(steps, *(size for kind, size in STEP_BYTES.items() if isinstance(loss, kind)), 0)
+    if estimator.line_search:
+        steps = max(steps, SEARCH_BYTES)
+    return max(drawn, steps * n)
+
+
 def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
     """Return what it takes to hold rows out of a shared table, all of which every worker gets."""
     if not data.splits or data.n_all is None:
@@ -380,7 +412,11 @@ def _with_slabs(plan: MemoryPlan, data: DataSize) -> MemoryPlan:
     n, n_features = data.shape
     size = min(streamed_codes.SLAB_ROWS, n)
     n_read = min(-(-n // size), AHEAD + 1) * size
-    parts = {"bins": data.n_resident * n_features, "slabs of rows": n_read * row_bytes(n_features)}
+    of_rows = {
+        "bins": data.n_resident * n_features, "slabs of rows": n_read * row_bytes(n_features)
+    }  # fmt: skip
+    others = plan.total - plan.parts["working arrays"]
+    parts = {**of_rows, "working arrays": int(STREAMING_SHARE * others)}
     task = (
         f"{plan.task} in a file that is read in the order of its rows, of which "
         f"{data.n_resident:,} stay in memory,"

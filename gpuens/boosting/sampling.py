@@ -21,11 +21,9 @@ from ..kernels.runtime.collective import (
     largest_of_all,
     rows_of_all,
     selected,
-    smallest_of_all,
 )
 from ..kernels.runtime.dtypes import Totals
-from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_ROWS, draw, subkey
+from ..numerics.sampling import rows_where, small_draws
 from ..numerics.shared_order import count_before, kth_of_all, mvs_threshold
 from ..numerics.weighted import ordered_sum
 
@@ -174,18 +172,12 @@ def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: 
     seed, index : int
         Random key, and the number of the draw.
     """
-    xp = device.xp
-    n = chance.shape[0]
-    key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
-    rows = xp.arange(n, dtype=xp.uint64)
-    share = current_share()
-    if share is not None:
-        rows += np.uint64(share.first)
-    bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows).astype(np.int64)
-    if weight.size:
-        bits[weight == 0] = 2**32
-    least = bits.min() if share is None else smallest_of_all(int(bits.min()))
-    keep = (bits < xp.floor(chance * 2.0**32).astype(np.int64)) | (bits == least)
+    xp, share = device.xp, current_share()
+
+    def limit_of(rows: slice) -> Array:
+        return xp.floor(chance[rows] * 2.0**32).astype(np.uint64)
+
+    keep = small_draws(chance.shape[0], limit_of, weight, seed, index, device)
     is_certain = bool((keep & (chance == 1.0)).all())
     if share is not None:
         is_certain = not count_of_all(int(not is_certain))
@@ -193,8 +185,8 @@ def draw_by_chance(chance: Array, weight: Array, seed: int, index: int, device: 
         return Sample(xp.empty(0, dtype=np.int32), xp.empty(0, dtype=np.float32))
     if share is not None and not keep.any():
         return Sample(NO_ROWS, np.ones(1, np.float32))
-    drawn = xp.flatnonzero(keep)
-    return Sample(drawn.astype(np.int32), (1.0 / chance[drawn]).astype(np.float32))
+    drawn = rows_where(keep, device)
+    return Sample(drawn, (1.0 / chance[drawn]).astype(np.float32))
 
 
 def scale_statistics(g: Array, h: Array, sample: Sample, device: Device) -> Totals:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -105,6 +107,15 @@ def _left_in(folder: Path, files: _Files) -> int | None:
                 used -= int(size) if name in of_files else 0
         return max(0, limit - max(0, used))
     return None
+
+
+def return_freed_memory() -> None:
+    """Return memory that has been freed to the system: glibc and pyarrow keep much of it for what
+    the same threads may need later."""
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def format_bytes(n: float) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..devices.memory import return_freed_memory
 from ..devices.placement import Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.transfer import in_pieces
@@ -85,7 +84,7 @@ class Binner:
             del sample
         del sampled, rows, weight
         if X.shape[0] > SAMPLE_SIZE:
-            _return_freed_memory()
+            return_freed_memory()
         return cls(tuple(cuts))
 
     @property
@@ -185,12 +184,6 @@ def _cut_there(
     if weight is not None:
         return [cut_points(column, weight, max_bins) for column in columns]
     return cut_points_of_table(sort_rows(columns), max_bins)
-
-
-def _return_freed_memory() -> None:
-    """Return the memory of the sample to the system: glibc would keep it during training."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def sample_rows(n: int, seed: int) -> np.ndarray | None:

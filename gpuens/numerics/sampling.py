@@ -8,6 +8,7 @@ when it is needed instead of being kept.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy as np
 
 from ..devices.placement import CPU, Device
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.collective import current_share, smallest_of_all
 from ..kernels.scalars import rng
 from ..kernels.scalars.elementary import log
 from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS, draw, subkey
+from ..kernels.scalars.rng import PURPOSE_BOOTSTRAP, PURPOSE_FEATURES, PURPOSE_ROWS
 from ..kernels.statistics.samples import count_draws
 from .shared_rows import rows_of_worker
 
@@ -29,6 +30,9 @@ UNIT_32 = 1.0 / 2**32
 NEVER = np.uint32(2**32 - 1)
 SPARSE = 16
 """Rows for each row of a sample from which on it is drawn without a pass over all rows."""
+
+PIECE_ROWS, PIECE_ROWS_ON_GPU = 2**20, 2**24
+"""Rows that are drawn at once, with some 40 bytes each."""
 
 _draw, _subkey, _log = vectorise(rng.draw), vectorise(rng.subkey), vectorise(log)
 
@@ -226,24 +230,81 @@ def draw_rows(
     int32, shape (n_sampled,)
         Ascending; empty (meaning all rows) if nothing is left out.
     """
-    xp = device.xp
     share = current_share()
     keep = None if weight.size == 0 else weight > 0
     if fraction < 1.0:
-        key = int(vectorise(subkey)(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
-        rows = xp.arange(n, dtype=xp.uint64)
-        if share is not None:
-            rows += np.uint64(share.first)
-        bits = vectorise(draw)(xp.full(n, key, dtype=xp.uint64), rows)
-        if keep is not None:
-            bits[~keep] = np.uint64(2**32)
-        least = bits.min()
-        if share is not None:
-            least = np.min(share.collective.gather(np.array([int(least)], np.uint64)))
-        keep = (bits < np.uint64(fraction * 2**32)) | (bits == least)
+        limit = np.uint64(fraction * 2**32)
+        keep = small_draws(n, lambda rows: limit, weight, seed, index, device)
     # The weights of some workers may leave rows out where those of others do not.
     if share is not None:
         return rows_of_worker(keep, share, device)
     if keep is None or bool(keep.all()):
-        return xp.empty(0, dtype=xp.int32)
-    return xp.flatnonzero(keep).astype(xp.int32)
+        return device.xp.empty(0, dtype=np.int32)
+    return rows_where(keep, device)
+
+
+def small_draws(
+    n: int,
+    limit_of: Callable[[slice], Any],
+    weight: Array,
+    seed: int,
+    index: int,
+    device: Device,
+) -> Array:
+    """Find the rows whose hash is below their limit, and those with the smallest hash of all.
+
+    Parameters
+    ----------
+    n : int
+    limit_of : callable
+        Gets neighbouring rows, and returns their limits: uint64, shape () or (n_rows,).
+    weight, seed, index, device
+        As for ``draw_rows``.
+
+    Returns
+    -------
+    bool, shape (n,), on the device
+    """
+    xp, share = device.xp, current_share()
+    first = 0 if share is None else share.first
+    key = int(_subkey(np.uint64(seed), PURPOSE_ROWS, np.uint64(index)))
+    kept = xp.empty(n, bool)
+    least, at_least = 2**32 + 1, list[Array]()
+    pieces = _pieces(n, device)
+    for rows in pieces:
+        numbers = xp.arange(first + rows.start, first + rows.stop, dtype=xp.uint64)
+        bits = _draw(xp.full(numbers.size, key, dtype=xp.uint64), numbers)
+        if weight.size:
+            bits[weight[rows] == 0] = np.uint64(2**32)
+        kept[rows] = bits < limit_of(rows)
+        if len(pieces) == 1 and share is None:  # without the host waiting for the smallest one
+            return kept | (bits == bits.min())
+        smallest = int(bits.min())
+        if smallest < least:
+            least, at_least = smallest, []
+        if smallest == least:
+            at_least.append(xp.flatnonzero(bits == smallest) + rows.start)
+    if least == smallest_of_all(least):
+        for rows_at_least in at_least:
+            kept[rows_at_least] = True
+    return kept
+
+
+def rows_where(kept: Array, device: Device) -> Array:
+    """Return the rows that are kept, ascending: int32."""
+    xp = device.xp
+    parts = [
+        xp.flatnonzero(kept[rows]).astype(np.int32) + np.int32(rows.start)
+        for rows in _pieces(kept.size, device)
+    ]
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts)
+
+
+def most_rows_of_a_piece(device: Device) -> int:
+    """Return how many rows are drawn at once."""
+    return PIECE_ROWS_ON_GPU if device.is_gpu else PIECE_ROWS
+
+
+def _pieces(n: int, device: Device) -> list[slice]:
+    size = most_rows_of_a_piece(device)
+    return [slice(begin, min(begin + size, n)) for begin in range(0, max(n, 1), size)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.memory import return_freed_memory
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
@@ -114,7 +115,8 @@ class BinnedTable:
 
         The batches are read two or three times: to survey the columns and to choose the cut points
         (separately if the number of rows is not known before), and to bin. In memory are two
-        batches, the sample of up to 200,000 rows that cut points are chosen from, the target and
+        batches (files and memory maps are read ahead by a thread), bins of one that are being
+        written, the sample of up to 200,000 rows that cut points are chosen from, the target and
         the weights, and without ``path`` the bins.
 
         Parameters
@@ -172,10 +174,12 @@ class BinnedTable:
             if path is None:
                 codes = empty_codes(shape)
                 extremes = write_codes(reader, survey, binner, binning.max_bins, _into(codes))
+                return_freed_memory()
                 return cls(codes, binner, survey.features, binning, content, extremes)
             with CodesFile(content, shape, binner, survey.features, binning) as file:
                 extremes = write_codes(reader, survey, binner, binning.max_bins, file.store)
                 file.store_extremes(extremes)
+        return_freed_memory()
         return cls(*read_table_file(Path(path), is_new=True))
 
     @classmethod

@@ -21,6 +21,8 @@ from gpuens.datasets import make_higgs_like
 from gpuens.devices.placement import CPU
 from gpuens.kernels.growth.cpu import grow
 from gpuens.kernels.runtime.cpu import team
+from gpuens.numerics import sampling
+from gpuens.numerics.sampling import draw_rows
 
 NONE = np.empty(0)
 
@@ -102,6 +104,42 @@ class TestDraw:
 
     def test_everything_is_no_sample(self):
         assert draw_by_chance(np.ones(9), NONE, 0, 0, CPU).rows.size == 0
+
+
+class TestPieces:
+    """Rows are drawn in pieces, of any size."""
+
+    @pytest.fixture(params=[1, 7, 299, 300])
+    def drawn(self, request, monkeypatch):
+        def draw(function, *arguments):
+            monkeypatch.setattr(sampling, "PIECE_ROWS", request.param)
+            found = function(*arguments)
+            monkeypatch.setattr(sampling, "PIECE_ROWS", 1000)
+            return found, function(*arguments)
+
+        return draw
+
+    @pytest.mark.parametrize("weight", [NONE, np.arange(300) % 3.0], ids=["", "weighted"])
+    @pytest.mark.parametrize("fraction", [1e-9, 0.3, 0.999, 1.0])
+    def test_equal_chances(self, drawn, fraction, weight):
+        for index in range(5):
+            found, expected = drawn(draw_rows, 300, fraction, weight, 4, index, CPU)
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == np.int32
+
+    @pytest.mark.parametrize("weight", [NONE, np.arange(300) % 3.0], ids=["", "weighted"])
+    @pytest.mark.parametrize("least", [1e-12, 0.5])
+    def test_own_chances(self, drawn, least, weight):
+        chance = np.random.default_rng(0).uniform(least, 1.0, 300) * (least if least < 0.1 else 1)
+        for index in range(5):
+            found, expected = drawn(draw_by_chance, chance, weight, 4, index, CPU)
+            for actual, wanted in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(actual, wanted)
+
+    def test_rows_that_share_the_smallest_hash_are_all_drawn(self, drawn, monkeypatch):
+        monkeypatch.setattr(sampling, "_draw", lambda key, row: row % np.uint64(100) + np.uint64(5))
+        for found in drawn(draw_rows, 300, 1e-9, NONE, 4, 0, CPU):
+            np.testing.assert_array_equal(found, [0, 100, 200])
 
 
 HIGGS = make_higgs_like(4000, random_state=0)

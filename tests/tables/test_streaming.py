@@ -20,6 +20,7 @@ from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cpu import passes
 from gpuens.kernels.growth.cpu import streamed as growth
 from gpuens.kernels.runtime.dtypes import Codes
+from gpuens.losses import CustomLoss
 from gpuens.tables import streaming as reading
 from gpuens.tables.streaming import streamed
 from tests.support.streaming import streaming
@@ -299,10 +300,9 @@ class TestDecision:
     @pytest.mark.parametrize(
         "params",
         [
-            {"loss": "absolute_error"},
-            {"subsample": 0.5},
-            {"line_search": True},
-            {"monotonic_cst": [1, 0, 0, 0, 0, 0]},
+            {"loss": CustomLoss(lambda y, f: f - y, lambda y, f: 1.0)},
+            {"dropout": 0.1},
+            {"early_stopping": True},
         ],
         ids=str,
     )
@@ -319,6 +319,26 @@ class TestDecision:
         assert rows_that_stay(regressor(), 1.01) == N_ROWS
         assert rows_that_stay(regressor(**params), 1.45) == 0
         assert rows_that_stay(regressor(**params), 1.51) == N_ROWS
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"loss": "absolute_error"},
+            {"loss": "huber"},
+            {"sampling": "mvs", "subsample": 0.5},
+            {"sampling": "goss", "learning_rate": 0.5},
+            {"line_search": True},
+            {"monotonic_cst": [1, 0, 0, 0, 0, 0]},
+        ],
+        ids=str,
+    )
+    def test_more_rows_stay_where_the_plan_names_all_arrays(self, tmp_path, monkeypatch, params):
+        table = on_disk(tmp_path, X, Y)
+        with streaming():
+            monkeypatch.setattr(placement, "available_memory", lambda: 0)
+            free = int(1.01 * gpuens.memory_plan(regressor(**params), table).total) + 6 * N_ROWS
+            monkeypatch.setattr(placement, "available_memory", lambda: free)
+            assert gpuens.memory_plan(regressor(**params), table).n_resident == N_ROWS
 
     def test_tables_in_memory_stay_as_they_are(self, monkeypatch):
         table = BinnedTable.from_batches(lambda: iter([(X, Y)]))
