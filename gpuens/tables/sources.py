@@ -151,7 +151,7 @@ class ParquetFiles(_Files):
     @property
     def version(self) -> Any:
         found = map(os.stat, self.paths)
-        return [(each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+        return [(each.st_size, each.st_mtime_ns) for each in found]
 
     def __iter__(self) -> Iterator[Batch]:
         return read_ahead(self._batches())
