@@ -28,6 +28,7 @@ from ..kernels.growth import streamed_codes
 from ..kernels.growth.params import GrowthParams
 from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
 from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
+from ..kernels.runtime.native import source
 from ..losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ..losses.distributions import DistributionLoss
 from ..numerics.sampling import most_rows_of_a_piece
@@ -51,6 +52,8 @@ SPARSE_MESSAGE_BYTES = 16
 """Bytes of the same entry while workers add it up."""
 STREAMING_SHARE = 1 / 32
 """Working arrays of passes over the rows, relative to what is planned: they are made in pieces."""
+COMPILING_BYTES = 2**28
+"""What Numba takes to compile the kernels of a training, where 171 MB were measured."""
 UNPLANNED_SHARE = 1 / 2
 """What rounds may take beyond a plan, which rows of a file must not take from them."""
 GATHERED_BYTES = 2 * 8
@@ -226,6 +229,8 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     data = replace(data, streams=True)
     plan = _plan(estimator, data, device)
     left = (plan.free or 0) - plan.total
+    if not device.is_gpu and isinstance(source(), str):
+        left -= COMPILING_BYTES
     if not device.is_gpu and not _knows_all_arrays(estimator, data):
         left -= int(UNPLANNED_SHARE * plan.total)
     data = replace(data, n_resident=rows_that_stay(data, plan, max(0, left)))

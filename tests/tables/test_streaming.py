@@ -246,6 +246,10 @@ class TestReading:
 class TestDecision:
     """A table that fits into memory is read node by node, which takes less time."""
 
+    @pytest.fixture(autouse=True)
+    def nothing_to_compile(self, monkeypatch):
+        monkeypatch.setattr(memory, "COMPILING_BYTES", 0)
+
     def plans(self, table, monkeypatch):
         """The plan with much memory, and with too little for the table beside the training."""
         model = regressor()
@@ -339,6 +343,23 @@ class TestDecision:
             free = int(1.01 * gpuens.memory_plan(regressor(**params), table).total) + 6 * N_ROWS
             monkeypatch.setattr(placement, "available_memory", lambda: free)
             assert gpuens.memory_plan(regressor(**params), table).n_resident == N_ROWS
+
+    @pytest.mark.parametrize("has_library", [False, True])
+    def test_rows_leave_room_to_compile_kernels(self, tmp_path, monkeypatch, has_library):
+        table = on_disk(tmp_path, X, Y)
+        found = Mock() if has_library else "this installation comes without a library"
+        monkeypatch.setattr(memory, "source", lambda: found)
+        with streaming():
+            monkeypatch.setattr(placement, "available_memory", lambda: 0)
+            most = int(1.01 * gpuens.memory_plan(regressor(), table).total) + 6 * N_ROWS
+
+            def rows_that_stay(more):
+                monkeypatch.setattr(placement, "available_memory", lambda: most + more)
+                return gpuens.memory_plan(regressor(), table).n_resident
+
+            monkeypatch.setattr(memory, "COMPILING_BYTES", 10**6)
+            assert rows_that_stay(10**6) == N_ROWS
+            assert rows_that_stay(10**6 // 2) == (N_ROWS if has_library else 0)
 
     def test_tables_in_memory_stay_as_they_are(self, monkeypatch):
         table = BinnedTable.from_batches(lambda: iter([(X, Y)]))
