@@ -9,9 +9,7 @@ a thread reads the resident size every millisecond (needs psutil). The method is
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +18,7 @@ from statistics import median
 from typing import Any
 
 from gpuens.datasets import make_higgs_like
+from gpuens.devices.memory import return_freed_memory
 
 from ..common import peers
 from ..common.goals import Goal
@@ -92,12 +91,9 @@ def best_meter() -> HighWaterMark | Sampler:
 
 
 def give_back() -> None:
-    """Return freed memory to the system, where the C library can do so."""
+    """Return memory to the system, also that of objects in cycles."""
     gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    return_freed_memory()
 
 
 def measure_here(library: str, n_rows: int, trees: int, threads: int) -> dict[str, Any]:

@@ -53,7 +53,7 @@ SPARSE_MESSAGE_BYTES = 16
 STREAMING_SHARE = 1 / 32
 """Working arrays of passes over the rows, relative to what is planned: they are made in pieces."""
 COMPILING_BYTES = 2**28
-"""What Numba takes to compile the kernels of a training, where 171 MB were measured."""
+"""Memory that is left to Numba for compiling the kernels of a training: 171 MB were measured."""
 UNPLANNED_SHARE = 1 / 2
 """What rounds may take beyond a plan, which rows of a file must not take from them."""
 GATHERED_BYTES = 2 * 8
@@ -340,9 +340,9 @@ STEP_BYTES: dict[type[Loss], int] = {
     AbsoluteError: 18, Quantile: 18, Huber: 68, DistributionLoss: 40
 }  # fmt: skip
 """Bytes of a row while the values of leaves are found that are not Newton steps."""
-STEP_BYTES_OF_OUTPUTS = 16
-STEP_BYTES_OF_WEIGHTS = 5
-SEARCH_BYTES = 40
+STEP_BYTES_OF_OUTPUTS, SEARCH_BYTES, WEIGHTED_BYTES = 16, 40, 5
+"""The same where trees have several outputs, where steps are searched for, and while the rows that
+have a weight are listed."""
 READING_BYTES = 12
 """Bytes of a row's target, or weight, while it is read."""
 
@@ -389,16 +389,15 @@ def _bytes_of_round(estimator: Any, data: DataSize, device: Device) -> int:
     """Return what a round takes beside gradients and records: first while it draws rows, and later
     while it finds the values of leaves."""
     n, loss = data.shape[0], estimator._read_loss()
-    drawn, steps = 0, STEP_BYTES_OF_OUTPUTS if data.n_outputs > 1 else 0
+    drawn = 0
     if estimator.sampling != "uniform" or estimator.subsample < 1.0:
         drawn = DRAWING_BYTES[estimator.sampling] * n
         drawn += PIECE_BYTES_OF_ROW * min(n, most_rows_of_a_piece(device))
     elif data.weighted:
-        drawn = STEP_BYTES_OF_WEIGHTS * n
-    steps = max(steps, *(size for kind, size in STEP_BYTES.items() if isinstance(loss, kind)), 0)
-    if estimator.line_search:
-        steps = max(steps, SEARCH_BYTES)
-    return max(drawn, steps * n)
+        drawn = WEIGHTED_BYTES * n
+    steps = [size for kind, size in STEP_BYTES.items() if isinstance(loss, kind)]
+    steps += [STEP_BYTES_OF_OUTPUTS] * (data.n_outputs > 1) + [SEARCH_BYTES] * estimator.line_search
+    return max(drawn, max(steps, default=0) * n)
 
 
 def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
