@@ -300,7 +300,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
         "gradients": 8 * batch * n,
-        "records": _n_records(estimator, data, device) * 8 * batch * in_sample,
+        "records": _record_bytes(estimator, data, device) * batch * in_sample,
         **_bytes_of_loss(estimator, data),
         "samples and steps": _bytes_of_round(estimator, data, device),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
@@ -451,13 +451,13 @@ def _chunked(parts: dict[str, int], data: DataSize, most_nodes: int) -> tuple[di
     return parts, f" on the host, of which {where},"
 
 
-def _n_records(estimator: Any, data: DataSize, device: Device) -> int:
-    """Return how many records of a row are in memory: two where they are moved. Passes on the CPU
-    over all rows make them as they need them."""
+def _record_bytes(estimator: Any, data: DataSize, device: Device) -> int:
+    """Return the bytes of a row's records: two where they are moved, with a mark of their side on
+    the CPU. Passes on the CPU over all rows make them as they need them."""
     if not data.streams:
-        return 2
+        return 16 if device.is_gpu else 17
     has_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
-    return 1 if device.is_gpu or has_sample else 0
+    return 8 if device.is_gpu or has_sample else 0
 
 
 def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:

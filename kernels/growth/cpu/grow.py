@@ -30,12 +30,14 @@ from .few_rows import FEW_ROWS
 from .histogram import add_rows, clear_used, subtract_rows
 from .layout import layout
 from .partition import (
-    PIECE,
+    FEWEST_ROWS,
+    MOST_ROWS,
+    count_left,
+    count_left_by_set,
     cut_of,
     partition_alone,
     partition_alone_by_set,
-    partition_piece,
-    partition_piece_by_set,
+    place_marked,
 )
 from .search import evaluate, is_taken_from_sibling, needs_histograms, recheck, settle_nodes
 from .tables import (
@@ -44,6 +46,7 @@ from .tables import (
     HISTOGRAM,
     IN_PLACE,
     LEAVES,
+    N_CUT,
     N_PIECES,
     N_TASKS,
     PARTITION,
@@ -61,13 +64,22 @@ SMALLEST_PIECE = 2048
 
 @inner
 def plan_partition(frontier, work, n_threads):
-    """Cut the nodes to expand into tasks, large ones into parts for several threads."""
-    n_tasks = 0
+    """Make tasks of the nodes to expand, several of one that is large beside the others."""
+    n_rows = i64(0)
+    for k in range(frontier.state[fr.N_EXPAND]):
+        node = frontier.nodes[frontier.expand[k].node]
+        n_rows += node.end - node.begin
+        work.n_left[k] = 0
+    piece = min(max(n_rows // (PIECES_PER_THREAD * n_threads), FEWEST_ROWS), MOST_ROWS)
+    uncut = n_rows
+    if n_threads > 1:
+        uncut = max(2 * piece, n_rows // (2 * n_threads))
+    n_tasks = n_cut = 0
     for k in range(frontier.state[fr.N_EXPAND]):
         node = frontier.nodes[frontier.expand[k].node]
         begin, end = node.begin, node.end
-        work.filled[2 * k] = work.filled[2 * k + 1] = 0
-        step = PIECE if n_threads > 1 and end - begin > 2 * PIECE else max(end - begin, 1)
+        step = piece if end - begin > uncut else max(end - begin, 1)
+        n_cut += end - begin > uncut
         for low in range(begin, end, step):
             task = work.tasks[n_tasks]
             task.expansion = k
@@ -75,42 +87,64 @@ def plan_partition(frontier, work, n_threads):
             task.end = min(low + step, end)
             n_tasks += 1
     work.counts[N_TASKS] = n_tasks
+    work.counts[N_CUT] = n_cut
     work.counts[PARTITION] = 0
 
 
 @inner
-def partition(thread, table, frontier, work):
+def partition(thread, n_threads, barrier, table, frontier, work):
+    """Bring the rows of the nodes to expand to their sides."""
     while True:
         t = atomic_add(work.counts, PARTITION, 1)
         if t >= work.counts[N_TASKS]:
             break
-        task = work.tasks[t]
-        k = task.expansion
-        node = frontier.nodes[frontier.expand[k].node]
-        source = table.records[node.depth & 1]
-        target = table.records[1 - (node.depth & 1)]
-        column = table.columns[node.feature]
-        is_whole = task.end - task.begin == node.end - node.begin
-        rows, segment = (task.begin, task.end), (node.begin, node.end)
-        side = work.side[thread]
-        if node.bin >= 0:
-            cut = cut_of(node.bin, node.missing_left)
-            if is_whole:
-                n_left = partition_alone(column, source, target, node.begin, node.end, cut)
-                work.filled[2 * k] = n_left
-            else:
-                partition_piece(
-                    column, source, target, rows, segment, cut, work.filled, 2 * k, side
-                )
+        work.tasks[t].thread = thread
+        _take_task(table, frontier, work, work.tasks[t])
+    if work.counts[N_CUT] > 0:
+        wait(barrier, n_threads)
+        _place_pieces(thread, table, frontier, work)
+
+
+@inner
+def _take_task(table, frontier, work, task):
+    """Partition a node, or count the rows of a piece that go left."""
+    k = task.expansion
+    x = frontier.expand[k].node
+    node = frontier.nodes[x]
+    source, target = table.records[node.depth & 1], table.records[1 - (node.depth & 1)]
+    column = table.columns[node.feature]
+    rows = task.begin, task.end
+    is_whole = task.end - task.begin == node.end - node.begin
+    if node.bin >= 0:
+        cut = cut_of(node.bin, node.missing_left)
+        if is_whole:
+            task.n_left = partition_alone(column, source, target, *rows, cut)
         else:
-            codes = frontier.left_codes[frontier.expand[k].node]
-            if is_whole:
-                n_left = partition_alone_by_set(column, source, target, node.begin, node.end, codes)
-                work.filled[2 * k] = n_left
-            else:
-                partition_piece_by_set(
-                    column, source, target, rows, segment, codes, work.filled, 2 * k, side
-                )
+            task.n_left = count_left(column, source, *rows, cut, work.marks)
+    else:
+        codes = frontier.left_codes[x]
+        if is_whole:
+            task.n_left = partition_alone_by_set(column, source, target, *rows, codes)
+        else:
+            task.n_left = count_left_by_set(column, source, *rows, codes, work.marks)
+    atomic_add(work.n_left, k, task.n_left)
+
+
+@inner
+def _place_pieces(thread, table, frontier, work):
+    """Place the rows of the pieces that a thread has counted."""
+    left = right = i64(0)
+    for t in range(work.counts[N_TASKS]):
+        task = work.tasks[t]
+        node = frontier.nodes[frontier.expand[task.expansion].node]
+        if task.begin == node.begin:
+            left, right = node.begin, node.begin + work.n_left[task.expansion]
+        is_whole = task.end - task.begin == node.end - node.begin
+        if task.thread == thread and not is_whole:
+            source, target = table.records[node.depth & 1], table.records[1 - (node.depth & 1)]
+            place_marked(source, target, task.begin, task.end, work.marks, left, right)
+        left += task.n_left
+        right += task.end - task.begin - task.n_left
 
 
 @inner
@@ -215,11 +249,11 @@ def grow_together(
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:
             break
-        partition(thread, table, frontier, work)
+        partition(thread, n_threads, barrier, table, frontier, work)
         wait(barrier, n_threads)
         if thread == 0:
             for k in range(frontier.state[fr.N_EXPAND]):
-                frontier.expand[k].n_left = work.filled[2 * k]
+                frontier.expand[k].n_left = work.n_left[k]
             control.commit(frontier, params)
     if thread == 0:
         control.finish(frontier, params, order, tree_offset)

@@ -9,8 +9,12 @@ fill the segment from its front, the others from its back.
 The ends of the two sides are as far apart as there are rows to come, so one counter moves both.
 Every record is written to both, without a branch; the next one on that side overwrites it.
 
-A large segment is cut into pieces that several threads take. A piece collects each side in a
-small buffer and reserves room for the whole run with one atomic addition.
+A large segment is cut into pieces that several threads take, in two passes: the first notes for
+every record whether it goes left, and counts; then each thread places its own pieces, whose places
+are known. The order of the rows is kept, so that what reads their codes goes forwards in memory.
+
+1M x 28, 100 trees of 63 leaves, two threads: 0.38 s this way, and 0.95 where pieces reserved room
+by atomic additions for runs of 1,024 rows, which shuffled them; 0.60 by one thread (AMD EPYC).
 """
 
 from __future__ import annotations
@@ -25,10 +29,8 @@ from ...scalars.routing import is_left_category
 
 u8, u32, u64, i64 = np.uint8, np.uint32, np.uint64, np.int64
 
-PIECE = 8192
-"""Rows that one thread takes at a time from a shared segment."""
-RUN = 1024
-"""Rows collected before they are written to a shared segment."""
+FEWEST_ROWS, MOST_ROWS = 8192, 32_768
+"""Of a piece. (The same trees took 0.46 s with pieces of 8,192 rows, 0.49 with 4,096.)"""
 
 
 @inner
@@ -67,38 +69,35 @@ def _partition_alone(goes_left):
     return partition_alone
 
 
-def _partition_piece(goes_left):
+def _count_left(goes_left):
     @inner
-    def partition_piece(column, source, target, rows, segment, routing, filled, at, side):
-        """Partition a part of a segment that other threads work on too.
+    def count_left(column, source, begin, end, routing, marks):
+        """Mark the records of a piece that go left, and return how many there are."""
+        n_left = i64(0)
+        for i in range(u64(begin), u64(end)):
+            mark = goes_left(column[u64(u32(source[i]))], routing)
+            marks[i] = mark
+            n_left += mark
+        return n_left
 
-        ``rows`` and ``segment`` are the (begin, end) of the part and the whole; ``filled[at]``
-        and ``filled[at + 1]`` count the rows placed so far from its front and from its back;
-        ``side`` is this thread's buffer, (2, RUN).
-        """
-        for start in range(rows[0], rows[1], RUN):
-            stop = min(start + RUN, rows[1])
-            n_left = u64(0)
-            for i in range(start, stop):
-                record = source[i]
-                side[0, n_left] = record
-                side[1, u64(i - start) - n_left] = record
-                n_left += u64(1) if goes_left(column[u64(u32(record))], routing) else u64(0)
-            n_right = u64(stop - start) - n_left
-            front = segment[0] + atomic_add(filled, at, i64(n_left))
-            for i in range(n_left):
-                target[front + i] = side[0, i]
-            back = segment[1] - atomic_add(filled, at + 1, i64(n_right)) - i64(n_right)
-            for i in range(n_right):
-                target[back + i] = side[1, i]
+    return count_left
 
-    return partition_piece
+
+@inner
+def place_marked(source, target, begin, end, marks, left, right):
+    """Write the records of a piece to their sides, from ``left`` and ``right`` on."""
+    to_left, to_right = u64(left), u64(right)
+    for i in range(u64(begin), u64(end)):
+        mark = u64(marks[i])
+        target[to_left if mark else to_right] = source[i]
+        to_left += mark
+        to_right += u64(1) - mark
 
 
 partition_alone = _partition_alone(below_cut)
 partition_alone_by_set = _partition_alone(in_set)
-partition_piece = _partition_piece(below_cut)
-partition_piece_by_set = _partition_piece(in_set)
+count_left = _count_left(below_cut)
+count_left_by_set = _count_left(in_set)
 
 
 @kernel

@@ -12,21 +12,22 @@ from ..frontier import Frontier
 from .few_rows import N_LINES as N_LINES_OF_FEW
 from .histogram import WORD_ENTRIES
 from .layout import Layout
-from .partition import PIECE, RUN
+from .partition import FEWEST_ROWS
 from .quick_split import N_CANDIDATES
 from .split import N_LINES
 
 PIECES_PER_THREAD = 4
 
 # Entries of ``Work.counts``, each on a cache line of its own: the queues that tasks are taken
-# from (reset while no thread uses them), and the numbers of tasks.
-PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES = (
-    k * CACHE_LINE for k in range(7)
+# from (reset while no thread uses them), the numbers of tasks, and of nodes cut into several.
+PARTITION, HISTOGRAM, EVALUATE, RECHECK, LEAVES, N_TASKS, N_PIECES, N_CUT = (
+    k * CACHE_LINE for k in range(8)
 )
 
 _I = np.int64
-TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I)])
-"""Rows to partition, all of a node or a part of it."""
+TASK = np.dtype([("expansion", _I), ("begin", _I), ("end", _I), ("thread", _I), ("n_left", _I)])
+"""Rows to partition, all of a node or a piece of it, with the thread that took them, and how many
+go left."""
 PIECE_OF_ROWS = np.dtype([("pair", _I), ("begin", _I), ("end", _I), ("partial", _I)])
 """Rows to add up: a node's first piece into its slot, the others apart."""
 IN_PLACE, FROM_SIBLING = -1, -2
@@ -63,8 +64,10 @@ class Work(NamedTuple):
     """Tasks of the round, histograms, and scratch of the threads.
 
     tasks : TASK; pieces : PIECE_OF_ROWS; counts : see above.
-    filled : int64, (expansions, 2)
-        Rows placed so far on the left and on the right.
+    n_left : int64, (expansions,)
+        Rows that go left.
+    marks : uint8, (records,)
+        Whether records go left, in nodes that are cut; empty for a thread alone.
     partial_range : int64, (pairs, 2)
         Lines of ``partials`` that belong to the pair's first node.
     histograms, partials : packed, a line each.
@@ -78,7 +81,8 @@ class Work(NamedTuple):
 
     counts: np.ndarray
     tasks: np.ndarray
-    filled: np.ndarray
+    n_left: np.ndarray
+    marks: np.ndarray
     pieces: np.ndarray
     partial_range: np.ndarray
     histograms: np.ndarray
@@ -93,7 +97,6 @@ class Work(NamedTuple):
     allowed: np.ndarray
     features: np.ndarray
     hashes: np.ndarray
-    side: np.ndarray
     expanded: np.ndarray
     prefix: np.ndarray
     lefts: np.ndarray
@@ -113,8 +116,9 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
     n_partials = PIECES_PER_THREAD * n_threads + 1
     return Work(
         counts=np.zeros(8 * CACHE_LINE, np.int64),
-        tasks=np.empty(capacity + n_records // PIECE + 1, TASK),
-        filled=np.zeros(2 * capacity, np.int64),
+        tasks=np.empty(capacity + n_records // FEWEST_ROWS + 1, TASK),
+        n_left=np.zeros(capacity, np.int64),
+        marks=np.empty(n_records if n_threads > 1 else 0, np.uint8),
         pieces=np.empty(capacity + n_partials, PIECE_OF_ROWS),
         partial_range=np.empty((capacity, 2), np.int64),
         histograms=np.empty((n_slots, n_words * WORD_ENTRIES), np.int64),
@@ -129,7 +133,6 @@ def allocate_work(layout: Layout, n_records: int, frontier: Frontier, n_threads:
         allowed=np.empty((n_threads, n_features), np.uint8),
         features=np.empty((n_threads, n_features), np.int64),
         hashes=np.empty((n_threads, n_features), np.uint64),
-        side=np.empty((n_threads, 2, RUN), np.uint64),
         expanded=np.empty((n_threads, N_SLOTS), np.int64),
         prefix=np.empty((n_threads, N_SLOTS), np.int64),
         lefts=np.empty((n_threads, 2, N_CANDIDATES), np.int32),

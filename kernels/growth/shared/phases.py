@@ -206,11 +206,11 @@ def open_nodes(
     if thread == 0:
         plan_partition(own, work, n_threads)
     wait(barrier, n_threads)
-    partition(thread, table, own, work)
+    partition(thread, n_threads, barrier, table, own, work)
     wait(barrier, n_threads)
     if thread == 0:
         for k in range(frontier.state[fr.N_EXPAND]):
-            sums.n_left[k] = own.expand[k].n_left = work.filled[2 * k]
+            sums.n_left[k] = own.expand[k].n_left = work.n_left[k]
 
 
 @inner

@@ -8,7 +8,7 @@ import pytest
 from gpuens.kernels.growth import frontier as fr
 from gpuens.kernels.growth.cpu.layout import FEWEST_ROWS, layout
 from gpuens.kernels.growth.grow import GrownTrees, grow
-from gpuens.kernels.growth.params import UNLIMITED, GrowthParams
+from gpuens.kernels.growth.params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from gpuens.kernels.growth.reference.grow import _Batch
 from gpuens.kernels.runtime.dtypes import MISSING, Scales
 
@@ -42,7 +42,7 @@ def records(codes: np.ndarray, rng: np.random.Generator, pack) -> np.ndarray:
     return pack(np.rint(g), h, np.arange(n))
 
 
-def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
+def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, rules=NO_RULES, **settings):
     trees = target.run(
         grow,
         target.codes(codes),
@@ -50,6 +50,7 @@ def grow_on(target, codes, rows, n_trees=1, n_bins=N_BINS, **settings):
         target.tree_records(rows, Scales(64.0, 32.0), n_trees),
         np.arange(1, n_trees + 1, dtype=np.uint64),
         GrowthParams(**{**DEFAULTS, **settings}),
+        rules,
     )
     return [
         *(getattr(trees, name) for name in GrownTrees._fields[:-1]),
@@ -174,6 +175,25 @@ def test_large_nodes_are_chosen_again(target, oracle, same, pack, monkeypatch, s
     for got, wanted in zip(actual, expected, strict=True):
         same(got, wanted)
     assert len(rechecked) > 3
+
+
+@pytest.mark.parametrize("categorical", [[], [True] + [False] * 5], ids=["numbers", "categories"])
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+def test_nodes_that_threads_share(oracle, same, pack, n_threads, categorical):
+    """Nodes of tens of thousands of rows are cut, smaller ones of the same round are not."""
+    from gpuens.kernels.runtime.cpu import team
+    from gpuens.kernels.runtime.dispatch import Implementation
+
+    rng = np.random.default_rng(10)
+    codes = columns(70_000, rng)
+    rows = records(codes, rng, pack)
+    cpu = type(oracle)(Implementation.CPU, oracle.xp)
+    rules = FeatureRules(categorical=np.array(categorical, bool))
+    settings = {"max_leaves": 12, "n_trees": 2, "rules": rules}
+    with team.using_threads(n_threads):
+        actual = grow_on(cpu, codes, rows, **settings)
+    for got, wanted in zip(actual, grow_on(oracle, codes, rows, **settings), strict=True):
+        same(got, wanted)
 
 
 def one_of(choice: np.ndarray, n_columns: int) -> list[np.ndarray]:
