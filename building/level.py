@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import llvmlite.binding as llvm
 from numba.core import types
@@ -98,11 +99,23 @@ class Recorder:
 
 
 def compile_all(level: str, folder: Path) -> None:
-    """Compile, link and list the kernels of a level."""
+    """Compile, link and list the kernels of a level.
+
+    LLVM unrolls no loops, and interleaves no vectors of one: the compressed library is smaller by
+    29 % (620 to 442 kB), and no slower (twelve fits and predictions of all kinds on an AMD EPYC,
+    in turns: 0.93 to 1.03 of their times).
+    """
     recorder = Recorder(level, folder)
     native.use(recorder)
-    run_everything()
+    with mock.patch.object(llvm, "create_pipeline_tuning_options", _plain_loops):
+        run_everything()
     recorder.link()
+
+
+def _plain_loops(speed_level: int = 2) -> Any:
+    options = llvm.PipelineTuningOptions(speed_level)
+    options.loop_unrolling = options.loop_interleaving = False
+    return options
 
 
 def _module(compiled: Any, symbol: str, machine: Any) -> Any:

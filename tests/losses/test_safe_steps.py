@@ -208,7 +208,7 @@ def test_a_rare_class_of_almost_certain_rows():
 
 def test_covertype():
     """With the classes' own shares, of which the rarest is 0.5 %, Newton's steps diverge: the log
-    loss of HistGradientBoosting at these settings is 6.4. that of LightGBM 4.7 0.461."""
+    loss of HistGradientBoosting at these settings is 6.4, that of LightGBM 0.461."""
     try:
         table = load_table(DATA, "covtype_shares")
     except GapError as gap:
