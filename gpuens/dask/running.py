@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ PATIENCE = 60.0
 task first."""
 POLL = 1.0
 """Seconds between two looks at whether all workers are still there."""
+GLANCE = 0.25
+"""Seconds for which a look counts: it takes a twentieth of one, and a short fit would take five."""
 IMPORTING = 60.0
 """Seconds for which a worker that imports libraries may be silent, beyond the heartbeat: while a
 library is loaded, nothing else runs in its process, and a busy machine takes long over it."""
@@ -67,6 +70,9 @@ class Training:
     """Workers that the next attempt does without."""
     imports: dict[str, Future] = field(default_factory=dict)
     """The first task of each worker."""
+    looked: float = -math.inf
+    silence: dict[str, float] = field(default_factory=dict)
+    """When the scheduler was asked, and for how long it had not heard of each worker."""
 
     def run(self, parts: Sequence[Delayed]) -> Any:
         """Return the fitted model.
@@ -92,7 +98,7 @@ class Training:
             try:
                 return attempt.run()
             except _LostError as error:
-                lost = error
+                lost, self.looked = error, -math.inf
                 self.before = attempt.last_snapshot() or self.before
             finally:
                 attempt.clean_up()
@@ -122,7 +128,10 @@ class Training:
         and for long in any case: their machine may be gone. While workers train, they notice that
         of each other sooner.
         """
-        silence: dict[str, float] = self.client.run_on_scheduler(on_scheduler.silence)
+        if time.monotonic() - self.looked > GLANCE:
+            self.silence = self.client.run_on_scheduler(on_scheduler.silence)
+            self.looked = time.monotonic()
+        silence = self.silence
         for worker in set(silence) - self.excluded:
             has_imported = self._first_task(worker).done()
             excess = silence[worker] - self.heartbeat
