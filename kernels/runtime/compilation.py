@@ -41,6 +41,20 @@ inlined = deferred(
 costs more than a short function's work. They become part of their caller before it is compiled,
 so that a long one should have one caller."""
 
+fused = deferred(
+    nogil=True,
+    error_model="numpy",
+    boundscheck=False,
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    _nrt=False,
+    forceinline=True,
+)
+"""``inlined`` for long functions: they are typed on their own, and LLVM makes them part of their
+caller. Numba takes a time for ``inlined`` ones that grows with the square of what they call: a
+first tree of CART took 50 CPU seconds to compile where all were, and takes 20. Those that return an
+array of their own, such as a line of a larger one, have to be ``inlined``."""
+
 _OPTIONS = {
     "nogil": True,
     "error_model": "numpy",

@@ -17,7 +17,7 @@ import numpy as np
 from ...growth.control import pop, push
 from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
-from ...runtime.compilation import inlined, inner, kernel, kernel_without_allocation
+from ...runtime.compilation import fused, inlined, inner, kernel, kernel_without_allocation
 from ...runtime.cpu.team import atomic_add, atomic_load, get_threads, pause, run, yield_thread
 from ...scalars.rng import draw
 from ..grown import most_nodes
@@ -118,7 +118,7 @@ def two_numbers(work, numbers):
     return numbers[0] - 2
 
 
-@inlined
+@fused
 def _split_node(table, rows, params, work, x, room):
     """Part the rows of a node, add its children, and return the left one's number."""
     nodes = work.nodes
@@ -146,7 +146,7 @@ def _split_node(table, rows, params, work, x, room):
     return child
 
 
-@inlined
+@fused
 def _look_at(table, rows, params, work, x, room):
     node = work.nodes[x]
     find_split(
@@ -158,7 +158,7 @@ def _look_at(table, rows, params, work, x, room):
             work.bits[x, w] = room.bits[0, w]
 
 
-@inlined
+@fused
 def _grow_below(table, rows, params, work, x, room, stack, heap, n_threads):
     """Grow everything below a node: depth first, or best first where leaves are limited.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...runtime.compilation import inlined, inner
+from ...runtime.compilation import fused, inlined, inner
 from ...scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
 from ...scalars.routing import is_left_category, midpoint, random_cut
 from ..problem import ABSOLUTE_ERROR
@@ -36,7 +36,7 @@ u32, u64, i64 = np.uint32, np.uint64, np.int64
 S32 = u64(32)
 
 
-@inlined
+@fused
 def find_split(table, rows, params, tree_weight, node, statistics, constant, room):
     """Fill in the node's best split, with ``feature`` -1 if there is none, and its statistics.
 
@@ -77,7 +77,7 @@ def find_split(table, rows, params, tree_weight, node, statistics, constant, roo
     _set_threshold(table, node, best)
 
 
-@inlined
+@fused
 def _prepare(rows, params, node, statistics, packed, room):
     """Return the node's own score; for the absolute error also rank its values."""
     if params.criterion != ABSOLUTE_ERROR:
@@ -115,7 +115,7 @@ def _set_threshold(table, node, best):
         node.threshold = midpoint(low, high)
 
 
-@inlined
+@fused
 def _look_at_features(table, rows, params, least_weight, node, packed, constant, room):
     """Score the candidates of one feature after another (see the contract)."""
     features = room.features
@@ -162,7 +162,7 @@ def _mark(flags, feature):
         flags[feature >> 6] |= u64(1) << u64(feature & 63)
 
 
-@inlined
+@fused
 def _look_at_feature(
     table, rows, params, least_weight, node, feature, in_cuts, running, packed, room
 ):
@@ -203,7 +203,7 @@ def _look_at_feature(
     return _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room)
 
 
-@inlined
+@fused
 def _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room):
     """Do the same for any feature, group by group; ``by_table``: the rows are added up by code."""
     groups, found = room.groups, room.found
