@@ -8,6 +8,8 @@ from pathlib import Path
 
 import gpuens.kernels
 
+TYPED = "inner", "fused"
+"""The decorators of functions that are typed on their own."""
 KERNELS = Path(gpuens.kernels.__file__).resolve().parent
 FILES = [
     path for room in ("binning", "cart", "prediction") for path in KERNELS.glob(f"{room}/cpu/*.py")
@@ -23,7 +25,7 @@ def test_no_call_adds_a_version_for_a_constant():
         for tree in trees.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
-        and any(isinstance(d, ast.Name) and d.id == "inner" for d in node.decorator_list)
+        and any(isinstance(d, ast.Name) and d.id in TYPED for d in node.decorator_list)
     }
     passed: defaultdict[tuple[str, int], dict[str, str]] = defaultdict(dict)
     for path, tree in trees.items():
