@@ -12,14 +12,16 @@ from typing import Any
 
 from ..scalars.deferred import Function, deferred, lazy_property
 
-inner = deferred(
-    nogil=True,
-    error_model="numpy",
-    boundscheck=False,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-)
+_CALLED: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": False,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
+
+inner = deferred(**_CALLED)
 """The decorator of functions that compiled functions call. They have no entry from Python,
 whose compilation would cost more than their own (see ``callable_from_python``), and they cannot
 allocate, so that Numba does not count references: each view of an array would cost two atomic
@@ -28,28 +30,12 @@ additions, more than the work on a short line.
 A constant argument has a type of its own: where other calls pass values, ``i64(1)`` in place of 1
 spares the compilation of a second version."""
 
-inlined = deferred(
-    nogil=True,
-    error_model="numpy",
-    boundscheck=False,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-    inline="always",
-)
+inlined = deferred(**_CALLED, inline="always")
 """``inner`` for functions that take tuples of many arrays: a tuple is passed word by word, which
 costs more than a short function's work. They become part of their caller before it is compiled,
 so that a long one should have one caller."""
 
-fused = deferred(
-    nogil=True,
-    error_model="numpy",
-    boundscheck=False,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    _nrt=False,
-    forceinline=True,
-)
+fused = deferred(**_CALLED, forceinline=True)
 """``inlined`` for long functions: they are typed on their own, and LLVM makes them part of their
 caller. Numba takes a time for ``inlined`` ones that grows with the square of what they call: a
 first tree of CART took 50 CPU seconds to compile where all were, and takes 20. Those that return an
