@@ -65,7 +65,7 @@ class TestNumbers:
         assert plan.parts["target and weights"] == 1_000_000 * (1 + 8)
         assert plan.parts["gradients"] == 1_000_000 * 2 * (4 + 4)
         assert plan.parts["leaves of the rows"] == 1_000_000 * 5 * 4
-        assert plan.parts["records"] == 500_000 * 2 * 8 * 2
+        assert plan.parts["records"] == 500_000 * 2 * (8 * 2 + 1)
         assert plan.parts["trees left out"] == 0
         dropping = memory_plan(model.set_params(dropout=0.1), (1_000_000, 28), n_outputs=5)
         assert dropping.parts["trees left out"] == 1_000_000 * (5 * 8 + 4)
@@ -438,7 +438,7 @@ class TestWorkers:
         n = 326 * 1024  # whole chunks; the last one has less
         assert not plan.device.is_gpu
         assert plan.parts["bins"] == n * (32 + 28)
-        assert plan.parts["records"] == n // 2 * 8 * 2
+        assert plan.parts["records"] == n // 2 * (8 * 2 + 1)
         assert plan.parts["messages"] == plan.parts["histograms"]
         assert plan.parts["evaluation sets"] == 0
         assert "with 333,824 x 28 values of 1,000,000 rows on cpu" in str(plan)

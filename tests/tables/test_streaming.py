@@ -263,7 +263,7 @@ class TestDecision:
         plan, less = self.plans(on_disk(tmp_path, X, Y), monkeypatch)
         assert less.streams
         assert "in a file that is read in the order of its rows" in str(less)
-        assert plan.parts["records"] == 16 * N_ROWS and less.parts["records"] == 0
+        assert plan.parts["records"] == 17 * N_ROWS and less.parts["records"] == 0
 
     @pytest.mark.parametrize("sample", [{"subsample": 0.5}, {"sampling": "mvs", "subsample": 0.5}])
     def test_plan_of_samples(self, tmp_path, sample):
