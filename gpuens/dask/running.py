@@ -27,7 +27,8 @@ task first."""
 POLL = 1.0
 """Seconds between two looks at whether all workers are still there."""
 GLANCE = 0.25
-"""Seconds for which a look counts: it takes a twentieth of one, and a short fit would take five."""
+"""Seconds for which the result of a look is used again: a look takes 50 ms, and a short fit would
+take five."""
 IMPORTING = 60.0
 """Seconds for which a worker that imports libraries may be silent, beyond the heartbeat: while a
 library is loaded, nothing else runs in its process, and a busy machine takes long over it."""

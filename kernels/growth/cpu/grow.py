@@ -4,7 +4,8 @@ A round has five steps with a barrier after each. Thread 0 decides alone (cheap,
 nodes), the rest is shared, in tasks that the threads take from a counter:
 
     decide      thread 0    which nodes to open
-    partition   all         a small node is one task, a large one many pieces
+    partition   all         a small node is one task, a large one many pieces, which are
+                            counted first and, after a barrier, placed
     commit      thread 0    children, pairs, pieces of the rows to add up
     histogram   all         pieces of equal size over all the rows of the round
     evaluate    all         (pair, eight features): collect pieces, subtract, compare splits
