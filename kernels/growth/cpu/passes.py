@@ -297,9 +297,22 @@ def begin(thread, n_threads, barrier, table, frontier, params, work, walk):
 
 
 @inner
+def put_summed_first(frontier, sums_of):
+    """Make the node of each pair that was added up its first one; ``sums_of`` is -1 for others."""
+    nodes = frontier.nodes
+    for p in range(frontier.state[fr.N_PAIRS]):
+        build, sibling = frontier.pairs[p].build, frontier.pairs[p].sibling
+        if sibling >= 0 and sums_of[build] < 0:
+            frontier.pairs[p].build, frontier.pairs[p].sibling = sibling, build
+            slot = nodes[build].slot
+            nodes[build].slot = nodes[sibling].slot
+            nodes[sibling].slot = slot
+
+
+@inner
 def _commit(frontier, params, walk):
     """Turn the opened nodes into parents, or, where a child has too few rows, their numbers into
-    those of the parent. The first node of each pair becomes the one that was added up."""
+    those of the parent."""
     nodes = frontier.nodes
     for k in range(frontier.state[fr.N_EXPAND]):
         total = i64(0)
@@ -315,13 +328,7 @@ def _commit(frontier, params, walk):
             continue
         walk.node_of[route.number], walk.node_of[route.number + 1] = child, child + 1
         walk.sums_of[child], walk.sums_of[child + 1] = route.left_sums, route.right_sums
-    for p in range(frontier.state[fr.N_PAIRS]):
-        build, sibling = frontier.pairs[p].build, frontier.pairs[p].sibling
-        if sibling >= 0 and walk.sums_of[build] < 0:
-            frontier.pairs[p].build, frontier.pairs[p].sibling = sibling, build
-            slot = nodes[build].slot
-            nodes[build].slot = nodes[sibling].slot
-            nodes[sibling].slot = slot
+    put_summed_first(frontier, walk.sums_of)
 
 
 @kernel_without_allocation

@@ -1,12 +1,12 @@
 """Growth on a share of the rows (contract: ``kernels.growth.grow``): the trees of all rows, and the
 leaves of this worker's.
 
-A round has two collectives:
+A round has one message, unless nodes are to recheck:
 
-    build        each worker commits the round before, and adds up histograms of its rows
-    (add)        the histograms of all rows
-    open_nodes   each worker finds the same splits, opens the same nodes, partitions its rows
-    (add)        the rows of all workers that went left
+    open_nodes   each worker finds the same splits, opens the same nodes, partitions its rows, and
+                 adds up histograms of theirs
+    (add)        the histograms of all rows, and the rows of all workers that went left
+    commit       each worker turns the opened nodes into parents
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
 
 
 class Growth(NamedTuple):
-    """A batch of trees that grows; ``own`` is the frontier of this worker's rows."""
+    """A batch of trees that grows; ``own`` is the frontier of this worker's rows, ``children`` that
+    of the children whose histograms are added up (see ``phases``)."""
 
     table: Table
     frontier: Frontier
     own: Frontier
+    children: Frontier
     params: GrowthParams
     work: Work
 
@@ -69,17 +71,23 @@ def grow(
 def _run_rounds(
     growth: Growth, sums: Sums, own_begin: np.ndarray, collective: Collective, n_threads: int
 ) -> None:
+    run(phases.plant, n_threads, *growth, sums, own_begin)
+    _add_up(growth, sums, collective)
+    run(phases.open_nodes, n_threads, *growth, sums, *NOTHING_KNOWN)
     state = growth.frontier.state
-    is_first = True
-    while is_first or state[fr.N_EXPAND] > 0:
-        run(phases.build, n_threads, *growth, sums, own_begin, is_first)
-        if state[fr.N_PAIRS] > 0:
-            collective.add(sums.pairs[: state[fr.N_PAIRS]])
+    while state[fr.N_EXPAND] > 0:
+        _add_up(growth, sums, collective)
+        run(phases.commit, 1, *growth[1:5], sums)
         known = _known(growth, collective, n_threads) if state[fr.N_RECHECK] else NOTHING_KNOWN
         run(phases.open_nodes, n_threads, *growth, sums, *known)
-        if state[fr.N_EXPAND] > 0:
-            collective.add(sums.n_left[: state[fr.N_EXPAND]])
-        is_first = False
+
+
+def _add_up(growth: Growth, sums: Sums, collective: Collective) -> None:
+    """Add up the messages of all workers."""
+    n_entries = growth.children.state[fr.N_PAIRS] * sums.lines.shape[1]
+    n = n_entries + growth.frontier.state[fr.N_EXPAND]
+    if n > 0:
+        collective.add(sums.message[:n])
 
 
 def _known(growth: Growth, collective: Collective, n_threads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -115,11 +123,17 @@ def _workspace(
         kept["spare"] = np.empty_like(records)
         kept["work"] = allocate_work(own_layout, records.size, frontier, n_threads)
         kept["own"] = np.zeros_like(frontier.nodes), np.zeros_like(frontier.expand)
+        n_lines = frontier.free_slots.size
+        state = np.zeros_like(frontier.state)
+        kept["children"] = np.zeros(2 * capacity, fr.NODE), np.zeros(n_lines, fr.PAIR), state
         n_used = own_layout.column_slots + (own_layout.column_slots < N_SLOTS)
         begin = np.cumsum([0, *n_used])
-        pairs = np.empty((frontier.free_slots.size, begin[-1]), np.int64)
-        kept["sums"] = Sums(begin, pairs, np.empty(capacity, np.int64))
+        message = np.empty(n_lines * begin[-1] + capacity, np.int64)
+        lines = message[: n_lines * begin[-1]].reshape(n_lines, begin[-1])
+        kept["sums"] = Sums(begin, message, lines, np.empty(capacity, np.int64))
     nodes, expand = kept["own"]
     own = frontier._replace(nodes=nodes, expand=expand)
+    nodes, pairs, state = kept["children"]
+    children = frontier._replace(nodes=nodes, pairs=pairs, state=state)
     table = Table(codes.columns, own_layout, (records, kept["spare"]), few_rows=0)
-    return Growth(table, frontier, own, params, kept["work"]), kept["sums"]
+    return Growth(table, frontier, own, children, params, kept["work"]), kept["sums"]

@@ -8,6 +8,13 @@ growth sees the first alone, and so decides alike everywhere; what touches rows 
     own        |-- A --|-- B --|                       records of this worker, either may be empty
 
 The tables have everything else in common, from the pairs to the set of histograms.
+
+The histograms of a node's children are added up before it is known how many rows of all workers
+each has, so that one message has both. The children have no numbers yet: a third table,
+``children``, has those of expansion k at 2 k and 2 k + 1, and as pairs the lines of the message.
+A line is of the child with the smaller hessian, as in ``cpu.passes``; where the parent keeps no
+histogram, of both. If a child then has fewer than ``min_samples_leaf`` rows, the node stays closed
+and its lines are not read.
 """
 
 from __future__ import annotations
@@ -23,8 +30,10 @@ from .. import control
 from .. import frontier as fr
 from ..cpu.grow import histograms, partition, plan_histograms, plan_partition, scatter_leaves
 from ..cpu.histogram import STRIDE, add_rows, add_used, clear_used
+from ..cpu.passes import put_summed_first
 from ..cpu.search import evaluate, recheck_known, settle_nodes
 from ..cpu.tables import EVALUATE, LEAVES
+from ..limits import smallest_h
 
 u64, i64 = np.uint64, np.int64
 
@@ -33,16 +42,26 @@ class Sums(NamedTuple):
     """What workers add up.
 
     begin : int64, (bytes + 1,)
-        Where the entries of each byte of the layout begin in a line of ``pairs``.
-    pairs : int64, (pairs, entries)
-        The used entries of the histograms that are built in a round.
-    n_left : int64, (expansions,)
-        Rows that go left.
+        Where the entries of each byte of the layout begin in a line.
+    message : int64
+        The used entries of histograms, a line each, and behind the lines of a round the rows that
+        go left, by expansion.
+    lines : int64, (lines, entries)
+        The same memory.
+    line_of : int64, (nodes,)
+        The line with the histogram of a node, or -1.
     """
 
     begin: np.ndarray
-    pairs: np.ndarray
-    n_left: np.ndarray
+    message: np.ndarray
+    lines: np.ndarray
+    line_of: np.ndarray
+
+
+@inner
+def _begin_of_counts(sums, children):
+    """Return where the message has the rows that go left."""
+    return children.state[fr.N_PAIRS] * sums.lines.shape[1]
 
 
 @inner
@@ -75,13 +94,16 @@ def _place_children(frontier, own):
 
 
 @inner
-def begin_round(frontier, own, params, n_left, own_begin, is_first):
-    """Plant the roots, or turn the partitioned nodes into parents: ``n_left`` rows of all workers
-    went left. This worker's rows are divided among the new nodes."""
-    if is_first:
-        control.start(frontier, params)
-        _place_roots(frontier, own, own_begin)
-        return
+def _start(frontier, own, params, own_begin):
+    """Plant the roots."""
+    control.start(frontier, params)
+    _place_roots(frontier, own, own_begin)
+
+
+@inner
+def _turn_into_parents(frontier, own, params, n_left):
+    """Turn the partitioned nodes into parents: ``n_left`` rows of all workers went left. This
+    worker's rows are divided among the new nodes."""
     for k in range(frontier.state[fr.N_EXPAND]):
         frontier.expand[k].n_left = n_left[k]
     control.commit(frontier, params)
@@ -89,8 +111,17 @@ def begin_round(frontier, own, params, n_left, own_begin, is_first):
 
 
 @inner
+def begin_round(frontier, own, params, n_left, own_begin, is_first):
+    """Do the one or the other, where the histograms of a round are built after this."""
+    if is_first:
+        _start(frontier, own, params, own_begin)
+    else:
+        _turn_into_parents(frontier, own, params, n_left)
+
+
+@inner
 def _copy_used(slots, begin, first, last, histogram, line, is_back):
-    """Copy the used entries of some bytes to a line of ``Sums.pairs``, or back."""
+    """Copy the used entries of some bytes to a line of a message, or back."""
     for column in range(first, last):
         o, at = column * STRIDE, begin[column]
         n = slots[column]
@@ -107,41 +138,116 @@ def _copy_used(slots, begin, first, last, histogram, line, is_back):
 
 
 @inner
-def _collect(table, own, work, sums):
+def _build(thread, n_threads, barrier, table, children, params, work, sums):
+    """Add up the rows of the children that have lines, and write the lines."""
+    if thread == 0:
+        plan_histograms(table, children, params, work, n_threads)
+    wait(barrier, n_threads)
+    histograms(table, children, work)
+    wait(barrier, n_threads)
+    _collect(table, children, work, sums)
+
+
+@inner
+def _collect(table, children, work, sums):
     """Add up the pieces of the built histograms, and copy them to the message."""
     slots = table.layout.column_slots
     n_words = work.best.shape[1]
     while True:
         task = atomic_add(work.counts, EVALUATE, 1)
-        if task >= own.state[fr.N_PAIRS] * n_words:
+        if task >= children.state[fr.N_PAIRS] * n_words:
             break
         p = task // n_words
         first = 8 * (task - p * n_words)
         last = min(first + 8, slots.size)
-        node = own.nodes[own.pairs[p].build]
+        node = children.nodes[children.pairs[p].build]
         built = work.histograms[node.slot]
         if node.begin == node.end:  # no piece has cleared it
             clear_used(slots, first, last, built, built)
         for q in range(work.partial_range[p, 0], work.partial_range[p, 1]):
             add_used(slots, first, last, built, work.partials[q])
-        _copy_used(slots, sums.begin, first, last, built, sums.pairs[p], False)
+        _copy_used(slots, sums.begin, first, last, built, sums.lines[p], False)
 
 
 @kernel_without_allocation
-def build(
-    thread, n_threads, barrier, table, frontier, own, params, work, sums, own_begin, is_first
-):  # fmt: skip
-    """Turn the partitioned nodes into parents and build the histograms of the new pairs."""
+def plant(
+    thread, n_threads, barrier, table, frontier, own, children, params, work, sums, own_begin
+):
+    """Plant the roots, and build the histograms of those whose splits are sought."""
     if thread == 0:
-        begin_round(frontier, own, params, sums.n_left, own_begin, is_first)
+        _start(frontier, own, params, own_begin)
+        children.state[fr.N_PAIRS] = 0
         for p in range(frontier.state[fr.N_PAIRS]):
             x = frontier.pairs[p].build
-            own.nodes[x].slot = frontier.nodes[x].slot
-        plan_histograms(table, own, params, work, n_threads)
-    wait(barrier, n_threads)
-    histograms(table, own, work)
-    wait(barrier, n_threads)
-    _collect(table, own, work, sums)
+            root = own.nodes[x]
+            _add_line(children, x, root.depth, root.begin, root.end, frontier.nodes[x].slot)
+            sums.line_of[x] = p
+    _build(thread, n_threads, barrier, table, children, params, work, sums)
+
+
+@inner
+def _add_line(children, x, depth, begin, end, slot):
+    """Add a line with the histogram of some records, which is built in a slot."""
+    p = children.state[fr.N_PAIRS]
+    node = children.nodes[x]
+    node.depth = depth
+    node.begin = begin
+    node.end = end
+    node.slot = slot
+    children.pairs[p].build = x
+    children.pairs[p].sibling = -1
+    children.state[fr.N_PAIRS] = p + 1
+
+
+@inner
+def _add_lines(frontier, own, children, params):
+    """Add the lines of the children of the partitioned nodes. They are built in free slots, of
+    which ``control`` has left enough for the children of all nodes that it opens."""
+    children.state[fr.N_PAIRS] = 0
+    free = frontier.state[fr.N_FREE_SLOTS]
+    for k in range(frontier.state[fr.N_EXPAND]):
+        x = frontier.expand[k].node
+        node, rows = frontier.nodes[x], own.nodes[x]
+        for side in range(2):
+            if _has_line(frontier, params, k, side):
+                free -= 1
+                middle = rows.begin + own.expand[k].n_left
+                begin = rows.begin if side == 0 else middle
+                end = middle if side == 0 else rows.end
+                slot = frontier.free_slots[free]
+                _add_line(children, 2 * k + side, node.depth + 1, begin, end, slot)
+
+
+@inner
+def _has_line(frontier, params, k, side):
+    """Return whether the histogram of a child of expansion k is added up: the left one is side 0.
+    It may be in vain, since the rows of the child are not known."""
+    x = frontier.expand[k].node
+    node = frontier.nodes[x]
+    right_h = node.h - node.left_h
+    least = 2 * smallest_h(frontier, params, node.tree)
+    if frontier.expand[k].closes == 1 or node.depth + 1 >= params.max_depth:
+        return False
+    if node.slot >= 0:
+        is_smaller = (node.left_h <= right_h) == (side == 0)
+        return is_smaller and max(node.left_h, right_h) >= least
+    return (node.left_h if side == 0 else right_h) >= least
+
+
+@kernel_without_allocation
+def commit(thread, n_threads, barrier, frontier, own, children, params, sums):
+    """Turn the partitioned nodes into parents, and note the lines of their children. One thread
+    does this."""
+    n_left = sums.message[_begin_of_counts(sums, children) :]
+    _turn_into_parents(frontier, own, params, n_left)
+    for x in range(frontier.state[fr.N_NODES]):
+        sums.line_of[x] = -1
+    for p in range(children.state[fr.N_PAIRS]):
+        of_expansion = children.pairs[p].build
+        left = frontier.nodes[frontier.expand[of_expansion >> 1].node].child
+        if left >= 0:
+            sums.line_of[left + (of_expansion & 1)] = p
+    put_summed_first(frontier, sums.line_of)
 
 
 @kernel_without_allocation
@@ -188,14 +294,16 @@ def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, 
 
 @kernel_without_allocation
 def open_nodes(
-    thread, n_threads, barrier, table, frontier, own, params, work, sums, packed, counts
+    thread, n_threads, barrier, table, frontier, own, children, params, work, sums, packed, counts
 ):
-    """Find the splits of the new nodes in the sums of all workers, choose the nodes to expand, and
-    partition this worker's rows of them."""
+    """Find the splits of the new nodes in the sums of all workers, choose the nodes to expand,
+    partition this worker's rows of them, and build the histograms of their children."""
     slots = table.layout.column_slots
     for p in range(thread, frontier.state[fr.N_PAIRS], n_threads):
-        built = work.histograms[frontier.nodes[frontier.pairs[p].build].slot]
-        _copy_used(slots, sums.begin, 0, slots.size, built, sums.pairs[p], True)
+        x = frontier.pairs[p].build
+        built = work.histograms[frontier.nodes[x].slot]
+        line = sums.lines[sums.line_of[x]]
+        _copy_used(slots, sums.begin, 0, slots.size, built, line, True)
         work.partial_range[p, 0] = work.partial_range[p, 1] = 0
     if thread == 0:
         work.counts[EVALUATE] = 0
@@ -210,7 +318,12 @@ def open_nodes(
     wait(barrier, n_threads)
     if thread == 0:
         for k in range(frontier.state[fr.N_EXPAND]):
-            sums.n_left[k] = own.expand[k].n_left = work.n_left[k]
+            own.expand[k].n_left = work.n_left[k]
+        _add_lines(frontier, own, children, params)
+        begin = _begin_of_counts(sums, children)
+        for k in range(frontier.state[fr.N_EXPAND]):
+            sums.message[begin + k] = work.n_left[k]
+    _build(thread, n_threads, barrier, table, children, params, work, sums)
 
 
 @inner
@@ -224,8 +337,9 @@ def number_leaves(frontier, own, params, order, tree_offset):
 
 @kernel_without_allocation
 def finish(
-    thread, n_threads, barrier, table, frontier, own, params, work, order, tree_offset, leaf
-):
+    thread, n_threads, barrier, table, frontier, own, children, params, work, order, tree_offset,
+    leaf,
+):  # fmt: skip
     """Number the nodes of the final trees and write the leaf of every row of this worker."""
     if thread == 0:
         number_leaves(frontier, own, params, order, tree_offset)
