@@ -26,6 +26,9 @@ from ..kernels.runtime.collective import Collective
 
 SMALL = 1 << 14
 """Bytes up to which whole arrays go round, and each process adds them up itself."""
+KEPT = 1 << 22
+"""Bytes up to which the memory that arrays are received in is kept. Dask has its workers return
+memory to the system at once, and the first writing to new memory costs more than the sum."""
 AT_ONCE = 1 << 18
 """Bytes that are handed to the system at once."""
 LONGEST_WAIT = 0.5
@@ -83,6 +86,7 @@ class Ring(Collective):
         self.rank, self.size = rank, size
         self._next, self._last = neighbours.to_next, neighbours.from_last
         self._lost, self._silent = "", -1
+        self._rooms = [np.empty(0, np.uint8), np.empty(0, np.uint8)]
         self._closing = threading.Event()
         self._waits = {}
         for sends, receives in ((True, True), (True, False), (False, True)):
@@ -124,24 +128,26 @@ class Ring(Collective):
 
     def add(self, values: np.ndarray) -> None:
         flat = values.reshape(-1)
-        if flat.nbytes <= SMALL:
-            self._add_small(flat)
+        # Two processes send as much either way, whole arrays in one step in place of two.
+        if flat.nbytes <= (KEPT if self.size == 2 else SMALL):
+            self._add_whole(flat)
         else:
             self._add_large(flat)
 
-    def _add_small(self, flat: np.ndarray) -> None:
-        piece, other = flat.copy(), np.empty_like(flat)
-        for _ in range(self.size - 1):
+    def _add_whole(self, flat: np.ndarray) -> None:
+        piece = flat
+        for step in range(self.size - 1):
+            other = self._room(flat.size, flat.dtype, step & 1)
             self._exchange(piece, other)
             flat += other
-            piece, other = other, piece
+            piece = other
 
     # The array is cut into a part for each process. In size - 1 steps a part's sum goes round,
     # and every process adds its own; in size - 1 more steps the finished parts go round.
     def _add_large(self, flat: np.ndarray) -> None:
         cuts = [flat.size * k // self.size for k in range(self.size + 1)]
         parts = [flat[begin:end] for begin, end in zip(cuts[:-1], cuts[1:], strict=True)]
-        received = np.empty(max(part.size for part in parts), flat.dtype)
+        received = self._room(max(part.size for part in parts), flat.dtype)
         for step in range(self.size - 1):
             into = parts[(self.rank - step - 1) % self.size]
             self._exchange(parts[(self.rank - step) % self.size], received[: into.size])
@@ -149,6 +155,15 @@ class Ring(Collective):
         for step in range(self.size - 1):
             into = parts[(self.rank - step) % self.size]
             self._exchange(parts[(self.rank + 1 - step) % self.size], into)
+
+    def _room(self, n: int, dtype: np.dtype, which: int = 0) -> np.ndarray:
+        """Return memory for n values, one of two arrays that the next call may give away again."""
+        n_bytes = n * dtype.itemsize
+        if n_bytes > KEPT:
+            return np.empty(n, dtype)
+        if self._rooms[which].size < n_bytes:
+            self._rooms[which] = np.empty(n_bytes, np.uint8)
+        return self._rooms[which][:n_bytes].view(dtype)
 
     def gather(self, values: np.ndarray) -> list[np.ndarray]:
         found: list[Any] = [None] * self.size

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from gpuens import GradientBoostingRegressor
 from gpuens.cluster import rendezvous
 from gpuens.cluster.rendezvous import Place, join_ring, open_listener
-from gpuens.cluster.ring import SMALL, Ring, WorkerLostError
+from gpuens.cluster.ring import KEPT, SMALL, Ring, WorkerLostError
 from gpuens.cluster.rows import pieces_of, ranges_of
 from gpuens.kernels.runtime.dtypes import SUM_CHUNK
 
@@ -60,7 +60,7 @@ def pulse_threads() -> int:
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_sums_and_gathered_arrays(size):
-    shapes = [(1,), (3, 2), (SMALL // 8,), (SMALL // 8 + 1,), (200_003,)]
+    shapes = [(1,), (3, 2), (SMALL // 8,), (SMALL // 8 + 1,), (KEPT // 8 + 1,), (9,)]
     rng = np.random.default_rng(size)
     values = [[rng.integers(-(2**40), 2**40, s) for s in shapes] for _ in range(size)]
     columns = [rng.standard_normal((rank, 3)).astype(np.float32) for rank in range(size)]
