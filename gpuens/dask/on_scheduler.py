@@ -25,10 +25,17 @@ RESTARTING = 60.0
 """Seconds in which a nanny may end its worker."""
 
 
-async def silence(dask_scheduler: Any) -> dict[str, float]:
-    """Return for how many seconds the scheduler has not heard of each worker. One that was held up
-    itself reads first what has come meanwhile."""
+async def silence(dask_scheduler: Any, limit: float = 0.0) -> dict[str, float]:
+    """Return for how many seconds the scheduler has not heard of each worker. Unless it has heard
+    of all within ``limit`` seconds, it reads first what has come, as it may have been held up."""
+    found = _silence(dask_scheduler)
+    if max(found.values(), default=limit) < limit:
+        return found
     await asyncio.sleep(READING)
+    return _silence(dask_scheduler)
+
+
+def _silence(dask_scheduler: Any) -> dict[str, float]:
     now = time.time()
     return {address: now - each.last_seen for address, each in dask_scheduler.workers.items()}
 

@@ -27,8 +27,8 @@ task first."""
 POLL = 1.0
 """Seconds between two looks at whether all workers are still there."""
 GLANCE = 0.25
-"""Seconds for which the result of a look is used again: a look takes 50 ms, and a short fit would
-take five."""
+"""Seconds for which the result of a look is used again: once something was amiss, a look takes
+50 ms."""
 IMPORTING = 60.0
 """Seconds for which a worker that imports libraries may be silent, beyond the heartbeat: while a
 library is loaded, nothing else runs in its process, and a busy machine takes long over it."""
@@ -71,6 +71,9 @@ class Training:
     """Workers that the next attempt does without."""
     imports: dict[str, Future] = field(default_factory=dict)
     """The first task of each worker."""
+    is_alarmed: bool = False
+    """Whether a task has failed or a worker was lost: from then on the scheduler reads all news
+    before it says who is there."""
     looked: float = -math.inf
     silence: dict[str, float] = field(default_factory=dict)
     """When the scheduler was asked, and for how long it had not heard of each worker."""
@@ -99,7 +102,7 @@ class Training:
             try:
                 return attempt.run()
             except _LostError as error:
-                lost, self.looked = error, -math.inf
+                lost, self.looked, self.is_alarmed = error, -math.inf, True
                 self.before = attempt.last_snapshot() or self.before
             finally:
                 attempt.clean_up()
@@ -130,7 +133,8 @@ class Training:
         of each other sooner.
         """
         if time.monotonic() - self.looked > GLANCE:
-            self.silence = self.client.run_on_scheduler(on_scheduler.silence)
+            limit = 0.0 if self.is_alarmed else self.heartbeat
+            self.silence = self.client.run_on_scheduler(on_scheduler.silence, limit=limit)
             self.looked = time.monotonic()
         silence = self.silence
         for worker in set(silence) - self.excluded:
@@ -309,6 +313,7 @@ class _Attempt:
             try:
                 results.append(futures[len(results)].result(timeout=seconds))
             except (TimeoutError, *LOST):
+                self._training.is_alarmed = True
                 seconds *= 2
                 if gone := self._gone():
                     self._explain(futures, gone, False)
@@ -329,9 +334,11 @@ class _Attempt:
         """
         deadline = time.monotonic() + patience
         while waiting := [future for future in futures if not future.done()]:
-            gone = self._gone()
             late = time.monotonic() > deadline
-            if gone or late or any(future.status == "error" for future in futures):
+            has_failed = any(future.status == "error" for future in futures)
+            self._training.is_alarmed |= late or has_failed
+            gone = self._gone()
+            if gone or late or has_failed:
                 self._explain(futures, gone, late)
             _wait_a_moment(waiting)
         self._explain(futures, set(), False)
