@@ -21,6 +21,8 @@ from ..kernels.runtime.dtypes import SUM_CHUNK
 
 OFFSETS_AT_ONCE = 64
 """Rows of each chunk that are gathered together: a 16th of the table's column."""
+EXACT = 2.0**53
+"""Sums of whole numbers are exact as long as those of their magnitudes are below this."""
 
 
 def sum_of_all(values: Any, share: Share) -> float:
@@ -30,15 +32,22 @@ def sum_of_all(values: Any, share: Share) -> float:
     one chunk is left: these are gathered and added up in blocks of ``OFFSETS_AT_ONCE``. A chunk
     that begins with one worker's values and goes on with another's comes from both, each with
     zeros in the place of the other's.
+
+    The order does not matter for whole numbers, as classes are, whose sums are all exact: each
+    worker adds up its own.
     """
-    sizes = np.concatenate(share.collective.gather(np.array([values.size])))
-    ends = np.cumsum(sizes)
-    begins = ends - sizes
+    values = to_numpy(values)
+    own = np.array([[values.size, *_exact_sums(values)]])
+    sizes, magnitudes, totals = np.concatenate(share.collective.gather(own)).T
+    if magnitudes.sum() < EXACT and totals.sum() != 0.0:  # a zero has a sign
+        return float(totals.sum())
+    ends = np.cumsum(sizes.astype(np.int64))
+    begins = ends - sizes.astype(np.int64)
     first = int(begins[share.collective.rank]) // SUM_CHUNK
     last = -(-int(ends[share.collective.rank]) // SUM_CHUNK)
     chunks = np.zeros((max(last - first, 0), SUM_CHUNK))
     begin = int(begins[share.collective.rank]) - first * SUM_CHUNK
-    chunks.reshape(-1)[begin : begin + values.size] = to_numpy(values)
+    chunks.reshape(-1)[begin : begin + values.size] = values
     n_chunks = max(1, -(-int(ends[-1]) // SUM_CHUNK))
     total = np.empty(SUM_CHUNK)
     for low in range(0, SUM_CHUNK, OFFSETS_AT_ONCE):
@@ -49,6 +58,15 @@ def sum_of_all(values: Any, share: Share) -> float:
             lines[begin : begin + len(own)] += own
         total[block] = halved(lines)
     return float(halved(total))
+
+
+def _exact_sums(values: np.ndarray) -> tuple[float, float]:
+    """Return the sum of the magnitudes of whole numbers, and their sum; infinity and 0 where there
+    are others, or where the sum may not be exact."""
+    magnitude = float(abs(values).sum())
+    if not magnitude < EXACT or (np.rint(values) != values).any():
+        return np.inf, 0.0
+    return magnitude, float(values.sum())
 
 
 def rows_of_worker(keep: Any, share: Share, device: Device) -> Any:
