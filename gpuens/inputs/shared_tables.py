@@ -88,8 +88,8 @@ def labels_of_all(
     codes : int64, shape (n_own,)
     """
     found = np.unique(np.concatenate(objects_of_all(classes, share)))
-    numbers = np.searchsorted(found, classes)[codes].astype(np.int64)
-    return found, np.concatenate(share.collective.gather(numbers))
+    numbers = np.searchsorted(found, classes).astype(np.min_scalar_type(len(found)))[codes]
+    return found, np.concatenate(share.collective.gather(numbers)).astype(np.int64)
 
 
 def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Share) -> np.ndarray:

@@ -39,7 +39,7 @@ def sum_of_all(values: Any, share: Share) -> float:
     values = to_numpy(values)
     own = np.array([[values.size, *_exact_sums(values)]])
     sizes, magnitudes, totals = np.concatenate(share.collective.gather(own)).T
-    if magnitudes.sum() < EXACT and totals.sum() != 0.0:  # a zero has a sign
+    if magnitudes.sum() < EXACT:
         return float(totals.sum())
     ends = np.cumsum(sizes.astype(np.int64))
     begins = ends - sizes.astype(np.int64)

@@ -193,6 +193,35 @@ def test_histograms_that_are_not_kept(monkeypatch):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
+@pytest.mark.parametrize("kept_bytes", [0, 2**29])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_histograms_that_are_added_up_in_vain(monkeypatch, kept_bytes, n_jobs):
+    """Where it turns out that a child has too few rows of all workers, its parent stays closed, is
+    searched again, and is opened by another split."""
+    from gpuens.kernels.growth import frontier
+
+    found: list[int] = []
+
+    def known(growth: Any, *args: Any) -> Any:
+        found.append(int(growth.frontier.state[frontier.N_RECHECK]))
+        assert growth.frontier.state[frontier.N_EXPAND] >= found[-1] > 0
+        return shared_known(growth, *args)
+
+    shared_known = shared_grow._known
+    monkeypatch.setattr(frontier, "HISTOGRAM_BYTES", kept_bytes)
+    monkeypatch.setattr(shared_grow, "_known", known)
+    monkeypatch.setattr(shared_grow, "MIN_CELLS_PER_THREAD", 1)
+    model = R(
+        n_estimators=4, random_state=3, device="cpu", min_samples_leaf=300, n_jobs=n_jobs,
+        max_leaf_nodes=12,
+    )  # fmt: skip
+    weight = np.exp(2.0 * np.random.default_rng(5).standard_normal(N))
+    plain = R(**model.get_params()).fit(X, Y, weight)
+    for shared in fit_shared(model, (X, Y, weight), CUTS[5]):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+    assert len(found) >= 20
+
+
 @pytest.mark.parametrize("sampled", [3_000, 1])
 def test_cut_points_of_a_sample(monkeypatch, sampled):
     from gpuens.inputs import binning
@@ -383,8 +412,13 @@ def test_a_single_worker_needs_nobody():
 
 
 @pytest.mark.parametrize("n", [1, 1024, 1025, 5000])
-def test_sums_of_all_rows(n):
-    values = np.random.default_rng(n).standard_normal(n) * 1e3
+@pytest.mark.parametrize("kind", ["real", "whole", "zero", "large"])
+def test_sums_of_all_rows(n, kind):
+    values = np.random.default_rng(n).standard_normal(n) * (1e18 if kind == "large" else 1e3)
+    if kind != "real":
+        values = np.rint(values)
+    if kind == "zero":
+        values[:] = 0.0
     ends = [e for e in CUTS[5] if e < n] + [n]
     pieces = cut((values,), ends)
 
@@ -392,9 +426,9 @@ def test_sums_of_all_rows(n):
         (own,) = pieces[collective.rank]
         with sharing(Share(collective, [0, *ends][collective.rank], own.size, n)):
             assert rows_of_all(own.size) == n
-            return ordered_sum(own, CPU), weighted_mean(own, abs(own), CPU)
+            return ordered_sum(own, CPU), weighted_mean(own, abs(own) + 1.0, CPU)
 
-    expected = ordered_sum(values, CPU), weighted_mean(values, abs(values), CPU)
+    expected = ordered_sum(values, CPU), weighted_mean(values, abs(values) + 1.0, CPU)
     assert run_workers(len(ends), work) == [expected] * len(ends)
     assert current_share() is None
 
