@@ -17,12 +17,15 @@ from .shared_rows import sum_of_all
 
 Later = Callable[[], float]
 """A number that may be on its way from a GPU."""
+BLOCK_ROWS = 1 << 18
+"""Values that are added to others together."""
 WEIGHT_BITS = 51
 """Bits of the sum of whole-number weights."""
 
 
 def ordered_sum(values: Array, device: Device) -> float:
-    """Sum a float64 vector in the order of ``kernels.statistics.gradients``, on any device."""
+    """Sum a float64 vector in an order that is the same on any device: its upper half is added to
+    its lower half, with zeros up to a power of two of values, until one value is left."""
     return sum_later(values, device)()
 
 
@@ -31,15 +34,36 @@ def sum_later(values: Array, device: Device) -> Later:
     if (share := current_share()) is not None:
         total = sum_of_all(values, share)
         return lambda: total
-    xp = device.xp
-    size = max(SUM_CHUNK, 1 << (int(values.shape[0]) - 1).bit_length())
-    padded = xp.zeros(size, dtype=xp.float64)
-    padded[: values.shape[0]] = values
+    n = int(values.shape[0])
+    size = max(SUM_CHUNK, 1 << (n - 1).bit_length())
+    n_blocks = max(1, size // BLOCK_ROWS)
+    size //= n_blocks
+    sums = _sum_of_blocks(values, 0, 1, n_blocks, size, device)
     while size > 1:
         size //= 2
-        padded = padded[:size] + padded[size:]
-    fetched = fetch(padded)
+        sums = sums[:size] + sums[size:]
+    fetched = fetch(sums)
     return lambda: float(fetched()[0])
+
+
+def _sum_of_blocks(
+    values: Array, first: int, step: int, n_blocks: int, size: int, device: Device
+) -> Array:
+    """Add up every ``step``-th block of a vector from block ``first`` on as halving it does, which
+    would take as much memory again: of n blocks k and k + n/2 meet, then k and k + n/4. Behind the
+    last value there are zeros."""
+    if step == n_blocks:
+        block = values[first * size : (first + 1) * size]
+        if block.shape[0] == size:
+            return block
+        padded = device.xp.zeros(size, dtype=device.xp.float64)
+        padded[: block.shape[0]] = block
+        return padded
+    how = 2 * step, n_blocks, size, device
+    low = _sum_of_blocks(values, first, *how)
+    if (first + step) * size >= values.shape[0]:
+        return low + 0.0
+    return low + _sum_of_blocks(values, first + step, *how)
 
 
 def weighted_mean(values: Array, weight: Array, device: Device) -> float:
