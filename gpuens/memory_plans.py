@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
+from .boosting.data_size import DataSize, bytes_on_disk, can_stream, data_size
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import DataSize, boosting_plan, bytes_on_disk, can_stream, data_size
+from .boosting.memory import boosting_plan
 from .boosting.parameters import columns_to_grow_on, growth_params
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes

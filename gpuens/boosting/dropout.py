@@ -36,7 +36,7 @@ from .trees import ForestBuilder, OutputTree
 
 if TYPE_CHECKING:
     from .loop import BoostingResult
-    from .round import TrainingRows
+    from .round_data import TrainingRows
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""

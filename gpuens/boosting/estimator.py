@@ -37,10 +37,11 @@ from ..kernels.runtime.collective import Share, current_share, rows_of_all, shar
 from ..losses import Loss, loss_of
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
+from .data_size import data_size
 from .dropout import Dropout, DropsTrees
 from .linear_leaves import require_linear
 from .loop import BoostingResult, boost, warn_if_nothing_was_learned
-from .memory import boosting_plan, data_size, reading_plan
+from .memory import boosting_plan, reading_plan
 from .metrics import RecordsScores, metrics_for
 from .parameters import (
     check_parameters,
@@ -50,7 +51,8 @@ from .parameters import (
     rules_of_columns,
     schedule_of,
 )
-from .round import Grower, RoundSettings, TrainingRows
+from .round import Grower
+from .round_data import RoundSettings, TrainingRows
 from .sampling import Sampling
 from .sharing import (
     RawRows,
@@ -224,7 +226,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             bool(self.keep_best),
             device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
-        settings = self._round_settings(loss, n_rounds, rows)
+        settings = replace(self._round_settings(loss, n_rounds, rows), in_pieces=memory.in_pieces)
         if isinstance(binner, NarrowBinner):
             settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
         grower = Grower(rows, binner, loss, settings, device, dropout)

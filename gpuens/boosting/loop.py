@@ -12,7 +12,8 @@ from ..estimators.training import Evaluations, Rounds, TrainingPlan, TrainingRes
 from ..forest.forest import Forest
 from ..kernels.runtime.collective import current_share
 from .dropout import DropoutState
-from .round import Grower, StartedRound, TrainingRows
+from .round import Grower
+from .round_data import StartedRound, TrainingRows
 from .trees import ForestBuilder, GrownRound
 
 

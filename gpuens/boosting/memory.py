@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,23 +17,21 @@ from ..devices.memory_plan import (
     plan_of,
     row_bytes,
 )
-from ..devices.placement import Device, is_streamed
-from ..devices.sparse_tables import SparseTable
+from ..devices.placement import Device
 from ..devices.transfer import PIECE_BYTES
-from ..inputs.shared_tables import entries_of_all
-from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
 from ..kernels.growth import frontier as fr
 from ..kernels.growth import streamed_codes
 from ..kernels.growth.params import GrowthParams
-from ..kernels.growth.streamed_codes import most_sums, number_type, rows_of_chunk
-from ..kernels.runtime.dtypes import CODE_WORDS, MAX_BINS, N_SLOTS
+from ..kernels.growth.streamed_codes import GROUP_ROWS, most_sums, number_type, rows_of_chunk
+from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF
 from ..kernels.runtime.native import source
 from ..losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ..losses.distributions import DistributionLoss
 from ..numerics.sampling import most_rows_of_a_piece
-from ..tables.binned_table import BinnedTable
 from ..tables.streaming import AHEAD
+from .data_size import DataSize
 from .parameters import growth_params
+from .pieces import PIECE_ROWS, takes_pieces
 from .round import batch_size
 
 SCRATCH_NODE_BYTES = 72
@@ -46,6 +43,8 @@ HISTOGRAM_BYTES = 8 * N_SLOTS
 """Bytes of the histogram of a feature: two planes of int32."""
 PATH_FEATURES = 16
 """Different features on the way to a leaf, in estimates: paths rarely have more."""
+PLACE_BYTES = 4
+"""Bytes of the place of a node in a group of rows."""
 SPARSE_PLACE_BYTES = 12
 """Bytes of an entry of a histogram without zeros: the sums, and the number of rows."""
 SPARSE_MESSAGE_BYTES = 16
@@ -61,150 +60,6 @@ GATHERED_BYTES = 2 * 8
 FUNCTION_BYTES = 5 * 8
 """Bytes of a row's score, gradient and hessian for a function of arrays: these two once as the
 function returns them, and once checked."""
-
-
-@dataclass(frozen=True)
-class DataSize:
-    """The properties of the training data that its memory depends on.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and features.
-    itemsize : int
-        Bytes of a value of the table, 4 or 8.
-    n_outputs : int
-        Trees of a round.
-    weighted : bool
-        Whether rows have weights.
-    evaluated : sequence of int
-        Rows of each evaluation set.
-    is_there : bool
-        Whether the table is on the device already and needs no conversion. Otherwise it comes to a
-        GPU in pieces, and the rows held out are set apart on the host.
-    splits : bool
-        Whether rows are held out for early stopping, which copies the table.
-    is_binned : bool
-        Whether the table has been binned before, in memory or in a mapped file.
-    on_disk : int
-        Bytes of the codes in a mapped file.
-    can_stream : bool
-        Whether growth may read the codes in the order of the rows, so that records stay in place:
-        from a mapped file, and for a GPU from any memory of the host.
-    streams : bool
-        Whether it does.
-    n_resident : int
-        Rows whose codes then stay in the device's memory.
-    n_sparse : int or None
-        Of a sparse table its columns; ``shape`` has those that trees are grown on.
-    n_all : int or None
-        Rows of all workers where these share the table, of which ``shape`` has one worker's.
-    n_places : int or None
-        Entries of a histogram where codes leave out the zeros.
-    bins, evaluated_bins : int or None
-        Bytes of the codes of sparse tables, of all rows and of all evaluation sets.
-    evaluated_binned : int
-        Rows of the evaluation sets that have been binned before.
-    """
-
-    shape: tuple[int, int]
-    itemsize: int
-    n_outputs: int = 1
-    weighted: bool = False
-    evaluated: Sequence[int] = ()
-    is_there: bool = False
-    splits: bool = False
-    is_binned: bool = False
-    on_disk: int = 0
-    can_stream: bool = False
-    streams: bool = False
-    n_resident: int = 0
-    n_sparse: int | None = None
-    n_all: int | None = None
-    n_places: int | None = None
-    bins: int | None = None
-    evaluated_bins: int | None = None
-    evaluated_binned: int = 0
-
-
-def data_size(
-    table: Any,
-    columns: np.ndarray | None,
-    device: Device,
-    n_outputs: int,
-    evaluated: Sequence[Any] = (),
-    n_all: int | None = None,
-    weighted: bool = False,
-) -> DataSize:
-    """Return the properties of a table that was read.
-
-    Parameters
-    ----------
-    table : array, SparseTable or BinnedTable
-    columns : int32 array or None
-        Those of a sparse table that trees are grown on; None: all.
-    device : Device
-    n_outputs : int
-    evaluated : sequence of tables
-    n_all : int or None
-    weighted : bool
-    """
-    shape = table.shape if columns is None else (table.shape[0], columns.size)
-    size = DataSize(
-        shape,
-        table.itemsize,
-        n_outputs,
-        weighted,
-        evaluated=[each.shape[0] for each in evaluated],
-        is_there=not is_streamed(table, device),
-        is_binned=isinstance(table, BinnedTable),
-        on_disk=bytes_on_disk(table, device),
-        can_stream=can_stream(table, device, n_all),
-        n_all=n_all,
-        evaluated_binned=sum(each.shape[0] for each in evaluated if isinstance(each, BinnedTable)),
-    )
-    if not isinstance(table, SparseTable):
-        return size
-    kept = table if columns is None else table.columns(columns)
-    most_places = int((np.minimum(entries_of_all(kept), MAX_BINS) + 2).sum())
-    return replace(
-        size,
-        is_there=True,
-        n_sparse=table.shape[1],
-        n_places=most_places if stays_sparse(kept, device) else None,
-        bins=_code_bytes(kept, shape[1], device),
-        evaluated_bins=sum(
-            _code_bytes(
-                each if columns is None or not isinstance(each, SparseTable)
-                else each.columns(columns), shape[1], device,
-            )
-            for each in evaluated
-        ),
-    )  # fmt: skip
-
-
-def bytes_on_disk(table: Any, device: Device) -> int:
-    """Return the bytes of the codes of a table that growth maps from a file, else 0."""
-    if not isinstance(table, BinnedTable) or table.path is None or device.is_gpu:
-        return 0
-    return int(table.shape[0]) * code_bytes(table.shape[1])
-
-
-def can_stream(table: Any, device: Device, n_all: int | None) -> bool:
-    """Return whether growth may read the codes of a table in the order of its rows.
-
-    Workers that share the rows have a growth of their own, which reads the rows node by node.
-    """
-    if not isinstance(table, BinnedTable) or n_all is not None:
-        return False
-    return device.is_gpu or table.path is not None
-
-
-def _code_bytes(table: Any, n_features: int, device: Device) -> int:
-    """Bytes of the codes of a table with so many columns that trees are grown on."""
-    if isinstance(table, SparseTable) and stays_sparse(table, device):
-        return ENTRY_BYTES * int(table.entries.nnz)
-    return int(table.shape[0]) * code_bytes(n_features)
 
 
 def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
@@ -235,7 +90,12 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         left -= int(UNPLANNED_SHARE * plan.total)
     data = replace(data, n_resident=rows_that_stay(data, plan, max(0, left)))
     plan = _plan(estimator, data, device)
-    return replace(plan, streams=True, n_resident=data.n_resident)
+    return replace(
+        plan,
+        streams=True,
+        n_resident=data.n_resident,
+        in_pieces=computes_pieces(estimator, data, device),
+    )
 
 
 def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
@@ -293,13 +153,16 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
+    in_pieces = computes_pieces(estimator, data, device)
+    if in_pieces and most_nodes <= NO_LEAF:
+        leaf = np.dtype(np.uint16)
     parts = {
         "table": 0 if data.is_there else min(table, pieces),
         "target and weights": n * (target_bytes + 8 * data.weighted),
         "table without the rows held out": table if data.splits and not is_streamed else 0,
         "bins": _bytes_of_bins(data, n * bins, device),
         "raw predictions": n * raw,
-        "gradients": 8 * batch * n,
+        "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
         "records": _record_bytes(estimator, data, device) * batch * in_sample,
         **_bytes_of_loss(estimator, data),
         "samples and steps": _bytes_of_round(estimator, data, device),
@@ -329,7 +192,21 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
             f"min_samples_leaf={params.min_samples_leaf} entries, if all are looked at)"
         )
     plan = plan_of(task, device, parts, free, capacity)
-    return _with_slabs(plan, data) if data.streams and not device.is_gpu else plan
+    return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
+
+
+def computes_pieces(estimator: Any, data: DataSize, device: Device) -> bool:
+    """Return whether a training keeps no gradients of all rows. Rows that have weights might not
+    all take part."""
+    if not data.streams or device.is_gpu or data.weighted:
+        return False
+    if batch_size(data.n_outputs, *data.shape, device) > 1:
+        return False
+    loss = estimator._read_loss()
+    is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
+    revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
+    takes_steps = type(loss).leaf_values is Loss.leaf_values and takes_pieces(loss)
+    return takes_steps and not (is_sample or revises or estimator.monotonic_cst is not None)
 
 
 DRAWING_BYTES = {"uniform": 4, "goss": 16, "mvs": 66, "balanced": 30}
@@ -410,14 +287,15 @@ def _held_out(estimator: Any, data: DataSize) -> dict[str, int]:
     return {"order of all rows": ORDER_ROW_BYTES * data.n_all, "evaluation sets": n_held_out * row}
 
 
-def _with_slabs(plan: MemoryPlan, data: DataSize) -> MemoryPlan:
-    """Add the rows of a file that stay in memory, without padding, and those that are being read:
-    neither takes working arrays."""
+def _with_slabs(plan: MemoryPlan, data: DataSize, most_nodes: int) -> MemoryPlan:
+    """Add the rows of a file that stay in memory, without padding, those that are being read, and
+    the places of nodes in groups of rows: these take no working arrays."""
     n, n_features = data.shape
     size = min(streamed_codes.SLAB_ROWS, n)
     n_read = min(-(-n // size), AHEAD + 1) * size
     of_rows = {
-        "bins": data.n_resident * n_features, "slabs of rows": n_read * row_bytes(n_features)
+        "bins": data.n_resident * n_features, "slabs of rows": n_read * row_bytes(n_features),
+        "places of nodes": -(-n // GROUP_ROWS) * (most_nodes + 1) * PLACE_BYTES,
     }  # fmt: skip
     others = plan.total - plan.parts["working arrays"]
     parts = {**of_rows, "working arrays": int(STREAMING_SHARE * others)}
@@ -453,11 +331,11 @@ def _chunked(parts: dict[str, int], data: DataSize, most_nodes: int) -> tuple[di
 
 def _record_bytes(estimator: Any, data: DataSize, device: Device) -> int:
     """Return the bytes of a row's records: two where they are moved, with a mark of their side on
-    the CPU. Passes on the CPU over all rows make them as they need them."""
+    the CPU. Passes on the CPU over all rows take integers without the numbers of rows."""
     if not data.streams:
         return 16 if device.is_gpu else 17
     has_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0 or data.weighted
-    return 8 if device.is_gpu or has_sample else 0
+    return 8 if device.is_gpu or has_sample else 4
 
 
 def _bytes_of_bins(data: DataSize, dense: int, device: Device) -> int:

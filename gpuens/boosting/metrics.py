@@ -18,7 +18,7 @@ from ..losses.survival import SurvivalLoss
 from ..numerics.weighted import Later
 from ..ranking_metrics import NDCG, ranking_metric_of
 from ..survival_metrics import concordance
-from .round import TrainingRows
+from .round_data import TrainingRows
 
 CONCORDANCE = "concordance"
 """The name of the metric of survival models."""

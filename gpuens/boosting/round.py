@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +11,8 @@ from ..devices.placement import Device
 from ..inputs.binning import Binner
 from ..kernels.boosting.newton_trees import Draws, add_newton_trees
 from ..kernels.growth.frontier import most_slots
-from ..kernels.growth.grow import GrownTrees, grow, records_for
-from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
-from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.growth.streamed_codes import StreamedCodes
+from ..kernels.growth.grow import grow, records_for
+from ..kernels.growth.params import GrowthParams
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
     NO_ROWS,
@@ -24,7 +21,7 @@ from ..kernels.runtime.collective import (
     rows_of_all,
     selected,
 )
-from ..kernels.runtime.dtypes import MOST_OUTPUTS, Codes, NodeValues, Totals, Update
+from ..kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
@@ -34,12 +31,12 @@ from ..losses import Loss
 from ..losses.leaves import LeafBatch
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import ordered_sum, whole_weights
-from .dropout import Drop, Dropout
+from .dropout import Dropout
 from .linear_leaves import LinearFitter, add_values
-from .parameters import Schedule
+from .pieces import Gradients, add_tree
+from .round_data import RoundSettings, StartedBatch, StartedRound, TrainingRows
 from .sampling import (
     Sample,
-    Sampling,
     balanced_chances,
     draw_by_chance,
     goss_chances,
@@ -62,90 +59,6 @@ def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> 
     most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
     most = min(most // max(n_rows, 1), most_slots(n_features), MOST_OUTPUTS)
     return max(1, min(n_outputs, most))
-
-
-@dataclass
-class TrainingRows:
-    """The rows of a training or evaluation set, on the device.
-
-    Parameters
-    ----------
-    codes : Codes, SparseCodes or StreamedCodes
-    y : float64 or ``Loss.target_type``, shape (n_rows,) or (n_targets, n_rows)
-    weight : float64, shape (n_rows,) or (0,)
-        Empty where every weight is 1.
-    raw : float64, shape (n_outputs, n_rows)
-        Raw predictions of the trees so far; updated.
-    table : float32 or float64, shape (n_rows, n_features), or None
-        The features, for linear functions in leaves.
-    """
-
-    codes: Codes | SparseCodes | StreamedCodes
-    y: Array
-    weight: Array
-    raw: Array
-    table: Array | None = None
-
-
-@dataclass(frozen=True)
-class RoundSettings:
-    """The settings of the rounds of boosting.
-
-    With ``line_search`` the values of a round's trees are multiplied by the factor that minimises
-    the loss, and by the learning rate. ``min_decrease`` is the least gain of a split for each unit
-    of weight of the tree's rows. ``ridge`` is that of linear functions in the leaves; None: they
-    have constants.
-    """
-
-    params: GrowthParams
-    learning_rate: Schedule
-    sampling: Sampling
-    seed: int
-    line_search: bool = False
-    rules: FeatureRules = NO_RULES
-    min_decrease: float = 0.0
-    ridge: float | None = None
-
-
-class StartedBatch(NamedTuple):
-    """The trees of some outputs, which may still be growing; with ``values`` where the raw
-    predictions of the training rows include them already."""
-
-    outputs: range
-    totals: Sequence[Totals]
-    trees: GrownTrees
-    values: Sequence[NodeValues] | None = None
-
-
-@dataclass
-class StartedRound:
-    """A round whose trees are growing.
-
-    ``rate`` is the factor on its trees, ``unchecked`` holds totals of gradients that are still on
-    their way from a GPU; ``searching`` is whether a line search follows; ``where`` names the round
-    in messages; ``drop`` holds the trees that the raw predictions of the training rows lack until
-    it ends.
-    """
-
-    index: int
-    loss: Loss
-    rate: float
-    shared: Array
-    sample: Sample
-    searching: bool
-    drop: Drop | None = None
-    unchecked: list[Totals] = field(default_factory=list)
-    batch: StartedBatch = field(init=False)
-
-    @property
-    def where(self) -> str:
-        return f"round {self.index + 1}"
-
-    @property
-    def waits(self) -> bool:
-        """Whether the host reads the gradients or their totals before the trees grow."""
-        scales = self.sample.factor.size > 0
-        return scales or self.searching or self.loss.exact_leaves or self.loss.checks_rows
 
 
 class Grower:
@@ -183,8 +96,9 @@ class Grower:
         self.linear: LinearFitter | None = None
         if settings.ridge is not None and rows.table is not None:
             self.linear = LinearFitter(rows.table, binner, settings.ridge, device)
-        self.g = xp.empty((self.batch, n), dtype=xp.float32)
-        self.h = xp.empty((self.batch, n), dtype=xp.float32)
+        n_kept = 0 if settings.in_pieces else n
+        self.g = xp.empty((self.batch, n_kept), dtype=xp.float32)
+        self.h = xp.empty((self.batch, n_kept), dtype=xp.float32)
 
     # Not cached properties: until Python 3.12 these have a lock, and while one worker of a shared
     # table held it, other workers in its process could not take part in the collective.
@@ -352,18 +266,23 @@ class Grower:
         largest, total = 0.0, 0.0
         shared = self.loss.shared(self.rows.y, self.rows.raw, self.device)
         for k in range(self.loss.n_outputs):
-            target = self.loss.targets(self.rows.y, k, self.device)
-            g, h = self.g[0], self.h[0]
-            self.loss.gradients(k, target, self.rows.raw[k], shared, self.rows.weight, g, h)
-            largest = max(largest, float(abs(g).max()))
-            total += float(h.sum(dtype=np.float64))
+            own = self._gradients(self.loss, k, shared)
+            totals = own.totals() if self.settings.in_pieces else own.fill(self.g[0], self.h[0])
+            largest, total = max(largest, float(totals.max_g)), total + float(totals.sum_h)
         return largest, total
+
+    def _gradients(self, loss: Loss, k: int, shared: Array) -> Gradients:
+        rows = self.rows
+        return Gradients(loss, k, rows.y, rows.raw[k], shared, rows.weight, self.device)
 
     def _start_batch(self, started: StartedRound, first: int) -> None:
         """Start to grow the trees of a batch of outputs, from ``first`` on."""
         rows, device = self.rows, self.device
         loss, sample = started.loss, started.sample
         outputs = range(first, min(first + self.batch, loss.n_outputs))
+        if self.settings.in_pieces:
+            started.batch = self._batch_in_pieces(started, first)
+            return
 
         g, h = self.g[: len(outputs)], self.h[: len(outputs)]
         totals = self._measure(started, outputs, g, h)
@@ -400,6 +319,18 @@ class Grower:
         raw = rows.raw[outputs.start : outputs.stop]
         found = add_newton_trees(rows.codes, self.n_bins, g, h, totals, raw, draws, *how)
         return StartedBatch(outputs, totals, *found)
+
+    def _batch_in_pieces(self, started: StartedRound, k: int) -> StartedBatch:
+        """Do the same for one output whose gradients are not kept."""
+        rows, loss, rate = self.rows, started.loss, started.rate
+        gradients = self._gradients(loss, k, started.shared)
+        totals = gradients.totals()
+        loss.check_totals(totals, started.where)
+        number = started.index * loss.n_outputs + k
+        draws = Draws(self._rounding_key, self._tree_key, number)
+        how = rate, loss.largest_step(rate), self._growth_of(started.sample), self.settings.rules
+        found = add_tree(rows.codes, self.n_bins, gradients, totals, draws, *how)
+        return StartedBatch(range(k, k + 1), [totals], *found)
 
     def _measure(
         self, started: StartedRound, outputs: range, g: Array, h: Array

@@ -49,7 +49,7 @@ from ..losses.survival import AFT, Cox
 from ..numerics.weighted import Later
 from ..tables.binned_table import BinnedTable
 from .metrics import Metric
-from .round import TrainingRows
+from .round_data import TrainingRows
 
 
 class RawRows(NamedTuple):

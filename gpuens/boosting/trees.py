@@ -28,7 +28,7 @@ from ..numerics.minimise import minimise
 
 if TYPE_CHECKING:
     from .dropout import Drop
-    from .round import TrainingRows
+    from .round_data import TrainingRows
 
 LONGEST_STEP = 16.0
 """Limit of the line search where the loss has no minimum, as for perfectly separated classes."""

@@ -47,6 +47,9 @@ class MemoryPlan:
     n_resident : int
         Rows of such a table that stay in the device's memory. The others are read in each step of
         growth.
+    in_pieces : bool
+        Whether the gradients of such a table are computed again, piece by piece, wherever they are
+        needed, because those of all rows would take the memory of rows.
     """
 
     task: str
@@ -56,6 +59,7 @@ class MemoryPlan:
     capacity: int | None
     streams: bool = False
     n_resident: int = 0
+    in_pieces: bool = False
 
     @property
     def total(self) -> int:

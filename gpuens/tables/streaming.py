@@ -11,9 +11,10 @@ from __future__ import annotations
 import mmap
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,19 @@ class Slabs:
     """
 
     def __init__(self, codes: Any, n_resident: int) -> None:
-        self._rows, self._n_features = codes.rows, len(codes.columns)
-        self._to_keep = kept_slabs(len(codes.rows), n_resident)
-        self._kept: dict[int, np.ndarray] = {}
+        self._rows, n_features = codes.rows, len(codes.columns)
+        to_keep = sorted(kept_slabs(len(codes.rows), n_resident))
+        self._place = {slab: k * streamed_codes.SLAB_ROWS for k, slab in enumerate(to_keep)}
+        n_kept = sum(min(streamed_codes.SLAB_ROWS, len(codes.rows) - slab) for slab in to_keep)
+        self._kept = np.empty((n_kept, n_features), np.uint8)
+        self._is_there: set[int] = set()
         self._rooms: list[np.ndarray] = []
 
-    def __call__(self, slabs: Sequence[tuple[int, int]]) -> Generator[np.ndarray, None, None]:
-        """Yield the rows from the first to the last, exclusive, of each slab.
+    def __call__(
+        self, slabs: Sequence[tuple[int, int]]
+    ) -> Generator[tuple[int, int, np.ndarray], None, None]:
+        """Yield the first and the last row, exclusive, of each slab, and its codes; slabs next to
+        each other come together where they are in memory.
 
         Raises
         ------
@@ -70,34 +77,60 @@ class Slabs:
         """
         with _opened(self._rows) as file:
             if file is None:
-                yield from (self._rows[begin:end] for begin, end in slabs)
+                for begin, end in _joined(slabs):
+                    yield begin, end, self._rows[begin:end]
             else:
                 yield from self._read(file, slabs)
 
     def _read(
         self, file: RowsFile, slabs: Sequence[tuple[int, int]]
-    ) -> Generator[np.ndarray, None, None]:
-        to_read = deque(slab for slab in slabs if slab[0] not in self._kept)
+    ) -> Generator[tuple[int, int, np.ndarray], None, None]:
+        to_read = deque(slab for slab in slabs if slab[0] not in self._is_there)
         reads: deque[tuple[np.ndarray, Future[np.ndarray]]] = deque()
         free = deque(self._rooms)
         with ThreadPoolExecutor(AHEAD) as pool:  # whose end waits for what is being read
-            for slab in slabs:
-                while to_read and len(reads) < AHEAD:
-                    room = free.popleft() if free else self._room(file)
-                    reads.append((room, begun(pool, file.read, *to_read.popleft(), room)))
-                if slab[0] in self._kept:
-                    yield self._kept[slab[0]]
-                    continue
-                room, read = reads.popleft()
-                rows = read.result()
-                if slab[0] in self._to_keep:
-                    rows = self._kept[slab[0]] = rows[:, : self._n_features].copy()
-                yield rows
-                free.append(room)
+            for is_there, run in groupby(slabs, lambda slab: slab[0] in self._is_there):
+                for slab in _joined(run) if is_there else list(run):
+                    while to_read and len(reads) < AHEAD:
+                        room = free.popleft() if free else self._room(file)
+                        reads.append((room, begun(pool, self._fill, file, to_read.popleft(), room)))
+                    if is_there:
+                        yield *slab, self._part(*slab)
+                        continue
+                    room, read = reads.popleft()
+                    yield *slab, read.result()
+                    if slab[0] in self._place:
+                        self._is_there.add(slab[0])
+                    free.append(room)
+
+    def _fill(self, file: RowsFile, slab: tuple[int, int], room: np.ndarray) -> np.ndarray:
+        """Read a slab, and copy it to its place if it is to be kept."""
+        rows = file.read(*slab, room)
+        if slab[0] not in self._place:
+            return rows
+        kept = self._part(*slab)
+        kept[:] = rows[:, : kept.shape[1]]
+        return kept
+
+    def _part(self, begin: int, end: int) -> np.ndarray:
+        """Return the place of slabs next to each other that are kept."""
+        first = self._place[begin]
+        return self._kept[first : first + end - begin]
 
     def _room(self, file: RowsFile) -> np.ndarray:
         self._rooms.append(file.room(min(streamed_codes.SLAB_ROWS, len(self._rows))))
         return self._rooms[-1]
+
+
+def _joined(slabs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Join slabs next to each other."""
+    first = last = -1
+    for begin, end in slabs:
+        if begin != last and last >= 0:
+            yield first, last
+        first, last = (first if begin == last else begin), end
+    if last >= 0:
+        yield first, last
 
 
 class RowsFile:

@@ -11,7 +11,7 @@ from ..runtime.arrays import Array
 from ..runtime.compilation import callable_from_python
 from ..runtime.dispatch import Implementation, implementation, implementation_for
 from ..runtime.dtypes import CODE_WORDS, Codes, RowStatistics, Scales, TreeRecords
-from ..statistics.quantise import add_up, quantise
+from ..statistics.quantise import pack, quantise
 from .control import emit, finish
 from .frontier import Frontier
 from .params import NO_RULES, FeatureRules, GrowthParams
@@ -65,10 +65,11 @@ def records_for(
     scales: Sequence[Scales],
 ) -> TreeRecords | RowStatistics:
     """Return what trees on some codes grow on: the records of ``quantise``, or where the CPU reads
-    the codes of all rows in passes, what each pass makes them of, which saves 8 bytes a row."""
+    the codes of all rows in passes, statistics in the order of the rows, which need no numbers of
+    these."""
     is_on_cpu = implementation_for(g) is Implementation.CPU
     if is_on_cpu and isinstance(codes, StreamedCodes) and rows.size == 0:
-        return add_up(g, h, key, first, scales)
+        return pack(0, g, h, key, first, scales)
     return quantise(g, h, rows, key, first, scales)
 
 

@@ -111,21 +111,21 @@ class TreeRecords(NamedTuple):
 
 
 class RowStatistics(NamedTuple):
-    """What the records of all rows are made of where growth reads them, in place of
-    ``TreeRecords`` (see ``records_for``).
+    """The statistics of all rows in the order of these, in place of ``TreeRecords`` (see
+    ``records_for``).
 
-    g, h : float32, shape (n_trees, n_rows), contiguous
-    keys : uint64, shape (n_trees,)
-        Of the rounding.
+    words : uint32, shape (n_trees, n_rows), contiguous
+        The integers of g and h, of 16 bits each.
     sums, scales
         As those of ``TreeRecords``.
+    leaf_type : dtype
+        Of the leaves of rows, uint16 only where it holds their numbers.
     """
 
-    g: np.ndarray
-    h: np.ndarray
-    keys: np.ndarray
+    words: np.ndarray
     sums: np.ndarray
     scales: Sequence[Scales]
+    leaf_type: np.dtype = np.dtype(np.int32)
 
 
 class NodeValues(NamedTuple):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..runtime.arrays import Array
 from ..runtime.dispatch import implementation
@@ -90,6 +92,42 @@ def gradients_of_outputs(
     """
     op = implementation(__name__, raw)
     return op.gradients_of_outputs(loss, y, raw, shift, weight, g, h, first_class)
+
+
+class PieceTotals(NamedTuple):
+    """Largest values and sums of \\|g\\| and h over a piece of the rows.
+
+    largest : float64, shape (2,)
+    sums : float64, shape (2, chunks)
+    """
+
+    largest: np.ndarray
+    sums: np.ndarray
+
+
+def gradients_of_piece(
+    loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
+) -> PieceTotals:
+    """Do the same as ``gradients`` for neighbouring rows, which begin with a chunk. Only on the
+    CPU."""
+    found: PieceTotals = implementation(__name__, raw).gradients_of_piece(
+        loss, y, raw, shift, weight, g, h
+    )
+    return found
+
+
+def totals_of_pieces(pieces: Sequence[PieceTotals]) -> Totals:
+    """Return the totals of all rows from those of their pieces, all but the last of whole chunks:
+    the same as those of ``gradients``."""
+    sums = np.concatenate([piece.sums for piece in pieces], axis=1)
+    padding = (1 << (sums.shape[1] - 1).bit_length()) - sums.shape[1]
+    sums = np.pad(sums, ((0, 0), (0, padding)))
+    while sums.shape[1] > 1:
+        half = sums.shape[1] // 2
+        sums = sums[:, :half] + sums[:, half:]
+    largest = np.max([piece.largest for piece in pieces], axis=0)
+    (sum_g, sum_h), (max_g, max_h) = sums[:, 0].tolist(), largest.tolist()
+    return Totals(max_g, sum_g, max_h, sum_h)
 
 
 def row_values(loss: Any, y: Array, raw: Array, shift: Array) -> Array:

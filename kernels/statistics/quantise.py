@@ -40,10 +40,13 @@ def quantise(
     return implementation(__name__, g).quantise(g, h, rows, key, first, scales)
 
 
-def add_up(g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]) -> RowStatistics:
-    """Return the sums of the records of ``quantise`` of all rows, with what growth makes the
-    records of. Only on the CPU."""
-    found: RowStatistics = implementation(__name__, g).add_up(g, h, key, first, scales)
+def pack(
+    begin: int, g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]
+) -> RowStatistics:
+    """Do the same for neighbouring rows from row ``begin`` on, in half of the memory. Only on the
+    CPU."""
+    how = g, h, key, first, scales
+    found: RowStatistics = implementation(__name__, g).pack(begin, *how)
     return found
 
 

@@ -14,10 +14,11 @@ import pytest
 
 import gpuens
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import memory
+from gpuens.boosting import memory, pieces
+from gpuens.boosting import round as rounds
 from gpuens.devices import placement
 from gpuens.kernels.growth import streamed_codes
-from gpuens.kernels.growth.cpu import passes
+from gpuens.kernels.growth.cpu import groups
 from gpuens.kernels.growth.cpu import streamed as growth
 from gpuens.kernels.runtime.dtypes import Codes
 from gpuens.losses import CustomLoss
@@ -79,6 +80,57 @@ def test_models_are_those_of_the_rows_in_memory(model, y, weight, tmp_path, grow
     with streaming():
         assert model.fit(table).forest_.fingerprint() == expected
     assert len(grown) >= 6
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "in_pieces"),
+    [
+        (regressor(), Y, True),
+        (regressor(loss="gamma"), np.exp(Y), True),
+        (regressor(max_leaf_nodes=None, max_depth=4, colsample_bynode=0.5), Y, True),
+        (regressor(), np.stack([Y, -Y], axis=1), True),
+        (classifier(scoring="loss", verbose=0), Y > 1, True),
+        (classifier(min_impurity_decrease=1e-4), np.digitize(Y, [0, 1]), True),
+        (regressor(loss="huber"), Y, False),
+        (regressor(subsample=0.5), Y, False),
+        (regressor(line_search=True), Y, False),
+        (regressor(dropout=0.5), Y, False),
+        (classifier(class_weight="balanced"), Y > 1, False),
+        (regressor(monotonic_cst=[1, 0, 0, 0, 0, 0]), Y, False),
+    ],
+    ids=lambda value: "" if isinstance(value, np.ndarray) else str(value),
+)
+def test_gradients_that_are_computed_in_pieces(model, y, in_pieces, tmp_path, monkeypatch):
+    """Several pieces, the last of them no whole chunks."""
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 2048)
+    monkeypatch.setattr(rounds, "BATCH_RECORDS", N_ROWS)
+    trees = []
+    add_tree = rounds.add_tree
+    monkeypatch.setattr(rounds, "add_tree", lambda *a: trees.append(1) or add_tree(*a))
+    table = on_disk(tmp_path, X, y)
+    expected = model.fit(table).forest_.fingerprint()
+    assert not trees
+    with streaming():
+        assert model.fit(table).forest_.fingerprint() == expected
+    assert bool(trees) is in_pieces
+
+
+def test_trees_of_a_batch_take_all_gradients(tmp_path):
+    table, y = on_disk(tmp_path, X, np.digitize(Y, [0, 1])), np.digitize(Y, [0, 1])
+    with streaming():
+        assert not gpuens.memory_plan(classifier(), table, n_outputs=3).in_pieces
+        found = classifier().fit(table).forest_.fingerprint()
+    assert found == classifier().fit(X, y).forest_.fingerprint()
+
+
+def test_gradients_in_pieces_that_are_not_finite_are_named(tmp_path):
+    with streaming(), pytest.raises(ValueError, match="The gradients of round 3 do not fit"):
+        regressor(learning_rate=1e25).fit(on_disk(tmp_path, X, Y))
+
+
+def test_a_target_that_is_too_small_to_learn_from_is_named(tmp_path):
+    with streaming(), pytest.warns(UserWarning, match="all gradients are zero"):
+        regressor().fit(on_disk(tmp_path, X, Y.astype(np.float64) * 1e-60))
 
 
 def test_categories_and_evaluation_sets(tmp_path, grown):
@@ -227,7 +279,7 @@ class TestReading:
         slabs, run = [], growth.run
 
         def interrupted(kernel, *args):
-            if kernel is passes.walk_rows:
+            if kernel is groups.walk_groups:
                 slabs.append(kernel)
                 if len(slabs) == 8:  # in the middle of the second pass
                     raise error
@@ -263,7 +315,7 @@ class TestDecision:
         plan, less = self.plans(on_disk(tmp_path, X, Y), monkeypatch)
         assert less.streams
         assert "in a file that is read in the order of its rows" in str(less)
-        assert plan.parts["records"] == 17 * N_ROWS and less.parts["records"] == 0
+        assert plan.parts["records"] == 17 * N_ROWS and less.parts["records"] == 4 * N_ROWS
 
     @pytest.mark.parametrize("sample", [{"subsample": 0.5}, {"sampling": "mvs", "subsample": 0.5}])
     def test_plan_of_samples(self, tmp_path, sample):

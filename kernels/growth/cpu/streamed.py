@@ -7,23 +7,26 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import closing
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ...runtime.arrays import derived
 from ...runtime.cpu.team import get_threads, run
-from ...runtime.dtypes import CODE_WORDS, N_SLOTS, Codes, RowStatistics, TreeRecords
+from ...runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF, Codes, RowStatistics, TreeRecords
 from .. import frontier as fr
 from .. import streamed_codes
 from ..frontier import Frontier
 from ..grow import GrownTrees, emitted
 from ..params import NO_RULES, FeatureRules, GrowthParams
-from ..streamed_codes import ROUTE, StreamedCodes, most_numbers
+from ..streamed_codes import GROUP_ROWS, ROUTE, StreamedCodes, most_numbers
+from . import groups as of_rows
 from . import passes
+from .groups import BLOCK, N_FREE, Groups, Source
 from .histogram import WORD_ENTRIES
 from .layout import plain_layout
-from .passes import BLOCK, N_NUMBERS, QUEUE, Growth, Source, Walk
+from .passes import QUEUE, Growth, Walk
 from .tables import Table, Work, allocate_work
 
 SUMS_BYTES = 1 << 26
@@ -32,57 +35,93 @@ MIN_ROWS_PER_THREAD = 1 << 12
 
 
 class Passes:
-    """The passes over the records of a tree, in slabs of rows."""
+    """The passes over the rows of a tree, in slabs."""
 
-    def __init__(self, codes: StreamedCodes, source: Source, n_threads: int) -> None:
+    def __init__(
+        self, codes: StreamedCodes, source: Source, n_nodes: int, n_threads: int, leaf: np.ndarray
+    ) -> None:
         self._codes, self._source, self._n_threads = codes, source, n_threads
-        begins = at = [*range(0, len(codes.rows), streamed_codes.SLAB_ROWS), len(codes.rows)]
+        n_rows, n_slab = len(codes.rows), streamed_codes.SLAB_ROWS
+        slabs = [(row, min(row + n_slab, n_rows)) for row in range(0, n_rows, n_slab)]
+        row = [*chain.from_iterable(range(*slab, GROUP_ROWS) for slab in slabs), n_rows]
+        begin = row
         if source.records.size:
-            at = [bisect_left(source.records, row, key=_row_of) for row in begins]
-        slabs = zip(begins, begins[1:], at, at[1:], strict=False)
-        self._slabs = [slab for slab in slabs if slab[2] < slab[3]]
+            begin = [bisect_left(source.records, each, key=_row_of) for each in row]
+        self._group_of = {first: number for number, first in enumerate(row)}
+        self._slabs = [
+            (first, last)
+            for first, last in slabs
+            if begin[self._group_of[first]] < begin[self._group_of[last]]
+        ]
+        self._groups = _allocate_groups(row, begin, n_nodes, n_threads, leaf)
 
     def _each_slab(self, work: Callable[[np.ndarray, int, int, int], None]) -> None:
-        """Call ``work`` with a slab, the number of its first row, and the first and the last of its
-        records, exclusive."""
-        with closing(self._codes.slabs([slab[:2] for slab in self._slabs])) as read:
-            for (row, _, first, last), rows in zip(self._slabs, read, strict=True):
-                work(rows, row, first, last)
+        """Call ``work`` with the codes of slabs, the number of their first row, and their first and
+        last group, exclusive."""
+        with closing(self._codes.slabs(self._slabs)) as read:
+            for first, last, rows in read:
+                work(rows, first, self._group_of[first], self._group_of[last])
 
     def walk(self, growth: Growth, is_first: bool, leaf: np.ndarray) -> None:
         """Route the rows of the nodes to open, and add up rows."""
+        run(of_rows.place_nodes, 1, growth.frontier, self._groups, is_first)
+        n_opened = -1 if is_first else int(growth.frontier.state[fr.N_EXPAND])
 
         def work(*slab: Any) -> None:
             growth.walk.state[QUEUE] = 0
-            own = growth.table, self._source, growth.walk, *slab, is_first, leaf
-            run(passes.walk_rows, self._n_threads, *own)
+            own = growth.table, self._source, growth.walk, self._groups, *slab, n_opened
+            run(of_rows.walk_groups, self._n_threads, *own)
 
         self._each_slab(work)
 
     def count(self, growth: Growth, leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the histograms and counts of rows of the nodes to recheck."""
-        frontier, walk = growth.frontier, growth.walk
+        frontier = growth.frontier
         n = int(frontier.state[fr.N_RECHECK])
         counts = np.zeros((n, len(growth.table.columns), N_SLOTS), np.int64)
         packed = np.zeros((n, growth.work.spare.shape[1]), np.int64)
-        k_of_node = np.full(frontier.nodes.size, -1, np.int64)
-        k_of_node[frontier.recheck[:n]] = np.arange(n)
-        k_of = k_of_node[walk.node_of[: walk.state[N_NUMBERS]]]
+        k_of = np.full(frontier.nodes.size, -1, np.int64)
+        k_of[frontier.recheck[:n]] = np.arange(n)
 
         def work(*slab: Any) -> None:
-            own = growth.table, frontier, self._source, k_of, *slab, leaf, packed, counts
-            run(passes.count_rechecked, self._n_threads, *own)
+            own = growth.table, frontier, self._source, self._groups, k_of, *slab, packed, counts
+            run(of_rows.count_rows, self._n_threads, *own)
 
         self._each_slab(work)
         return packed, counts
 
     def name_leaves(self, growth: Growth, leaf: np.ndarray) -> None:
-        """Replace the number of every row by its leaf."""
-        run(passes.name_leaves, self._n_threads, growth.frontier, growth.walk, leaf)
+        """Write the leaf of every row."""
+        run(of_rows.place_nodes, 1, growth.frontier, self._groups, False)
+        own = growth.frontier, self._source, self._groups, leaf
+        run(of_rows.write_leaves, self._n_threads, *own)
 
 
 def _row_of(record: np.uint64) -> int:
     return int(record) & 0xFFFFFFFF
+
+
+def _allocate_groups(
+    row: list[int], begin: list[int], n_nodes: int, n_threads: int, leaf: np.ndarray
+) -> Groups:
+    """Return the groups of a tree; their orders are in the memory of its ``leaf``."""
+    n_places = n_nodes + 1
+    return Groups(
+        row=np.array(row),
+        begin=np.array(begin),
+        order=leaf.view(np.uint16),
+        stride=leaf.itemsize // 2,
+        first=np.zeros((len(row) - 1, n_places), np.uint16),
+        size=np.zeros((len(row) - 1, n_places), np.uint16),
+        place_of=np.zeros(n_nodes, np.int64),
+        pending=np.zeros((n_nodes, 3), np.int64),
+        merged=np.zeros((n_nodes, 2), np.int64),
+        free=np.zeros(n_places, np.int64),
+        counts=np.zeros(N_FREE + 1, np.int64),
+        rest=np.empty((n_threads, GROUP_ROWS), np.uint16),
+        at=np.empty((n_threads, BLOCK), np.uint64),
+        addends=np.empty((n_threads, BLOCK), np.int64),
+    )
 
 
 NOTHING_KNOWN = np.zeros((0, 0), np.int64), np.zeros((0, 0, 0), np.int64)
@@ -97,11 +136,16 @@ def grow(
     rules: FeatureRules = NO_RULES,
 ) -> GrownTrees:
     """Grow the trees one after the other."""
-    leaf = np.full((len(keys), codes.columns.shape[1]), -1, np.int32)
+    shape = len(keys), codes.columns.shape[1]
+    n_all = shape[1] if isinstance(records, RowStatistics) else records.words.shape[1]
+    leaf_type = np.dtype(np.int32)
+    if isinstance(records, RowStatistics) and fr.node_capacity(params, n_all) <= NO_LEAF:
+        leaf_type = records.leaf_type
+    leaf = np.full(shape, NO_LEAF if leaf_type == np.uint16 else -1, leaf_type)
     grown = []
     for t in range(len(keys)):
         source = _source_of(records, t)
-        frontier = fr.allocate([source.n], keys[t : t + 1], params, n_bins, rules)
+        frontier = fr.allocate([n_all], keys[t : t + 1], params, n_bins, rules)
         fr.set_statistics(frontier, records.sums[t : t + 1], records.scales[t : t + 1])
         grown.append(_grow_tree(codes, n_bins, source, frontier, params, leaf[t]))
     return joined(grown, leaf)
@@ -109,10 +153,8 @@ def grow(
 
 def _source_of(records: TreeRecords | RowStatistics, t: int) -> Source:
     if isinstance(records, RowStatistics):
-        no_records = np.empty(0, np.uint64)
-        return Source(no_records, records.g[t], records.h[t], records.keys[t], *records.scales[t])
-    nothing = np.empty(0, np.float32)
-    return Source(records.words[t], nothing, nothing, np.uint64(0), 1.0, 1.0)
+        return Source(np.empty(0, np.uint64), records.words[t])
+    return Source(records.words[t], np.empty(0, np.uint32))
 
 
 def _grow_tree(
@@ -128,7 +170,8 @@ def _grow_tree(
     on_host = Codes(codes.rows, codes.columns)
     n_sums = SUMS_BYTES // (8 * WORD_ENTRIES * -(-n_bins.size // 8) * n_threads)
     growth = workspace(kept, on_host, n_bins, frontier, params, n_threads, (n_threads, n_sums))
-    return grow_by(Passes(codes, source, n_threads), growth, n_threads, leaf)
+    walks = Passes(codes, source, frontier.nodes.size, n_threads, leaf)
+    return grow_by(walks, growth, n_threads, leaf)
 
 
 def grow_by(walks: Any, growth: Growth, n_threads: int, leaf: Any) -> GrownTrees:
@@ -206,9 +249,6 @@ def _allocate_walk(work: Work, capacity: int, n_threads: int, most_sums: int) ->
         sums_of=np.zeros(capacity, np.int64),
         n_left=np.zeros((n_threads, capacity), np.int64),
         sums=sums,
-        flat_sums=sums.reshape(n_threads, -1),
-        taken=np.empty((n_threads, BLOCK), np.uint64),
-        expansions=np.empty((n_threads, BLOCK), np.int32),
         state=np.zeros(QUEUE + 1, np.int64),
     )
 

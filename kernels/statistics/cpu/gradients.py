@@ -14,7 +14,7 @@ from ...runtime.dtypes import SUM_CHUNK, Totals, Update
 from ...scalars.deferred import Function
 from ...scalars.losses import gradient, is_custom, value
 from ...scalars.primitives import bits_of, float_of
-from ..gradients import NO_CLASS
+from ..gradients import NO_CLASS, PieceTotals
 from .add_leaf_values import add_leaf_values
 
 
@@ -151,7 +151,7 @@ def _gradients_worker(
     of_rows = y, first_class, raw, shift, weight, g, h
     fill_chunks(thread, n_threads, loss, *of_rows, magnitudes, scratch, largest, sums)
     wait(barrier, n_threads)
-    for k in range(thread, raw.shape[0], n_threads):
+    for k in range(thread, totals.shape[0], n_threads):
         for i in range(2):
             bits = largest[0, k, i]
             for other in range(1, n_threads):
@@ -185,17 +185,44 @@ def gradients_of_outputs(
     h: Array,
     first_class: int,
 ) -> list[Totals]:
-    n_outputs, n = raw.shape
-    n_threads = threads_for(raw.size)
-    n_chunks = -(-n // SUM_CHUNK)
-    padded = 1 << (n_chunks - 1).bit_length()
-    largest = np.zeros((n_threads, n_outputs, CACHE_LINE), np.int64)
-    sums = np.zeros((n_outputs, 2, padded))
-    totals = np.empty((n_outputs, 4))
-    of_rows = y.reshape(-1, n), first_class, raw, shift, weight, g, h
-    worker = compiled_for(_gradients_worker, loss)
-    run(worker, n_threads, loss, *of_rows, largest, sums, totals)
+    sums, totals = _chunks_of(raw), np.empty((len(raw), 4))
+    _fill(loss, y, first_class, raw, shift, weight, g, h, sums, totals)
     return [Totals(*of_output) for of_output in totals.tolist()]
+
+
+def gradients_of_piece(
+    loss: Any, y: Array, raw: Array, shift: Array, weight: Array, g: Array, h: Array
+) -> PieceTotals:
+    sums, none, n_chunks = _chunks_of(raw[None]), np.empty((0, 4)), -(-raw.size // SUM_CHUNK)
+    largest = _fill(loss, y, NO_CLASS, raw[None], shift, weight, g[None], h[None], sums, none)
+    return PieceTotals(largest[:, 0, :2].max(axis=0).view(np.float64), sums[0, :, :n_chunks])
+
+
+def _chunks_of(raw: Array) -> np.ndarray:
+    """Return zeros for the sums of chunks, as many as the next power of two."""
+    n_chunks = -(-raw.shape[1] // SUM_CHUNK)
+    return np.zeros((len(raw), 2, 1 << (n_chunks - 1).bit_length()))
+
+
+def _fill(
+    loss: Any,
+    y: Array,
+    first_class: int,
+    raw: Array,
+    shift: Array,
+    weight: Array,
+    g: Array,
+    h: Array,
+    sums: Array,
+    totals: Array,
+) -> np.ndarray:
+    """Fill in gradients and sums of chunks, and if there is room for them the totals, for which
+    the sums are changed; return the largest magnitudes, as bits."""
+    n_threads = threads_for(raw.size)
+    largest = np.zeros((n_threads, len(raw), CACHE_LINE), np.int64)
+    of_rows = y.reshape(-1, raw.shape[1]), first_class, raw, shift, weight, g, h
+    run(compiled_for(_gradients_worker, loss), n_threads, loss, *of_rows, largest, sums, totals)
+    return largest
 
 
 @kernel

@@ -16,9 +16,6 @@ from ...scalars.rounding import LOW_16, S16, stochastic_round
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
 
-BLOCK = 1024
-"""Rows whose records are made together where only their sums are wanted."""
-
 _draw = vectorise(draw)
 
 
@@ -75,17 +72,19 @@ def _worker(thread, n_threads, barrier, g, h, rows, first, keys, scales, records
 
 
 @kernel
-def _sum_worker(thread, n_threads, barrier, g, h, keys, scales, scratch, sums):
+def _word_worker(thread, n_threads, barrier, g, h, begin, keys, scales, words, sums):
     n_trees, n = g.shape
     first, last = n * thread // n_threads, n * (thread + 1) // n_threads
     for k in range(n_trees):
-        for begin in range(first, last, BLOCK):
-            end = min(begin + BLOCK, last)
-            own = g[k, begin:end], h[k, begin:end], 0, end - begin, u64(begin)
-            how = keys[k], scales[k, 0], scales[k, 1], scratch[thread]
-            sum_g, sum_h = quantise_all(*own, *how)
-            atomic_add(sums[k], 0, sum_g)
-            atomic_add(sums[k], 1, sum_h)
+        sum_g = sum_h = i64(0)
+        for i in range(u64(first), u64(last)):
+            how = keys[k], scales[k, 0], scales[k, 1]
+            qg, qh = integers(float(g[k, i]), float(h[k, i]), begin + i, *how)
+            words[k, i] = np.uint32((u64(qg) << u64(16)) | u64(qh))
+            sum_g += qg
+            sum_h += qh
+        atomic_add(sums[k], 0, sum_g)
+        atomic_add(sums[k], 1, sum_h)
 
 
 def quantise(
@@ -106,13 +105,13 @@ def quantise_from(
     return TreeRecords(records, sums, scales)
 
 
-def add_up(g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]) -> RowStatistics:
-    """Return the sums of the records of all rows, with what growth makes these of."""
-    keys, sums = _keys(key, first, len(g)), np.zeros((len(g), 2), np.int64)
-    n_threads = threads_for(g.size)
-    scratch = np.empty((n_threads, BLOCK), u64)
-    run(_sum_worker, n_threads, g, h, keys, np.array(scales), scratch, sums)
-    return RowStatistics(g, h, keys, sums, scales)
+def pack(
+    begin: int, g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]
+) -> RowStatistics:
+    words, sums = np.empty(g.shape, np.uint32), np.zeros((len(g), 2), np.int64)
+    args = g, h, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
+    run(_word_worker, threads_for(g.size), *args)
+    return RowStatistics(words, sums, scales)
 
 
 def _keys(key: int, first: int, n_trees: int) -> np.ndarray:

@@ -34,7 +34,7 @@ ON_CPU = ("cpu", "cpu-threads")
 N_ROWS = 5000
 """Some blocks of each of several slabs, or chunks."""
 SIMULATED_ROWS = 400
-SLAB_ROWS = 2100
+SLAB_ROWS, GROUP_ROWS = 2100, 500
 CHUNKS = 7
 
 
@@ -54,10 +54,13 @@ def on_stream(target, oracle, monkeypatch):
 
             def slabs(ranges):
                 read.append(list(ranges))
-                for number, (begin, end) in enumerate(ranges):
+                parts = list(ranges)
+                if len(read) % 3 == 2 and len(parts) > 2:  # as if two of them were in memory
+                    parts[1:3] = [(parts[1][0], parts[2][1])]
+                for number, (begin, end) in enumerate(parts):
                     padding = slice(len(columns) if number % 2 else None)
                     rows = held.rows[begin:end, padding].copy()
-                    yield rows
+                    yield begin, end, rows
                     rows[:] = MISSING  # what is read next may take its place
 
             return StreamedCodes(*held, lambda *rows: None, slabs, n_resident)
@@ -67,6 +70,7 @@ def on_stream(target, oracle, monkeypatch):
             return import_module(f"gpuens.kernels.growth.{self.implementation.value}.streamed")
 
     monkeypatch.setattr(streamed_codes, "SLAB_ROWS", SLAB_ROWS)
+    monkeypatch.setattr(streamed, "GROUP_ROWS", GROUP_ROWS)
     monkeypatch.setattr(streamed, "MIN_ROWS_PER_THREAD", 1)
     found = OnStream(target.implementation, target.xp)
     object.__setattr__(found, "read", read)
@@ -215,8 +219,9 @@ def test_slabs_without_rows_of_the_sample_are_not_read(on_cpu, oracle, same, pac
     [{}, {"max_leaves": 1}, {"max_leaves": 30, "min_samples_leaf": 130}],
     ids=str,
 )
-def test_records_that_are_made_in_each_pass(on_cpu, same, n_trees, settings):
-    """All rows of the sample need no records in memory: the trees are the same."""
+@pytest.mark.parametrize("leaf_type", [np.int32, np.uint16])
+def test_statistics_in_the_order_of_the_rows(on_cpu, same, n_trees, settings, leaf_type):
+    """Where all rows are in the sample they need no numbers: the trees are the same."""
     rng = np.random.default_rng(11)
     codes = on_cpu.codes(columns(on_cpu.n_rows, rng))
     g = rng.normal(size=(n_trees, N_ROWS)).astype(np.float32) + codes.columns[0] / np.float32(50)
@@ -224,13 +229,28 @@ def test_records_that_are_made_in_each_pass(on_cpu, same, n_trees, settings):
     scales = [Scales(1024.0, 4096.0), Scales(512.0, 2048.0)][:n_trees]
     rows, params = np.empty(0, np.int32), GrowthParams(**{**DEFAULTS, **settings})
     how = g, h, rows, 2**31 + 5, 2**32 - 1, scales
-    made, later = quantise(*how), records_for(codes, *how)
-    assert isinstance(later, RowStatistics)
-    same(later.sums, made.sums)
+    made, packed = quantise(*how), records_for(codes, *how)
+    assert isinstance(packed, RowStatistics)
+    same(packed.sums, made.sums)
+    packed = packed._replace(leaf_type=np.dtype(leaf_type))
     keys = np.arange(1, n_trees + 1, dtype=np.uint64)
-    trees = [on_cpu.run(grow, codes, N_BINS, each, keys, params) for each in (later, made)]
-    for found, wanted in zip(*trees, strict=True):
-        same(found, wanted)
+    found, wanted = (on_cpu.run(grow, codes, N_BINS, each, keys, params) for each in (packed, made))
+    assert found.leaf.dtype == leaf_type
+    for actual, expected in zip(
+        found._replace(leaf=found.leaf.astype(np.int32)), wanted, strict=True
+    ):
+        same(actual, expected)
+
+
+def test_leaves_of_large_trees_do_not_fit_two_bytes(on_cpu, monkeypatch):
+    monkeypatch.setattr(streamed, "NO_LEAF", 10)
+    codes = on_cpu.codes(columns(on_cpu.n_rows, np.random.default_rng(0)))
+    g = np.ones((1, on_cpu.n_rows), np.float32)
+    packed = records_for(codes, g, g, np.empty(0, np.int32), 1, 0, [Scales(64.0, 32.0)])
+    packed = packed._replace(leaf_type=np.dtype(np.uint16))
+    params = GrowthParams(**DEFAULTS)
+    found = on_cpu.run(grow, codes, N_BINS, packed, np.ones(1, np.uint64), params)
+    assert found.leaf.dtype == np.int32
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -34,7 +34,13 @@ from gpuens.kernels.scalars.losses import (
     Tweedie,
 )
 from gpuens.kernels.scalars.primitives import formula, mul, vectorise
-from gpuens.kernels.statistics.gradients import gradients, gradients_of_outputs, row_values
+from gpuens.kernels.statistics.gradients import (
+    gradients,
+    gradients_of_outputs,
+    gradients_of_piece,
+    row_values,
+    totals_of_pieces,
+)
 
 
 @formula
@@ -216,6 +222,26 @@ def test_measures_are_the_largest_and_the_sum_in_the_stated_order(oracle):
         chunks = [halve(values[i : i + SUM_CHUNK]) for i in range(0, len(values), SUM_CHUNK)]
         assert total == halve(chunks) == pytest.approx(math.fsum(values), rel=1e-14)
         assert largest == max(values)
+
+
+@pytest.mark.parametrize("n_chunks", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, SUM_CHUNK, 7 * SUM_CHUNK + 5])
+def test_totals_of_pieces_are_those_of_all_rows(target, same, n, n_chunks):
+    if target.implementation is not Implementation.CPU:
+        pytest.skip("is about the CPU alone")
+    loss, wanted = MultinomialLogLoss(1.5), np.empty((2, n), np.float32)
+    y, raw, shift, weight = inputs(loss, n)
+    weight += 1.0
+    of_all = target.run(gradients, loss, y, raw, shift, weight, *wanted)
+    g, h, pieces = np.empty(n, np.float32), np.empty(n, np.float32), []
+    for begin in range(0, n, n_chunks * SUM_CHUNK):
+        own = slice(begin, min(begin + n_chunks * SUM_CHUNK, n))
+        of_rows = y[own], raw[own], shift[own], weight[own], g[own], h[own]
+        pieces.append(target.run(gradients_of_piece, loss, *of_rows))
+    assert totals_of_pieces(pieces) == of_all
+    assert of_all.sum_h > 0
+    same(g, wanted[0])
+    same(h, wanted[1])
 
 
 def test_zero_weights_measure_zero(oracle):

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from gpuens.kernels.runtime.dispatch import Implementation
 from gpuens.kernels.runtime.dtypes import Scales, Totals
 from gpuens.kernels.scalars.rounding import MAX_QUANTISED, MAX_ROWS
-from gpuens.kernels.statistics.quantise import quantise, scales_for
+from gpuens.kernels.statistics.quantise import pack, quantise, scales_for
 
 ALL = np.zeros(0, np.int32)
 MAGNITUDES = st.floats(1e-300, 1e290)
@@ -60,6 +61,22 @@ def test_parity(target, oracle, same, sampled, n, key, first):
 
     for got, wanted in zip(run(target), run(oracle), strict=True):
         same(got, wanted)
+
+
+@pytest.mark.parametrize("begin", [0, 5, 1000])
+def test_packed_rows_have_the_statistics_of_records(target, same, begin):
+    """Those of a table's rows from any row on."""
+    if target.implementation is not Implementation.CPU:
+        pytest.skip("is about the CPU alone")
+    both = [statistics(1031, seed) for seed in range(3)]
+    g, h = (np.stack(lines) for lines in zip(*both, strict=True))
+    scales = [scales_for(measured(*own), g.shape[1]) for own in both]
+    records = target.run(quantise, g, h, ALL, 1, 2**32 - 2, scales).words
+    part = np.ascontiguousarray(g[:, begin:]), np.ascontiguousarray(h[:, begin:])
+    packed = target.run(pack, begin, *part, 1, 2**32 - 2, scales)
+    same(packed.words, (records >> np.uint64(32)).astype(np.uint32)[:, begin:])
+    of_rows = np.stack([packed.words.view(np.int32) >> 16, packed.words & 0xFFFF], axis=2)
+    same(packed.sums, of_rows.astype(np.int64).sum(axis=1))
 
 
 @pytest.mark.parametrize("magnitude", [1e-45, 1e-38, 1e-20, 1e20, 3.4e38])
