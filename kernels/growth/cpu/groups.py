@@ -23,7 +23,7 @@ from ...runtime.compilation import inner, kernel_without_allocation
 from ...runtime.cpu.lanes import byte_of
 from ...runtime.cpu.team import atomic_add, prefetch
 from .. import frontier as fr
-from .histogram import WORD_ENTRIES, add_eight, add_fewer, unpack_record
+from .histogram import STRIDE, WORD_ENTRIES, add_eight, add_fewer, unpack_record
 from .partition import below_cut, cut_of, in_set
 from .passes import QUEUE
 
@@ -224,11 +224,23 @@ def _add(rows, base, row_bytes, n_columns, records, words, order, begin, end, at
 def _load(rows, begin, end):
     """Read a byte of every cache line, which loads them in their order: the rows of a node are far
     from each other, so that each would be waited for (63 in place of 50 ns a row and tree;
-    prefetching all lines gained nothing)."""
+    prefetching all lines gained nothing, nor did reading several at once, as of a plain sum)."""
     total = u64(0)
     for b in range(begin, end, u64(LINE_BYTES)):
-        total += byte_of(rows, b)
+        total = total * u64(3) + byte_of(rows, b)
     return total
+
+
+@inner
+def _load_if_worthwhile(group, groups, rows, slab_row, n_opened, kept):
+    """Load the codes of a group if a pass routes many of its rows."""
+    n_routed = i64(0)
+    for k in range(n_opened):
+        n_routed += i64(groups.size[group, groups.pending[k, 1]])
+    begin, end = groups.row[group] - slab_row, groups.row[group + 1] - slab_row
+    if n_opened > 0 and WORTHWHILE * n_routed >= end - begin:
+        row_bytes = u64(rows.shape[1])
+        kept[0] = _load(rows, u64(begin) * row_bytes, u64(end) * row_bytes)
 
 
 @inner
@@ -247,25 +259,17 @@ def _walk_group(thread, group, table, source, walk, groups, rows, slab_row, n_op
         words = words[begin:end]
         base += u64(groups.row[group]) * row_bytes
     at, addends, rest = groups.at[thread], groups.addends[thread], groups.rest[thread]
-    if n_opened < 0:
+    if n_opened == 0:
         line = walk.routes[0].left_sums
         if line >= 0:
             what = base, row_bytes, n_columns, records, words, order
-            _add(rows, *what, 0, end - begin, at, addends, walk.sums[thread, line])
+            _add(rows, *what, i64(0), end - begin, at, addends, walk.sums[thread, line])
         return
-    n_routed = i64(0)
     for k in range(n_opened):
-        n_routed += i64(size[groups.pending[k, 1]])
-    if WORTHWHILE * n_routed >= groups.row[group + 1] - groups.row[group]:
-        here = u64(groups.row[group] - slab_row) * row_bytes
-        there = u64(groups.row[group + 1] - slab_row) * row_bytes
-        at[0] = _load(rows, here, there)  # kept, or it would not be done
-    for k in range(n_opened):
+        route = walk.routes[k]
         left, right = groups.pending[k, 1], groups.pending[k, 2]
         a, n = i64(first[left]), i64(size[left])
-        route = walk.routes[k]
-        column = base + u64(route.feature)
-        what = rows, column, row_bytes, records, order, a, a + n
+        what = rows, base + u64(route.feature), row_bytes, records, order, a, a + n
         if route.bin >= 0:
             n_left = _part(*what, cut_of(route.bin, route.missing_left), rest)
         else:
@@ -288,15 +292,17 @@ def walk_groups(
     thread, n_threads, barrier, table, source, walk, groups, rows, row, first, last, n_opened
 ):  # fmt: skip
     """Route and add up the groups ``first`` to ``last - 1``, whose codes are in a slab, uint8 of
-    shape (n_rows, row bytes), from ``row`` on."""
+    shape (n_rows, row bytes), from ``row`` on. In the first pass, which opens nothing, all rows are
+    those of the root."""
     while True:
         group = first + atomic_add(walk.state, QUEUE, 1)
         if group >= last:
             break
-        if n_opened < 0:
+        if n_opened == 0:
             _begin(groups, group)
         else:
             _merge(groups, group)
+        _load_if_worthwhile(group, groups, rows, row, n_opened, groups.at[thread])
         _walk_group(thread, group, table, source, walk, groups, rows, row, n_opened)
 
 
@@ -307,10 +313,9 @@ def count_rows(
 ):  # fmt: skip
     """Count rows of the nodes to recheck by feature and code, and add up the histograms that are
     not kept; ``k_of`` has the place of a node among these nodes, or -1. Each thread does this for
-    words of its own."""
+    columns of its own."""
     row_bytes = u64(rows.shape[1])
     n_columns = table.layout.column_begin.size - 1
-    n_words = (n_columns + 7) >> 3
     is_sample = source.records.size > 0
     for group in range(first, last):
         o, begin = groups.row[group] * groups.stride, groups.begin[group]
@@ -330,18 +335,14 @@ def count_rows(
                 else:
                     own_row = groups.row[group] + own - begin
                     v = unpack_word(source.words[own])
-                for word in range(thread, n_words, n_threads):
-                    b = u64(own_row - row) * row_bytes + u64(8 * word)
-                    n = min(n_columns - 8 * word, 8)
-                    for f in range(n):
-                        counts[k, 8 * word + f, byte_of(rows, b + u64(f))] += 1
-                    if is_kept:
-                        continue
-                    to = u64(word * WORD_ENTRIES)
-                    if n == 8:
-                        add_eight(packed[k], to, rows, b, v)
-                    else:
-                        add_fewer(packed[k], to, rows, b, v, n)
+                b = u64(own_row - row) * row_bytes
+                for f in range(
+                    n_columns * thread // n_threads, n_columns * (thread + 1) // n_threads
+                ):
+                    code = byte_of(rows, b + u64(f))
+                    counts[k, f, code] += 1
+                    if not is_kept:
+                        packed[k, f * STRIDE + i64(code)] += v
 
 
 @kernel_without_allocation

@@ -65,7 +65,7 @@ class Passes:
     def walk(self, growth: Growth, is_first: bool, leaf: np.ndarray) -> None:
         """Route the rows of the nodes to open, and add up rows."""
         run(of_rows.place_nodes, 1, growth.frontier, self._groups, is_first)
-        n_opened = -1 if is_first else int(growth.frontier.state[fr.N_EXPAND])
+        n_opened = 0 if is_first else int(growth.frontier.state[fr.N_EXPAND])
 
         def work(*slab: Any) -> None:
             growth.walk.state[QUEUE] = 0
