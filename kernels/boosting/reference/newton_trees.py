@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from ...growth.grow import grow, records_for
+from ...growth.grow import GrownTrees, grow, records_for
 from ...growth.params import NO_RULES, FeatureRules, GrowthParams
 from ...growth.sparse_codes import SparseCodes
 from ...growth.streamed_codes import StreamedCodes
@@ -36,6 +37,26 @@ def add_newton_trees(
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
 ) -> NewtonTrees:
+    what = codes, n_bins, g, h, totals, raw
+    return composed(records_for, grow, *what, draws, factor, largest, params, rules)
+
+
+def composed(
+    records_for: Callable[..., Any],
+    grow: Callable[..., GrownTrees],
+    codes: Codes | SparseCodes | StreamedCodes,
+    n_bins: np.ndarray,
+    g: Array,
+    h: Array,
+    totals: Sequence[Totals],
+    raw: Array,
+    draws: Draws,
+    factor: float,
+    largest: float,
+    params: GrowthParams,
+    rules: FeatureRules,
+) -> NewtonTrees:
+    """Do the same with functions like those of ``kernels.growth.grow``."""
     scales = [scales_for(own, g.shape[1]) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))

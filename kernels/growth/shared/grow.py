@@ -56,6 +56,20 @@ def grow(
 ) -> GrownTrees:
     if isinstance(codes, SparseCodes):
         return sparse.grow(codes, n_bins, records, keys, params, rules)
+    leaf = np.empty((len(records.words), codes.columns.shape[1]), np.int32)
+    return grow_in(leaf, codes, n_bins, records, keys, params, rules)
+
+
+def grow_in(
+    leaf: np.ndarray,
+    codes: Codes,
+    n_bins: np.ndarray,
+    records: TreeRecords,
+    keys: np.ndarray,
+    params: GrowthParams,
+    rules: FeatureRules = NO_RULES,
+) -> GrownTrees:
+    """Do the same for dense codes in the memory that the leaves of the rows take."""
     collective, frontier, own_begin, _ = start(n_bins, records, keys, params, rules)
     words = records.words.reshape(-1)
     n_threads = max(1, min(get_threads(), words.size * len(n_bins) // MIN_CELLS_PER_THREAD))
@@ -63,7 +77,8 @@ def grow(
     _run_rounds(growth, sums, own_begin, collective, n_threads)
     order = np.empty(frontier.nodes.size, np.int64)
     offset = np.empty(len(own_begin), np.int64)
-    leaf = np.full((len(records.words), codes.columns.shape[1]), -1, np.int32)
+    if records.words.shape[1] < leaf.shape[1]:
+        leaf.fill(-1)
     run(phases.finish, n_threads, *growth, order, offset, leaf)
     return emitted(frontier, order, offset, leaf)
 

@@ -90,19 +90,20 @@ def _word_worker(thread, n_threads, barrier, g, h, begin, keys, scales, words, s
 def quantise(
     g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
-    return quantise_from(0, g, h, rows, key, first, scales)
+    words = np.empty((len(g), rows.size or g.shape[1]), np.uint64)
+    records = TreeRecords(words, np.zeros((len(g), 2), np.int64), scales)
+    fill(0, g, h, rows, key, first, records)
+    return records
 
 
-def quantise_from(
-    begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
-) -> TreeRecords:
-    """Do the same where ``begin`` is added to the numbers of rows that the rounding depends on."""
-    n_trees = len(g)
-    records = np.empty((n_trees, rows.size or g.shape[1]), np.uint64)
-    sums = np.zeros((n_trees, 2), np.int64)
-    args = g, h, rows, u64(begin), _keys(key, first, n_trees), np.array(scales), records, sums
-    run(_worker, threads_for(records.size), *args)
-    return TreeRecords(records, sums, scales)
+def fill(
+    begin: int, g: Array, h: Array, rows: Array, key: int, first: int, records: TreeRecords
+) -> None:
+    """Fill in records, and add to their sums; ``begin`` is added to the numbers of rows that the
+    rounding depends on."""
+    words, sums, scales = records
+    args = g, h, rows, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
+    run(_worker, threads_for(words.size), *args)
 
 
 def pack(
