@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..inputs.few_values import Collected, FewValues
 from ..inputs.frames import kind_of
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.dtypes import Codes
-from .ahead import read_ahead, write_behind
+from .ahead import write_behind
 from .extremes import Extremes, ExtremesOfBatches
 from .parts import Features
 from .sources import Batch, Source
@@ -115,18 +115,13 @@ class Reader:
         return seen
 
     def again(self, survey: Survey, task: str) -> Iterator[tuple[slice, np.ndarray]]:
-        """Read all rows again, with the categories numbered as in the whole table: where a thread
-        may do that, the next ones while those before are worked on.
+        """Read all rows again, with the categories numbered as in the whole table.
 
         Raises
         ------
         ValueError
             They are not the rows of the first time.
         """
-        tables = self._again(survey, task)
-        return read_ahead(tables) if self.source.in_background else tables
-
-    def _again(self, survey: Survey, task: str) -> Generator[tuple[slice, np.ndarray], None, None]:
         begin = number = 0
         told = Columns()
         survey.features.describe(told)

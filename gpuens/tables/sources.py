@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,6 @@ class Source(ABC):
 
     n_rows: int | None = None
     """Known before the rows are read, or None."""
-    in_background: ClassVar[bool] = False
-    """Whether another thread may read them: what users write must not be called by one."""
 
     @property
     def version(self) -> Any:
@@ -125,8 +123,6 @@ def _column(table: Any, name: str) -> np.ndarray:
 
 class ParquetFiles(_Files):
     """A parquet file, or all in a folder and in its folders, in the order of their names."""
-
-    in_background = True
 
     def __init__(self, path: Path, y: Any, sample_weight: Any) -> None:
         super().__init__(y, sample_weight)
@@ -229,8 +225,6 @@ class PolarsPlan(_Files):
 
 class RowsOfArray(Source):
     """A NumPy array, which is a memory map where it is larger than memory."""
-
-    in_background = True
 
     def __init__(self, table: np.ndarray, y: Any, sample_weight: Any) -> None:
         if table.ndim != 2:
