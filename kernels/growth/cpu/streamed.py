@@ -138,10 +138,11 @@ def grow(
     """Grow the trees one after the other."""
     shape = len(keys), codes.columns.shape[1]
     n_all = shape[1] if isinstance(records, RowStatistics) else records.words.shape[1]
-    leaf_type = np.dtype(np.int32)
-    if isinstance(records, RowStatistics) and fr.node_capacity(params, n_all) <= NO_LEAF:
-        leaf_type = records.leaf_type
-    leaf = np.full(shape, NO_LEAF if leaf_type == np.uint16 else -1, leaf_type)
+    if isinstance(records, RowStatistics):
+        is_narrow = fr.node_capacity(params, n_all) <= NO_LEAF
+        leaf = np.empty(shape, records.leaf_type if is_narrow else np.int32)
+    else:
+        leaf = np.full(shape, -1, np.int32)
     grown = []
     for t in range(len(keys)):
         source = _source_of(records, t)
