@@ -21,7 +21,7 @@ from ..kernels.runtime.collective import (
     rows_of_all,
     selected,
 )
-from ..kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
+from ..kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Scales, Totals, Update
 from ..kernels.runtime.each import each
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
@@ -33,7 +33,7 @@ from ..numerics.sampling import draw_rows
 from ..numerics.weighted import ordered_sum, whole_weights
 from .dropout import Dropout
 from .linear_leaves import LinearFitter, add_values
-from .pieces import Gradients, add_tree
+from .pieces import NO_SCALES, Gradients, add_tree
 from .round_data import RoundSettings, StartedBatch, StartedRound, TrainingRows
 from .sampling import (
     Sample,
@@ -90,6 +90,7 @@ class Grower:
         self._whole_weight: Array | None = None
         self._all_rows: Sample | None = None
         self._chances: Array | None = None
+        self._scales: dict[int, Scales] = {}  # of the last tree of each output
         # Keys of the draws for a purpose; drawn with integers of Python, which is fastest.
         self._rounding_key = _draw(int(settings.seed), int(PURPOSE_ROUNDING))
         self._tree_key = _draw(int(settings.seed), int(PURPOSE_TREE))
@@ -324,12 +325,14 @@ class Grower:
         """Do the same for one output whose gradients are not kept."""
         rows, loss, rate = self.rows, started.loss, started.rate
         gradients = self._gradients(loss, k, started.shared)
-        totals = gradients.totals()
-        loss.check_totals(totals, started.where)
         number = started.index * loss.n_outputs + k
         draws = Draws(self._rounding_key, self._tree_key, number)
+        expected = self._scales.get(k, NO_SCALES)
+        totals, statistics = gradients.integers(draws, expected, started.where)
+        (self._scales[k],) = statistics.scales
         how = rate, loss.largest_step(rate), self._growth_of(started.sample), self.settings.rules
-        found = add_tree(rows.codes, self.n_bins, gradients, totals, draws, *how)
+        what = rows.codes, self.n_bins, gradients, totals, statistics
+        found = add_tree(*what, draws, *how)
         return StartedBatch(range(k, k + 1), [totals], *found)
 
     def _measure(

@@ -115,6 +115,19 @@ def test_gradients_that_are_computed_in_pieces(model, y, in_pieces, tmp_path, mo
     assert bool(trees) is in_pieces
 
 
+def test_integers_are_computed_again_where_scales_change(tmp_path, monkeypatch):
+    """Scales are powers of two that nearly always stay from tree to tree."""
+    packed = []
+    pack = pieces.pack
+    monkeypatch.setattr(pieces, "pack", lambda *a: packed.append(a[-1][0]) or pack(*a))
+    table = on_disk(tmp_path, X, Y)
+    with streaming():
+        found = regressor(n_estimators=20, learning_rate=0.3).fit(table)
+    assert 21 < len(packed) < 40 and len(set(packed)) == len(packed) - 19
+    expected = regressor(n_estimators=20, learning_rate=0.3).fit(X, Y)
+    assert found.forest_.fingerprint() == expected.forest_.fingerprint()
+
+
 def test_trees_of_a_batch_take_all_gradients(tmp_path):
     table, y = on_disk(tmp_path, X, np.digitize(Y, [0, 1])), np.digitize(Y, [0, 1])
     with streaming():
