@@ -39,7 +39,7 @@ _draw = vectorise(draw)
 
 
 class Gradients(NamedTuple):
-    """What the gradients of an output are computed from.
+    """The arguments of the gradients of an output.
 
     loss : Loss
     output : int
@@ -111,9 +111,8 @@ class Gradients(NamedTuple):
         """Fill in the integers of all rows; return the totals of pieces, and the integers' sums."""
         pieces, sums = [], np.zeros((1, 2), np.int64)
         for begin, end, g, h, totals in self.pieces():
-            own = pack(begin, g[None], h[None], draws.rounding, draws.first, [scales])
-            words[0, begin:end] = own.words
-            sums += own.sums
+            how = draws.rounding, draws.first, [scales], words[0, begin:end][None]
+            sums += pack(begin, g[None], h[None], *how)
             pieces.append(totals)
         return pieces, sums
 

@@ -256,9 +256,8 @@ class Grower:
         loss = loss.in_round(rows.y, rows.raw, self.whole_weight, everything, device)
         shared = loss.shared(rows.y, rows.raw, device)
         for k in range(loss.n_outputs):
-            target = loss.targets(rows.y, k, device)
             g, h = self.g[0], self.h[0]
-            loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
+            self._gradients(loss, k, shared).fill(g, h)
             total += term(g, h)
         return total
 

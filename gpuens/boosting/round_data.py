@@ -1,4 +1,4 @@
-"""What a round of boosting works on: rows, settings, and its trees while they grow."""
+"""The data of a round of boosting: its rows, its settings, and its trees while they grow."""
 
 from __future__ import annotations
 

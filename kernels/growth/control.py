@@ -36,25 +36,17 @@ from .params import UNLIMITED
 LARGE_TREE = 200_000
 """Rows from which on a needless expansion costs more than another round."""
 ALL, HALF, QUARTER = range(3)
-"""How often the nodes that a round opens are halved."""
+"""How often the nodes that a round opens are halved. A 63-leaf tree of many rows takes 12 rounds
+with half of them, in place of 20 with a quarter, and a hundredth more work."""
 
 
 @inner
-def choose(frontier, params):
-    """Fill ``expand`` with the nodes of the next round and return how many there are: 0 at the
-    end."""
+def choose(frontier, params, least):
+    """Fill ``expand`` with the nodes of the next round (see ``open_needed``) and return how many
+    there are: 0 at the end."""
     for t in range(frontier.trees.size):
         simulate(frontier, params, t)
-    return open_needed(frontier, params, np.int64(QUARTER))
-
-
-@inner
-def choose_half(frontier, params):
-    """Do the same where workers wait for each other in every round: a 63-leaf tree of many rows
-    takes 12 rounds in place of 20, and a hundredth more work."""
-    for t in range(frontier.trees.size):
-        simulate(frontier, params, t)
-    return open_needed(frontier, params, np.int64(HALF))
+    return open_needed(frontier, params, least)
 
 
 @inner
@@ -96,7 +88,8 @@ def simulate(frontier, params, t):
 @inner
 def open_needed(frontier, params, least):
     """Fill ``expand`` with nodes that the simulations need and return how many there are: at least
-    ``QUARTER``, ``HALF`` or ``ALL``, the more the more a round costs beside needless expansions.
+    ``QUARTER``, ``HALF`` where workers wait for each other in every round, or ``ALL`` where a round
+    is a pass over a table that does not fit into memory.
 
     Speculation stops when a tree has opened twice the nodes that it may have; from then on only the
     first needed node is opened, which is certain to belong to the tree, as on a GPU.

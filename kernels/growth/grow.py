@@ -69,7 +69,9 @@ def records_for(
     these."""
     is_on_cpu = implementation_for(g) is Implementation.CPU
     if is_on_cpu and isinstance(codes, StreamedCodes) and rows.size == 0:
-        return pack(0, g, h, key, first, scales)
+        words = np.empty(g.shape, np.uint32)
+        sums = pack(0, g, h, key, first, scales, words)
+        return RowStatistics(words, sums, scales)
     return quantise(g, h, rows, key, first, scales)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..runtime.arrays import Array
 from ..runtime.collective import rows_of_all
 from ..runtime.dispatch import implementation
-from ..runtime.dtypes import RowStatistics, Scales, Totals, TreeRecords
+from ..runtime.dtypes import Scales, Totals, TreeRecords
 from ..scalars.rounding import fixed_point_bits, fixed_point_scale, quantising_scale
 
 
@@ -41,12 +43,31 @@ def quantise(
 
 
 def pack(
-    begin: int, g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]
-) -> RowStatistics:
+    begin: int,
+    g: Array,
+    h: Array,
+    key: int,
+    first: int,
+    scales: Sequence[Scales],
+    words: Array,
+) -> np.ndarray:
     """Do the same for neighbouring rows from row ``begin`` on, in half of the memory. Only on the
-    CPU."""
-    how = g, h, key, first, scales
-    found: RowStatistics = implementation(__name__, g).pack(begin, *how)
+    CPU.
+
+    Parameters
+    ----------
+    begin : int
+    g, h, key, first, scales
+    words : uint32, shape (n_outputs, n), contiguous
+        Written, see ``RowStatistics``.
+
+    Returns
+    -------
+    int64, shape (n_outputs, 2)
+        The sums of the integers.
+    """
+    how = g, h, key, first, scales, words
+    found: np.ndarray = implementation(__name__, g).pack(begin, *how)
     return found
 
 

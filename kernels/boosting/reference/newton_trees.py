@@ -36,27 +36,9 @@ def add_newton_trees(
     largest: float,
     params: GrowthParams,
     rules: FeatureRules = NO_RULES,
+    records_for: Callable[..., Any] = records_for,
+    grow: Callable[..., GrownTrees] = grow,
 ) -> NewtonTrees:
-    what = codes, n_bins, g, h, totals, raw
-    return composed(records_for, grow, *what, draws, factor, largest, params, rules)
-
-
-def composed(
-    records_for: Callable[..., Any],
-    grow: Callable[..., GrownTrees],
-    codes: Codes | SparseCodes | StreamedCodes,
-    n_bins: np.ndarray,
-    g: Array,
-    h: Array,
-    totals: Sequence[Totals],
-    raw: Array,
-    draws: Draws,
-    factor: float,
-    largest: float,
-    params: GrowthParams,
-    rules: FeatureRules,
-) -> NewtonTrees:
-    """Do the same with functions like those of ``kernels.growth.grow``."""
     scales = [scales_for(own, g.shape[1]) for own in totals]
     xp = array_namespace(g)
     everything = xp.empty(0, dtype=xp.int32, device=device(g))

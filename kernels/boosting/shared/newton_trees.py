@@ -7,6 +7,7 @@ system at once, and the first writing to new memory would take 3 of 45 ms a tree
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from ...growth.shared.grow import grow_in
 from ...runtime.arrays import derived
-from ...runtime.dtypes import Codes
+from ...runtime.dtypes import Codes, TreeRecords
 from ...statistics.shared.quantise import quantise_in
 from ..newton_trees import NewtonTrees
 from ..reference import newton_trees as reference
@@ -29,8 +30,9 @@ def add_newton_trees(codes: Any, n_bins: np.ndarray, g: np.ndarray, *others: Any
         kept["shape"] = g.shape
         kept["words"], kept["leaf"] = np.empty(g.shape, np.uint64), np.empty(g.shape, np.int32)
 
-    def records_for(codes: Codes, *how: Any) -> Any:
+    def records_for(codes: Codes, *how: Any) -> TreeRecords:
         return quantise_in(kept["words"], *how)
 
+    composed: Callable[..., NewtonTrees] = reference.add_newton_trees
     grow = partial(grow_in, kept["leaf"])
-    return reference.composed(records_for, grow, codes, n_bins, g, *others)
+    return composed(codes, n_bins, g, *others, records_for=records_for, grow=grow)

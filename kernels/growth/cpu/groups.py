@@ -1,5 +1,5 @@
-"""What passes over a table that is larger than memory do with its rows on the CPU: these stay where
-they are, but groups of neighbouring rows have an order, in which those of a node lie together.
+"""The rows of a table that is larger than memory, in passes on the CPU: they stay where they are,
+but groups of neighbouring rows have an order, in which those of a node lie together.
 
     order of a group     0 2 5 7 | 1 3 4 6     two nodes, at places 0 and 1
     the second opens     0 2 5 7 | 3 6 | 1 4   its left child keeps place 1, the right one gets 2

@@ -245,7 +245,7 @@ def grow_together(
         wait(barrier, n_threads)
         if thread == 0:
             settle_nodes(frontier, params, work)
-            control.choose(frontier, params)
+            control.choose(frontier, params, i64(control.QUARTER))
             plan_partition(frontier, work, n_threads)
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:

@@ -228,8 +228,7 @@ def decide(thread, n_threads, barrier, table, frontier, params, work, walk, pack
     wait(barrier, n_threads)
     if thread == 0:
         settle_nodes(frontier, params, work)
-        control.simulate(frontier, params, 0)
-        control.open_needed(frontier, params, i64(control.ALL))
+        control.choose(frontier, params, i64(control.ALL))
         _plan(frontier, walk)
     wait(barrier, n_threads)
     _clear(thread, table, frontier, walk)

@@ -271,7 +271,7 @@ def _grow_worker(
         wait(barrier, n_threads)
         if thread == 0:
             settle_nodes(frontier, params, work)
-            control.choose(frontier, params)
+            control.choose(frontier, params, i64(control.QUARTER))
         wait(barrier, n_threads)
         if frontier.state[fr.N_EXPAND] == 0:
             break

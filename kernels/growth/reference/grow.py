@@ -76,7 +76,7 @@ def grow(
     words = array_namespace(records.words).reshape(records.words, (-1,))
     batch = _Batch(codes, n_bins, words, params, frontier)
     batch.find_splits()
-    while choose(frontier, params):
+    while choose(frontier, params, growth_control.QUARTER):
         batch.partition()
         commit(frontier, params)
         batch.find_splits()

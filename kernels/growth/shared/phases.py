@@ -288,7 +288,7 @@ def find_splits(thread, n_threads, barrier, table, frontier, own, params, work, 
     wait(barrier, n_threads)
     if thread == 0:
         settle_nodes(frontier, params, work)
-        control.choose_half(frontier, params)
+        control.choose(frontier, params, i64(control.HALF))
         route(frontier, own)
 
 

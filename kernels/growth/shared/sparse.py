@@ -105,7 +105,7 @@ def _open_nodes(thread, n_threads, barrier, table, frontier, own, params, work, 
     wait(barrier, n_threads)
     if thread == 0:
         settle_nodes(frontier, params, work)
-        control.choose_half(frontier, params)
+        control.choose(frontier, params, np.int64(control.HALF))
         route(frontier, own)
     wait(barrier, n_threads)
     partition(thread, table, own, work)

@@ -9,7 +9,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
 from ...runtime.cpu.team import atomic_add, run, threads_for
-from ...runtime.dtypes import RowStatistics, Scales, TreeRecords
+from ...runtime.dtypes import Scales, TreeRecords
 from ...scalars.primitives import vectorise
 from ...scalars.rng import draw
 from ...scalars.rounding import LOW_16, S16, stochastic_round
@@ -107,12 +107,18 @@ def fill(
 
 
 def pack(
-    begin: int, g: Array, h: Array, key: int, first: int, scales: Sequence[Scales]
-) -> RowStatistics:
-    words, sums = np.empty(g.shape, np.uint32), np.zeros((len(g), 2), np.int64)
+    begin: int,
+    g: Array,
+    h: Array,
+    key: int,
+    first: int,
+    scales: Sequence[Scales],
+    words: Array,
+) -> np.ndarray:
+    sums = np.zeros((len(g), 2), np.int64)
     args = g, h, u64(begin), _keys(key, first, len(g)), np.array(scales), words, sums
     run(_word_worker, threads_for(g.size), *args)
-    return RowStatistics(words, sums, scales)
+    return sums
 
 
 def _keys(key: int, first: int, n_trees: int) -> np.ndarray:
