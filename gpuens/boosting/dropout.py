@@ -11,9 +11,9 @@ without a break has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import fsum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,9 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import draw, subkey
 from ..kernels.statistics.add_leaf_values import add_leaf_values
 from .parameters import BoostingParameters, DropoutSettings, dropout_settings
+from .round_data import BoostingResult, Drop, DropoutState, OutputTree, TrainingRows
 from .start import StartsFromPredictions, sum_of_trees
-from .trees import ForestBuilder, OutputTree
-
-if TYPE_CHECKING:
-    from .loop import BoostingResult
-    from .round_data import TrainingRows
+from .trees import ForestBuilder
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""
@@ -44,35 +41,6 @@ BITS = 50
 """Bits of the largest number that a quantum is chosen for; float64 has three more."""
 ROOM = 10
 """Bits by which raw predictions are expected to exceed the first values of nodes."""
-
-
-@dataclass(frozen=True, eq=False)
-class DropoutState:
-    """State of dropout beside the trees of a model, for training that goes on.
-
-    Parameters
-    ----------
-    first : int
-        Rounds at the beginning that are never left out.
-    quantum : float64, shape (n_outputs,)
-        The values of an output's trees are its multiples; 0 before there are any.
-    rate : float64, shape (n_rounds - first,)
-        The learning rate of each round, times the factors of later rounds.
-    undo : int64, shape (n_undo, 2)
-        The latest changes, in their order: the round that made a change, and the round whose trees
-        it was about.
-    undo_rate : float64, shape (n_undo,)
-        The rates before each change.
-    undo_value : float64
-        The values of the nodes of these trees before each change, one after the other.
-    """
-
-    first: int
-    quantum: np.ndarray
-    rate: np.ndarray
-    undo: np.ndarray
-    undo_rate: np.ndarray
-    undo_value: np.ndarray
 
 
 class BinnedTree(NamedTuple):
@@ -137,37 +105,6 @@ class Change(NamedTuple):
     round: int
     rate: float
     values: list[np.ndarray]
-
-
-@dataclass
-class Drop:
-    """The trees that a round leaves out, and the weights that follow.
-
-    Parameters
-    ----------
-    rounds : list of int
-        Ascending.
-    scale : float
-        Factor on the values of their trees.
-    share : float
-        Factor on the values of the round's own trees, beside the learning rate.
-    rate : float
-        The learning rate of the round, times ``share``.
-    quantum : float64, shape (n_outputs,)
-        After the round.
-    rescaled : dict
-        The new values of trees that were left out, by number.
-    restored : float64, shape (n_outputs, n_rows), or None
-        The sum of these values, for the training rows.
-    """
-
-    rounds: list[int]
-    scale: float
-    share: float
-    rate: float
-    quantum: np.ndarray
-    rescaled: dict[int, np.ndarray] = field(default_factory=dict)
-    restored: Array | None = None
 
 
 def multiples(values: Any, quantum: float, xp: Any = np) -> Any:

@@ -40,7 +40,7 @@ from ..tables.streaming import streamed
 from .data_size import data_size
 from .dropout import Dropout, DropsTrees
 from .linear_leaves import require_linear
-from .loop import BoostingResult, boost, warn_if_nothing_was_learned
+from .loop import boost, warn_if_nothing_was_learned
 from .memory import boosting_plan, reading_plan
 from .metrics import RecordsScores, metrics_for
 from .parameters import (
@@ -52,10 +52,9 @@ from .parameters import (
     schedule_of,
 )
 from .round import Grower
-from .round_data import RoundSettings, TrainingRows
+from .round_data import BoostingResult, RawRows, RoundSettings, TrainingRows
 from .sampling import Sampling
 from .sharing import (
-    RawRows,
     callbacks_of_all,
     evaluations,
     fit_shared_binner,

@@ -38,7 +38,7 @@ from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import LeafBatch, LeafRows, node_sums
 from ..tables.binned_table import BinnedTable
-from .trees import OutputTree
+from .round_data import OutputTree
 
 ROWS_AT_ONCE = 2**16
 """Rows whose finite values are looked at together."""

@@ -4,33 +4,15 @@ of them found a split."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ..estimators.nothing_learned import warn
-from ..estimators.training import Evaluations, Rounds, TrainingPlan, TrainingResult, train
+from ..estimators.training import Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
 from ..kernels.runtime.collective import current_share
-from .dropout import DropoutState
 from .round import Grower
-from .round_data import StartedRound, TrainingRows
+from .round_data import BoostingResult, StartedRound, TrainingRows
 from .trees import ForestBuilder, GrownRound
-
-
-@dataclass
-class BoostingResult:
-    """A trained model: its forest, rounds and metrics, and why the training ended.
-
-    ``n_iter`` counts the rounds in ``forest``, those of a warm start included; ``error`` is that
-    of a callback; ``dropout`` is None without dropout.
-    """
-
-    forest: Forest
-    n_iter: int
-    evals: Evaluations
-    stopped: str
-    error: Exception | None = None
-    dropout: DropoutState | None = None
 
 
 def boost(

@@ -40,7 +40,6 @@ from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
 from .sampling import SCHEMES
-from .start import START
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,6 +115,17 @@ class DropoutSettings:
     uniform: bool
     normalisation: str
 
+
+_METHODS = ("fit", "predict", "get_params")
+
+
+def _can_start(value: Any) -> bool:
+    has_methods = all(callable(getattr(value, name, None)) for name in _METHODS)
+    return has_methods and not isinstance(value, type)
+
+
+START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
+"""Valid values of ``init``."""
 
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
 """Most features on a path from the root to a leaf, by the name of an interaction constraint."""

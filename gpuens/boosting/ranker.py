@@ -23,9 +23,9 @@ from ..losses.ranking import QUERY, RankingLoss
 from ..ranking_metrics import NDCG
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
-from .estimator import BoostingEstimator, RawRows
-from .loop import BoostingResult
+from .estimator import BoostingEstimator
 from .parameters import check_parameters
+from .round_data import BoostingResult, RawRows
 from .trees import ForestBuilder
 
 

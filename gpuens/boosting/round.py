@@ -34,7 +34,7 @@ from ..numerics.weighted import ordered_sum, whole_weights
 from .dropout import Dropout
 from .linear_leaves import LinearFitter, add_values
 from .pieces import NO_SCALES, Gradients, add_tree
-from .round_data import RoundSettings, StartedBatch, StartedRound, TrainingRows
+from .round_data import OutputTree, RoundSettings, StartedBatch, StartedRound, TrainingRows
 from .sampling import (
     Sample,
     balanced_chances,
@@ -43,7 +43,7 @@ from .sampling import (
     mvs_chances,
     scale_statistics,
 )
-from .trees import GrownRound, OutputTree, bound_values, find_steps
+from .trees import GrownRound, bound_values, find_steps
 
 BATCH_RECORDS = 2_000_000
 """Most records of the trees of one batch on the CPU: more would not fit into its caches."""

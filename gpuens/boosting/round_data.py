@@ -1,21 +1,48 @@
-"""The data of a round of boosting: its rows, its settings, and its trees while they grow."""
+"""The records of boosting: rows, settings, the trees of a round, and a trained model.
+
+All modules of the room share them, and none of these is imported here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..estimators.training import Evaluations
+from ..forest.forest import Forest
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.growth.streamed_codes import StreamedCodes
+from ..kernels.leaves.linear_sums import LinearFits
+from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals
 from ..losses import Loss
-from .dropout import Drop
 from .parameters import Schedule
 from .sampling import Sample, Sampling
+
+
+class RawRows(NamedTuple):
+    """A set of rows before binning.
+
+    Parameters
+    ----------
+    data : str
+        Its name in ``evals_result_``.
+    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
+    target : float64, shape (n_rows,) or (n_rows, n_targets)
+    weight : float64, shape (n_rows,) or (0,)
+        Empty where every weight is 1.
+    """
+
+    data: str
+    table: Any
+    target: Array
+    weight: Array
 
 
 @dataclass
@@ -72,6 +99,73 @@ class StartedBatch(NamedTuple):
     values: Sequence[NodeValues] | None = None
 
 
+@dataclass(frozen=True)
+class OutputTree:
+    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage, and
+    ``leaf`` is the leaf of every row. ``linear`` are the functions in its leaves, where they have
+    some."""
+
+    trees: GrownTrees
+    i: int
+    output: int
+    values: NodeValues
+    leaf: Array
+    linear: LinearFits | None = None
+
+    @property
+    def nodes(self) -> slice:
+        """The tree's entries in the arrays of the batch."""
+        return slice(self.trees.offset[self.i], self.trees.offset[self.i + 1])
+
+    def find_leaves(self, codes: Codes | SparseCodes | StreamedCodes, leaf: Array) -> None:
+        """Fill in the leaves of rows that are in none, in place."""
+        trees, nodes = self.trees, self.nodes
+        feature = trees.feature[nodes]
+        if isinstance(codes, SparseCodes):
+            codes, feature = codes.with_features(feature)
+        traverse_codes(
+            codes,
+            feature,
+            trees.bin[nodes],
+            trees.missing_left[nodes],
+            trees.left[nodes],
+            trees.right[nodes],
+            leaf,
+            trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
+        )
+
+
+@dataclass
+class Drop:
+    """The trees that a round leaves out, and the weights that follow.
+
+    Parameters
+    ----------
+    rounds : list of int
+        Ascending.
+    scale : float
+        Factor on the values of their trees.
+    share : float
+        Factor on the values of the round's own trees, beside the learning rate.
+    rate : float
+        The learning rate of the round, times ``share``.
+    quantum : float64, shape (n_outputs,)
+        After the round.
+    rescaled : dict
+        The new values of trees that were left out, by number.
+    restored : float64, shape (n_outputs, n_rows), or None
+        The sum of these values, for the training rows.
+    """
+
+    rounds: list[int]
+    scale: float
+    share: float
+    rate: float
+    quantum: np.ndarray
+    rescaled: dict[int, np.ndarray] = field(default_factory=dict)
+    restored: Array | None = None
+
+
 @dataclass
 class StartedRound:
     """A round whose trees are growing.
@@ -101,3 +195,48 @@ class StartedRound:
         """Whether the host reads the gradients or their totals before the trees grow."""
         scales = self.sample.factor.size > 0
         return scales or self.searching or self.loss.exact_leaves or self.loss.checks_rows
+
+
+@dataclass(frozen=True, eq=False)
+class DropoutState:
+    """State of dropout beside the trees of a model, for training that goes on.
+
+    Parameters
+    ----------
+    first : int
+        Rounds at the beginning that are never left out.
+    quantum : float64, shape (n_outputs,)
+        The values of an output's trees are its multiples; 0 before there are any.
+    rate : float64, shape (n_rounds - first,)
+        The learning rate of each round, times the factors of later rounds.
+    undo : int64, shape (n_undo, 2)
+        The latest changes, in their order: the round that made a change, and the round whose trees
+        it was about.
+    undo_rate : float64, shape (n_undo,)
+        The rates before each change.
+    undo_value : float64
+        The values of the nodes of these trees before each change, one after the other.
+    """
+
+    first: int
+    quantum: np.ndarray
+    rate: np.ndarray
+    undo: np.ndarray
+    undo_rate: np.ndarray
+    undo_value: np.ndarray
+
+
+@dataclass
+class BoostingResult:
+    """A trained model: its forest, rounds and metrics, and why the training ended.
+
+    ``n_iter`` counts the rounds in ``forest``, those of a warm start included; ``error`` is that
+    of a callback; ``dropout`` is None without dropout.
+    """
+
+    forest: Forest
+    n_iter: int
+    evals: Evaluations
+    stopped: str
+    error: Exception | None = None
+    dropout: DropoutState | None = None

@@ -7,7 +7,7 @@ Evaluation sets are not shared: every worker has them as a whole, and computes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -49,27 +49,7 @@ from ..losses.survival import AFT, Cox
 from ..numerics.weighted import Later
 from ..tables.binned_table import BinnedTable
 from .metrics import Metric
-from .round_data import TrainingRows
-
-
-class RawRows(NamedTuple):
-    """A set of rows before binning.
-
-    Parameters
-    ----------
-    data : str
-        Its name in ``evals_result_``.
-    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
-    target : float64, shape (n_rows,) or (n_rows, n_targets)
-    weight : float64, shape (n_rows,) or (0,)
-        Empty where every weight is 1.
-    """
-
-    data: str
-    table: Any
-    target: Array
-    weight: Array
-
+from .round_data import RawRows, TrainingRows
 
 SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
     *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -11,27 +11,12 @@ from sklearn.utils.validation import has_fit_parameter
 from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
-from ..estimators.parameters import NONE, Rule, one_of
 from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..tables.binned_table import BinnedTable
-
-if TYPE_CHECKING:
-    from .estimator import RawRows
-    from .loop import BoostingResult
-
-_METHODS = ("fit", "predict", "get_params")
-
-
-def _can_start(value: Any) -> bool:
-    has_methods = all(callable(getattr(value, name, None)) for name in _METHODS)
-    return has_methods and not isinstance(value, type)
-
-
-START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
-"""Valid values of ``init``."""
+from .round_data import BoostingResult, RawRows
 
 
 class StartsFromPredictions(ForestEstimator):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,61 +13,17 @@ from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
 from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
-from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.growth.streamed_codes import StreamedCodes
 from ..kernels.leaves import inner_nodes
 from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.leaves.newton_steps import leaf_sums
-from ..kernels.prediction.traverse import traverse_codes
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import Codes, NodeValues
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import of_leaves
 from ..numerics.minimise import minimise
-
-if TYPE_CHECKING:
-    from .dropout import Drop
-    from .round_data import TrainingRows
+from .round_data import Drop, OutputTree, TrainingRows
 
 LONGEST_STEP = 16.0
 """Limit of the line search where the loss has no minimum, as for perfectly separated classes."""
-
-
-@dataclass(frozen=True)
-class OutputTree:
-    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage, and
-    ``leaf`` is the leaf of every row. ``linear`` are the functions in its leaves, where they have
-    some."""
-
-    trees: GrownTrees
-    i: int
-    output: int
-    values: NodeValues
-    leaf: Array
-    linear: LinearFits | None = None
-
-    @property
-    def nodes(self) -> slice:
-        """The tree's entries in the arrays of the batch."""
-        return slice(self.trees.offset[self.i], self.trees.offset[self.i + 1])
-
-    def find_leaves(self, codes: Codes | SparseCodes | StreamedCodes, leaf: Array) -> None:
-        """Fill in the leaves of rows that are in none, in place."""
-        trees, nodes = self.trees, self.nodes
-        feature = trees.feature[nodes]
-        if isinstance(codes, SparseCodes):
-            codes, feature = codes.with_features(feature)
-        traverse_codes(
-            codes,
-            feature,
-            trees.bin[nodes],
-            trees.missing_left[nodes],
-            trees.left[nodes],
-            trees.right[nodes],
-            leaf,
-            trees.left_codes[nodes] if trees.left_codes.size else trees.left_codes,
-        )
 
 
 def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndarray) -> np.ndarray:

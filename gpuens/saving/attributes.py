@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
-from ..boosting.dropout import DropoutState
+from ..boosting.round_data import DropoutState
 from ..exchange.rules import Finish, Reading
 from ..forest.forest import Forest
 from ..forest.oblique import ObliqueForest

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..boosting.dropout import DropoutState
+from ..boosting.round_data import DropoutState
 from ..exchange.matching import KnownCategories
 from ..exchange.rules import AVERAGES, LINKS, Finish, Reading
 from ..forest.forest import NODE_ARRAYS, Forest

@@ -12,7 +12,7 @@ import scipy.sparse
 import gpuens
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
 from gpuens.boosting import sharing as boosting_sharing
-from gpuens.boosting.sharing import RawRows
+from gpuens.boosting.round_data import RawRows
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier
