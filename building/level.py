@@ -23,7 +23,7 @@ import llvmlite.binding as llvm
 from numba.core import types
 
 from gpuens.kernels.runtime import native
-from gpuens.kernels.runtime.compilation import sources_of
+from gpuens.kernels.runtime.sources import sources_of
 
 from .library import CALLS, FLAGS, linker
 from .workload import run_everything

@@ -1,12 +1,8 @@
-"""Compilation of functions, and the sources that a compiled kernel depends on."""
+"""Compilation of functions: kernels that Python calls, and what these call."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import re
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -85,45 +81,3 @@ def kernel_without_allocation(function: Callable[..., Any]) -> Kernel:
 def callable_from_python(function: Function) -> Kernel:
     """Return an ``inner`` function with an entry from Python."""
     return kernel(function.py_func)
-
-
-_IMPORT = re.compile(r"^from (\.+)([\w.]*) import ([\w, ]+|\([^)]*\))", re.MULTILINE)
-
-
-def sources_of(function: Function) -> set[Path]:
-    """Return the files that a kernel is made of: its own and its imports."""
-    path = Path(function.py_func.__code__.co_filename)
-    return _imported({path}, path)
-
-
-@functools.cache
-def stamp_of_sources(path: Path) -> str:
-    """Return a hash of the sources that a file's kernels are made of.
-
-    Raises
-    ------
-    OSError
-        A source cannot be read.
-    """
-    digest = hashlib.sha256()
-    for source in sorted(_imported({path}, path)):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()
-
-
-def _imported(known: set[Path], path: Path) -> set[Path]:
-    """Add the files of this package that a file imports, directly or not, to those known."""
-    for dots, module, names in _IMPORT.findall(_text(path)):
-        folder = path.parents[len(dots) - 1].joinpath(*filter(None, module.split(".")))
-        found = [folder.with_suffix(".py"), folder / "__init__.py"]
-        found += [folder / f"{name.split(' ')[0]}.py" for name in re.findall(r"\w+", names)]
-        for source in found:
-            if source not in known and source.is_file():
-                known.add(source)
-                _imported(known, source)
-    return known
-
-
-@functools.cache
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

@@ -21,9 +21,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from .compilation import stamp_of_sources
 from .first_use import watch
 from .locks import ForkSafeLock
+from .sources import stamp_of_sources
 
 _warning = ForkSafeLock()
 _warned: set[str] = set()

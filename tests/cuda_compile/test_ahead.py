@@ -24,7 +24,7 @@ pytest.importorskip("cuda.bindings.nvjitlink")
 import gpuens
 from building import cubins
 from gpuens.kernels import catalogue
-from gpuens.kernels.runtime import compilation, origins
+from gpuens.kernels.runtime import origins, sources
 from gpuens.kernels.runtime.cuda import ahead, compiling, launching, ptx_text
 from gpuens.kernels.runtime.cuda.compiling import kinds_of, types_of
 from gpuens.kernels.statistics.cuda.gradients import gradients_kernel
@@ -144,8 +144,8 @@ def test_the_file_follows_from_the_device_and_the_driver(tmp_path, capability, d
 
 
 def test_edited_sources_are_compiled(folder, monkeypatch):
-    stamp = compilation.stamp_of_sources
-    monkeypatch.setattr(compilation, "stamp_of_sources", lambda path: stamp(path) + "edited")
+    stamp = sources.stamp_of_sources
+    monkeypatch.setattr(sources, "stamp_of_sources", lambda path: stamp(path) + "edited")
     assert ahead.find(ENTRY.kernel, 0, KINDS) is None
 
 
@@ -195,9 +195,9 @@ def test_what_is_current_is_not_built_again(folder, monkeypatch):
     entries.append(ENTRIES["count_draws"])
     assert not cubins.is_current(folder)
     entries.pop()
-    stamp = compilation.stamp_of_sources
+    stamp = sources.stamp_of_sources
     with monkeypatch.context() as edited:
-        edited.setattr(compilation, "stamp_of_sources", lambda path: stamp(path) + "edited")
+        edited.setattr(sources, "stamp_of_sources", lambda path: stamp(path) + "edited")
         assert not cubins.is_current(folder)
     assert cubins.is_current(folder)
     (folder / "cuda-sm_120.xz").unlink()

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import compilation, origins
+from .. import origins, sources
 from . import ptx_text
 from .compiling import describe
 
@@ -109,7 +109,7 @@ def _name(dtype: np.dtype) -> tuple[str, int]:
 
 def stamp_of(function: Any) -> str:
     """Return the stamp of the sources that a kernel is made of."""
-    return compilation.stamp_of_sources(Path(function.py_func.__code__.co_filename))
+    return sources.stamp_of_sources(Path(function.py_func.__code__.co_filename))
 
 
 def contents_of(path: Path) -> tuple[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ import pytest
 from numba.core import caching, config
 
 from gpuens.kernels.runtime import disk, first_use
-from gpuens.kernels.runtime.compilation import _text, stamp_of_sources
+from gpuens.kernels.runtime.sources import _text, stamp_of_sources
 
 
 def classes():
@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_warning(process, monkeypatch, unwarned):
 
 MODULES = {
     "a_kernel.py": """
-from gpuens.kernels.runtime.compilation import kernel
+from gpuens.kernels.runtime.sources import kernel
 from .inside.formula import (
     twice,
 )
@@ -127,7 +127,7 @@ def fill(out):
     out[0] = twice(21)
 """,
     "inside/formula.py": """
-from gpuens.kernels.runtime.compilation import inner
+from gpuens.kernels.runtime.sources import inner
 
 @inner
 def twice(x):
