@@ -16,8 +16,8 @@ import sys
 import time
 from typing import Any, TextIO
 
-from .estimators.all_or_nothing import replacing
 from .estimators.training import Callback, TrainingState
+from .files import replacing
 
 __all__ = [
     "Callback",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .devices.placement import to_numpy
-from .estimators.all_or_nothing import replacing
+from .files import replacing
 from .inputs.frames import column_names, is_frame
 from .tables.sources import pyarrow, source_of
 

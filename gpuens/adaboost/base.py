@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..callbacks import callbacks_of
-from ..devices.placement import Device
+from ..devices.placement import Device, is_sparse
 from ..devices.policy import Work, prediction_work, size_of
 from ..estimators.base import Exportable
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -35,7 +35,8 @@ from ..estimators.parameters import (
 from ..estimators.sequential import SequentialEnsemble
 from ..forest.forest import Forest
 from ..forest.structure import tree_importances
-from ..inputs.arrays import to_input_library
+from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
+from ..inputs.arrays import dense_table, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
@@ -262,6 +263,18 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
     def _importances_of_members(self) -> np.ndarray:
         own = hasattr(self, "forest_")
         return tree_importances(self._trees) if own else super()._importances_of_members()
+
+    def _rows_of(self, X: Any, device: Device, name: str) -> Any:
+        """Read rows as trees take them."""
+        X = dense_table(X, name) if is_sparse(X) else X
+        return read_features(X, device, estimator=self, reset=False, name=name).values
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        """Describe the votes of trees, which classifiers have."""
+        raise NotASumOfTreesError(
+            "it predicts the weighted median of its learners, or of learners that are not trees of "
+            "this package"
+        )
 
     @available_if(_has_forest)
     def apply(self, X: Any) -> Any:

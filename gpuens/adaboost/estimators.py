@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device
 from ..estimators.docstrings import LABELS, PREDICTED, PROBABILITIES, VALUES, documented
+from ..estimators.parameters import threads_of
 from ..estimators.scores import ScoresClasses, ScoresValues
+from ..forest.sum_of_trees import Link, SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_labels, read_target
 from ..kernels.prediction.probabilities import probabilities
@@ -149,6 +152,28 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
                 self._add_votes(votes, t, values, device)
                 result = to_input_library(finish(votes, weight, device), X)
             yield result
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        check_is_fitted(self)
+        if not hasattr(self, "forest_"):
+            return super()._sum_of_trees()
+        weight = self._running_weights()[-1]
+        link = Link("logistic", 2.0 / weight)
+        if self.n_classes_ > 2:
+            link = Link("softmax", 1.0 / weight / (self.n_classes_ - 1))
+        return SumOfTrees(
+            forest=self.forest_,
+            base=self.forest_.base,
+            scale=1.0,
+            n_averaged=1,
+            link=link,
+            unlinked="",
+            response=None,
+            share_is_cover=True,
+            categories=() if self._categories is None else self._categories.values,
+            read=self._rows_of,
+            n_threads=threads_of(self.n_jobs),
+        )
 
     def _running_weights(self) -> list[float]:
         """Return the weight of the first learner, the sum of the first two, and so on."""

@@ -22,8 +22,8 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
-from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features as read_table_of_trees
 from ..inputs.shared_tables import agreed_table
@@ -304,14 +304,12 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         return sum(self._answers(self._ask(device), values, device)) / len(self)
 
     def _sum_of_trees(self) -> SumOfTrees:
-        """Describe the trees of all members to explanations."""
+        """Describe the mean over the trees of all members."""
         check_is_fitted(self)
         forest = joined_forest(self) if self._averages_values() else None
         if forest is None:
-            raise TypeError(
-                f"model is a {type(self).__name__} whose prediction is not the mean of gpuens' "
-                "trees over all features: it votes, or its members are other estimators, or see "
-                "different features. Use gpuens.inspection.permutation_importance."
+            raise NotASumOfTreesError(
+                "its members are not trees of this package that see all features, or they vote"
             )
         member = self.estimators_[0]
 
@@ -320,9 +318,12 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
             values = read_features(X, device, estimator=self, reset=False, sparse=sparse)
             return read_table_of_trees(values, device, estimator=member, reset=False).values
 
-        return SumOfTrees(
-            forest, forest.base, 1.0 / forest.n_trees, read, threads_of(member.n_jobs)
-        )
+        of_member = member._sum_of_trees()
+        n_trees = forest.n_trees
+        return replace(
+            of_member, forest=forest, base=forest.base, scale=1.0 / n_trees, n_averaged=n_trees,
+            link=IDENTITY, read=read,
+        )  # fmt: skip
 
     def _averages_values(self) -> bool:
         """Whether the members' values are averaged, and not their votes."""

@@ -21,11 +21,12 @@ from ..devices.sparse_tables import SparseTable
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
-from ..estimators.recognised import HasRecursion
+from ..estimators.recursion import HasRecursion
 from ..estimators.training import TrainingPlan
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
+from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
 from ..inputs.categories import read_features
 from ..inputs.category_bins import fit_binner
@@ -34,7 +35,8 @@ from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
-from ..losses import Loss, loss_of
+from ..losses import Loss, SquaredError, loss_of
+from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
 from .data_size import data_size
@@ -150,6 +152,22 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if result.error is not None:
             raise result.error
         return self
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        loss = self._fitted_loss
+        response = None  # a function of the raw prediction
+        if is_classifier(self):
+            response = "decision_function"
+        elif isinstance(loss, RegressionLoss) and loss.link == IDENTITY:
+            response = "predict"
+        return replace(
+            super()._sum_of_trees(),
+            link=loss.link,
+            unlinked=f"loss={loss!r} turns raw scores into predictions by a function that no "
+            "other format knows",
+            response=response,
+            share_is_cover=isinstance(loss, SquaredError),  # whose hessians are the weights
+        )
 
     def _complete(self, training: EvalSet) -> None:
         """Learn what predictions need beside the trees."""

@@ -11,8 +11,8 @@ from sklearn.utils.validation import has_fit_parameter
 from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
-from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..tables.binned_table import BinnedTable
@@ -127,10 +127,9 @@ class StartsFromPredictions(ForestEstimator):
 
     def _sum_of_trees(self) -> SumOfTrees:
         if hasattr(self, "init_"):
-            raise ValueError(
-                f"The predictions start from those of init={type(self.init_).__name__}, which its "
-                "trees do not explain: train with init=None, or explain the predictions with "
-                "gpuens.inspection.permutation_importance or shap."
+            raise NotASumOfTreesError(
+                "it starts from the predictions of the estimator "
+                f"init={type(self.init_).__name__} (init=None trains trees alone)"
             )
         return super()._sum_of_trees()
 

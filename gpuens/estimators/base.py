@@ -6,16 +6,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, is_sparse, report_choice
 from ..devices.policy import Work, prediction_work, size_of
-from ..explanation.model import SumOfTrees
 from ..forest.forest import Forest
-from ..forest.plain import require_plain_trees
+from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import dense_table, resolve_device, to_input_library
 from ..inputs.categories import read_features
 from ..kernels.runtime.arrays import Array
@@ -96,7 +95,7 @@ class Exportable:
         dtype: str = "float64",
         allow_rounding: bool = False,
     ) -> None:
-        """Write the model in ONNX; see ``gpuens.exchange.writing.onnx.to_onnx``.
+        """Write the model in ONNX; see ``gpuens.export.onnx.to_onnx``.
 
         Parameters
         ----------
@@ -126,7 +125,7 @@ class Exportable:
 
     def to_c(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a file of C99 and a header beside it; see
-        ``gpuens.exchange.writing.c.to_c``.
+        ``gpuens.export.c.to_c``.
 
         Parameters
         ----------
@@ -143,7 +142,7 @@ class Exportable:
 
 def _writer(library: str) -> Callable[..., Any]:
     """Return the function that writes models for a library; training does not need them."""
-    return getattr(import_module(f"gpuens.exchange.writing.{library}"), f"to_{library}")
+    return getattr(import_module(f"gpuens.export.{library}"), f"to_{library}")
 
 
 def require_fitted(estimator: Any) -> None:
@@ -174,6 +173,8 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
     """An estimator that is fitted once it has a ``forest_``."""
 
     forest_: Forest
+    _averages_trees: ClassVar[bool] = False
+    """Whether the mean of the trees is predicted, not their sum."""
 
     def _prediction_work(self, X: Any) -> Work:
         return prediction_work(size_of(X), self.forest_.n_trees)
@@ -237,16 +238,29 @@ class ForestEstimator(Savable, Exportable, OnDevice, BaseEstimator):
             return to_input_library(self.forest_.apply(table, device), X)
 
     def _sum_of_trees(self) -> SumOfTrees:
-        """Describe the trees to explanations, which need them to be added up."""
-        check_is_fitted(self)
-        instead = "use gpuens.inspection.permutation_importance, or "
-        require_plain_trees(self.forest_, "An explanation by Shapley values", instead)
-        scale, n_threads = self._scale_of_trees(), threads_of(self.n_jobs)
-        return SumOfTrees(self.forest_, self.forest_.base, scale, self._rows_of, n_threads)
+        """Describe the model as a sum of trees; ``_averages_trees`` has it divided by their number.
 
-    def _scale_of_trees(self) -> float:
-        """Return the factor on the sum of the trees."""
-        return 1.0
+        Raises
+        ------
+        NotASumOfTreesError
+        """
+        check_is_fitted(self)
+        forest = self.forest_
+        n_averaged = forest.n_trees if self._averages_trees else 1
+        known = getattr(self, "_categories", None)
+        return SumOfTrees(
+            forest=forest,
+            base=forest.base,
+            scale=1.0 / n_averaged,
+            n_averaged=n_averaged,
+            link=None,
+            unlinked="its predictions are not a function of the sum that other formats know",
+            response=None,
+            share_is_cover=self._averages_trees,
+            categories=() if known is None else known.values,
+            read=self._rows_of,
+            n_threads=threads_of(self.n_jobs),
+        )
 
     def _rows_of(self, X: Any, device: Device, name: str) -> Array:
         """Read rows as explanations take them, which are dense."""

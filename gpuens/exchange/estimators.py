@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device
 from ..estimators.base import ForestEstimator
 from ..estimators.scores import ScoresClasses, ScoresValues
-from ..explanation.model import SumOfTrees
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
@@ -88,8 +88,8 @@ class ImportedModel(ForestEstimator):
         return self._reading.prepare(table, self.forest_, device.xp)
 
     def _sum_of_trees(self) -> SumOfTrees:
-        """Describe the trees to explanations, which explain raw scores as the source does: the mean
-        over the trees of scikit-learn's forests, the sum of LightGBM's."""
+        """Describe raw scores as the source explains them: of scikit-learn's forests the mean over
+        the trees, of LightGBM's the sum."""
         trees, finish = super()._sum_of_trees(), self._finish
         averages = finish.averages == "scores" or (
             finish.averages == "predictions" and self.source_["library"] == "scikit-learn"

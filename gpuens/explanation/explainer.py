@@ -36,13 +36,15 @@ class TreeExplainer:
     exact here; shap need not be installed.
 
     Predictions are raw ones: log-odds or other scores of boosting, the mean of the leaf values
-    (shares of classes, targets) of forests and bags, mean path lengths of isolation forests.
+    (shares of classes, targets) of forests and bags, mean path lengths of isolation forests, the
+    sum of the weighted votes of AdaBoost classifiers.
 
     Parameters
     ----------
     model : fitted estimator
         Gradient boosting, random forests, extra trees, decision trees, isolation forests, bags of
-        such trees, and imported models. A quantile forest is explained by its mean.
+        such trees, AdaBoost classifiers of trees, and imported models. A quantile forest is
+        explained by its mean.
     data : array or data frame, shape (n_background, n_features), default=None
         Background rows, from which features that are not known get their values.
     feature_perturbation : {"auto", "interventional", "tree_path_dependent"}, default="auto"

@@ -1,38 +1,11 @@
-"""What explanations need to know of a model: trees whose values are added up."""
+"""The trees that explanations are computed of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..devices.placement import Device
-from ..forest.forest import Forest
-from ..kernels.runtime.arrays import Array
-
-
-@dataclass(frozen=True)
-class SumOfTrees:
-    """A model whose raw prediction is ``base + scale * (sum of the trees)``.
-
-    Parameters
-    ----------
-    forest : Forest
-    base : float64, shape (n_outputs,)
-    scale : float
-        1 / number of trees where the trees are averaged.
-    read : (X, device, name) -> float32 or float64, shape (n_rows, n_features), on the device
-        Rows as the trees take them; ``name`` is that of X in errors.
-    n_threads : int
-    """
-
-    forest: Forest
-    base: np.ndarray
-    scale: float
-    read: Callable[[Any, Device, str], Array]
-    n_threads: int
+from ..forest.plain import require_plain_trees
+from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees, described
 
 
 def sum_of_trees(model: Any) -> SumOfTrees:
@@ -42,10 +15,19 @@ def sum_of_trees(model: Any) -> SumOfTrees:
     ------
     TypeError
         The model is not of this package, or does not add up the values of its trees.
+    ValueError
+        Its trees are more than splits of single features and constants.
     sklearn.exceptions.NotFittedError
     """
-    describe = getattr(model, "_sum_of_trees", None)
-    if describe is None or isinstance(model, type):
+    instead = "use gpuens.inspection.permutation_importance, or "
+    try:
+        trees = described(model)
+    except NotASumOfTreesError as error:
+        raise NotASumOfTreesError(
+            f"model is a {type(model).__name__} whose prediction is not a sum of the values of "
+            f"trees: {error}. Use gpuens.inspection.permutation_importance, or shap."
+        ) from error
+    if trees is None:
         kind = model.__name__ if isinstance(model, type) else type(model).__name__
         raise TypeError(
             f"model must be a fitted gradient boosting, random forest, extra trees, decision tree "
@@ -53,5 +35,5 @@ def sum_of_trees(model: Any) -> SumOfTrees:
             f"gpuens.from_xgboost and the like, got {kind}. Predictions of other models are not "
             "sums of the values of trees: use gpuens.inspection.permutation_importance, or shap."
         )
-    described: SumOfTrees = describe()
-    return described
+    require_plain_trees(trees.forest, "An explanation by Shapley values", instead)
+    return trees

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .model import SumOfTrees
+from ..forest.sum_of_trees import SumOfTrees
 
 
 def shap_trees(model: SumOfTrees) -> dict[str, Any]:

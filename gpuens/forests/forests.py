@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..estimators.docstrings import FOREST, FOREST_OF_CLASSES, FOREST_OF_VALUES, documented
-from ..estimators.recognised import HasRecursion
+from ..estimators.recursion import HasRecursion
 from ..trees.cart import CartClassifier, CartRegressor
 from ..trees.trees import (
     DecisionTreeClassifier,

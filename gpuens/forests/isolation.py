@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -31,11 +31,13 @@ from ..estimators.parameters import (
 )
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import Link, SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.collective import current_share, rows_of_all
+from ..kernels.scalars.isolation import average_path_length
 from ..members.samples import SampledMembers, SamplingPlan, features_to_draw, made_members
 from ..trees.growth import tree_key
 from ..trees.sharing import (
@@ -225,6 +227,7 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
     warm_start: bool = False
     device: str = "auto"
 
+    _averages_trees = True
     _takes_sparse = True
     _grows_among_workers = True
 
@@ -272,8 +275,9 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         scores = rows_of_workers(scores)
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
-    def _scale_of_trees(self) -> float:
-        return 1.0 / self.forest_.n_trees
+    def _sum_of_trees(self) -> SumOfTrees:
+        slope = -1.0 / average_path_length(float(self.max_samples_))
+        return replace(super()._sum_of_trees(), link=Link("isolation", slope))
 
     def _read(self, X: Any, device: Device, reset: bool) -> Any:
         """Return features on the device, or as a CSR matrix."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..estimators.docstrings import FOREST, FOREST_OF_VALUES, documented
 from ..estimators.parameters import is_number
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.categories import read_features
 from ..kernels.leaves.quantiles import (
@@ -212,6 +213,15 @@ class QuantileForestRegressor(RandomForestRegressor):
     default_quantiles: float | Sequence[float] | str = 0.5
 
     _grows_among_workers = False
+
+    def _sum_of_trees(self) -> SumOfTrees:
+        default = self.default_quantiles
+        return replace(
+            super()._sum_of_trees(),
+            link=None,
+            unlinked="it predicts quantiles of the targets in its leaves",
+            response="predict" if isinstance(default, str) and default == "mean" else None,
+        )
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
         _read_quantiles(self.default_quantiles, "default_quantiles")

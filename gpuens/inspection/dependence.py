@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..devices.memory import available_memory, format_bytes
 from ..devices.placement import Device
-from ..estimators.recognised import HasRecursion
+from ..estimators.recursion import HasRecursion, mean_response, trees_of_response
 from ..forest.plain import require_plain_trees
+from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from .columns import Columns, categorical_positions, columns_of, feature_names_of, positions_of
 from .dependence_grid import Axis, axis_of, grid_settings
-from .dependence_recursion import AdditiveTrees, additive_trees
 
 CHOICES = {
     "response_method": ("auto", "predict_proba", "decision_function"),
@@ -193,7 +193,7 @@ def check_estimator(estimator: Any, response_method: Any) -> None:
 
 def recursion_of(
     estimator: Any, method: str, kind: str, sample_weight: Any, response_method: str
-) -> AdditiveTrees | str | None:
+) -> SumOfTrees | str | None:
     """Return what the recursion runs on: trees, the name of scikit-learn's method, or None for
     brute force.
 
@@ -217,7 +217,7 @@ def recursion_of(
                 "weights of the training rows. Pass method='brute'."
             )
         return None
-    trees: AdditiveTrees | str | None = additive_trees(estimator)
+    trees: SumOfTrees | str | None = trees_of_response(estimator)
     own = isinstance(estimator, HasRecursion)
     if trees is None and hasattr(estimator, OTHERS_RECURSION) and not own:
         starts_anywhere = getattr(estimator, "init", None) is not None
@@ -233,7 +233,7 @@ def recursion_of(
                 f"{type(estimator).__name__}. Try using method='brute'."
             )
         return None
-    gives = trees.response if isinstance(trees, AdditiveTrees) else "decision_function"
+    gives = trees.response if isinstance(trees, SumOfTrees) else "decision_function"
     if is_classifier(estimator) and response_method not in ("auto", gives):
         if must:
             raise ValueError(
@@ -265,9 +265,10 @@ def require_features_of_fit(estimator: Any, columns: Columns) -> None:
         validate_data(estimator, columns.table(), reset=False, skip_check_array=True)
 
 
-def _recursion(estimator: Any, trees: AdditiveTrees | str, axes: Sequence[Axis]) -> np.ndarray:
-    if isinstance(trees, AdditiveTrees):
-        return trees.mean_at(axes)
+def _recursion(estimator: Any, trees: SumOfTrees | str, axes: Sequence[Axis]) -> np.ndarray:
+    if isinstance(trees, SumOfTrees):
+        of_axes = [axis.feature for axis in axes]
+        return mean_response(trees, of_axes, [axis.values for axis in axes])
     grid = cartesian([axis.values for axis in axes])
     features = np.array([axis.feature for axis in axes], np.intp)
     return np.asarray(getattr(estimator, trees)(grid, features))

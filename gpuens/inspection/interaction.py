@@ -13,6 +13,8 @@ from sklearn.utils import Bunch
 
 from ..devices.placement import to_numpy
 from ..estimators.parameters import seed_of
+from ..estimators.recursion import mean_response
+from ..forest.sum_of_trees import SumOfTrees
 from ..inputs.arrays import to_input_library
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
@@ -26,8 +28,6 @@ from .dependence import (
     require_features_of_fit,
     response_of,
 )
-from .dependence_grid import Axis
-from .dependence_recursion import AdditiveTrees
 
 PURPOSE_ROWS_OF_H = np.uint64(1003)
 """Apart from the purposes of training, in ``kernels.scalars.rng``."""
@@ -152,7 +152,7 @@ class _Effects:
         self,
         estimator: Any,
         columns: Columns,
-        trees: AdditiveTrees | str | None,
+        trees: SumOfTrees | str | None,
         response_method: str,
     ) -> None:
         self.estimator, self.columns, self.trees = estimator, columns, trees
@@ -162,9 +162,8 @@ class _Effects:
     def of(self, features: Sequence[int]) -> np.ndarray:
         """float64, shape (n_outputs, n_rows)."""
         at = [self.columns.values(feature) for feature in features]
-        if isinstance(self.trees, AdditiveTrees):
-            axes = [Axis(f, values, False) for f, values in zip(features, at, strict=True)]
-            effect = self.trees.mean_at(axes)
+        if isinstance(self.trees, SumOfTrees):
+            effect = mean_response(self.trees, features, at)
             effect = effect if len(at) == 1 else np.diagonal(effect, axis1=1, axis2=2)
         elif self.trees is not None:
             grid = np.stack(at, axis=1)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..forest.sum_of_trees import IDENTITY, Link
 from ..kernels.leaves.newton_steps import newton_steps
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import NodeValues, Totals, Update
@@ -56,6 +57,11 @@ class Loss:
     has_hessian: ClassVar[bool] = True
     """Whether hessians estimate the distance to the minimum."""
     n_outputs: int = 1
+
+    @property
+    def link(self) -> Link | None:
+        """From raw predictions to predictions; None: a function that no other format knows."""
+        return None
 
     def for_targets(self: Self, n_targets: int) -> Self:
         """Return the loss for a regression.
@@ -252,6 +258,10 @@ class Loss:
 
 class RegressionLoss(Loss):
     """A loss of regression: one output for each target, independently."""
+
+    @property
+    def link(self) -> Link:
+        return IDENTITY
 
     def for_targets(self: Self, n_targets: int) -> Self:
         return self._with(n_outputs=n_targets)

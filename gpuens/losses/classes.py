@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..forest.sum_of_trees import Link
 from ..inputs.few_values import MOST_VALUES
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..kernels.runtime.arrays import Array
@@ -66,6 +67,10 @@ class LogLoss(ClassLoss):
     """-ln P(y): binomial for two classes, multinomial for more (Friedman 2001, 4.5 and 4.6)."""
 
     name: ClassVar[str] = "log_loss"
+
+    @property
+    def link(self) -> Link:
+        return Link("logistic" if self.n_outputs == 1 else "softmax")
 
     def for_classes(self, n_classes: int) -> Loss:
         return BinomialLogLoss() if n_classes == 2 else MultinomialLogLoss(n_classes)
@@ -152,6 +157,10 @@ class Exponential(ClassLoss):
 
     name: ClassVar[str] = "exponential"
 
+    @property
+    def link(self) -> Link:
+        return Link("logistic", 2.0)
+
     def for_classes(self, n_classes: int) -> Loss:
         if n_classes != 2:
             raise ValueError(
@@ -192,6 +201,10 @@ class Focal(OneAgainstTheRest):
 
     gamma: float = 2.0
     name: ClassVar[str] = "focal"
+
+    @property
+    def link(self) -> Link | None:
+        return Link("logistic") if self.n_outputs == 1 else None
 
     def __post_init__(self) -> None:
         if not isinstance(self.gamma, numbers.Real) or not 0 <= float(self.gamma) < np.inf:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
+from ..forest.sum_of_trees import IDENTITY, Link
 from ..inputs.queries import layout_of
 from ..kernels.leaves.newton_steps import leaf_sums
 from ..kernels.ranking.gradients import PairSettings, list_gradients, pair_gradients
@@ -93,6 +94,10 @@ class RankingLoss(Loss):
     index: int = 0
     bias: PositionBias | None = None
     _known: dict[int, tuple[Array, Documents]]
+
+    @property
+    def link(self) -> Link:
+        return IDENTITY
 
     def __post_init__(self) -> None:
         self.__dict__["label_gain"] = read_label_gain(self.label_gain)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..forest.sum_of_trees import Link
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all, selected
 from ..kernels.runtime.dtypes import NodeValues
@@ -205,6 +206,10 @@ class _PositiveLoss(RegressionLoss):
     """A loss with the prediction eᶠ; its best constant predicts the mean."""
 
     zero_allowed: ClassVar[bool] = True
+
+    @property
+    def link(self) -> Link:
+        return Link("exp")
 
     def check_target(self, y: Array, name: str) -> None:
         wrong = y < 0 if self.zero_allowed else y <= 0

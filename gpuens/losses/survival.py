@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..devices.placement import Device
+from ..forest.sum_of_trees import IDENTITY, Link
 from ..inputs.survival import Survival, read_intervals, read_survival
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import largest_of_all
@@ -116,6 +117,10 @@ class Cox(SurvivalLoss):
     _known: ClassVar[dict[int, tuple[Array, Array, RiskSets]]]
     _weight: ClassVar[Array]
     """The weights of the training rows."""
+
+    @property
+    def link(self) -> Link:
+        return IDENTITY
 
     def __post_init__(self) -> None:
         if self.ties not in TIES:
@@ -227,6 +232,10 @@ class AFT(SurvivalLoss):
     scale: float = 1.0
     name: ClassVar[str] = "aft"
     _known: ClassVar[dict[int, tuple[Array, Array]]]
+
+    @property
+    def link(self) -> Link:
+        return Link("exp")
 
     def __post_init__(self) -> None:
         if self.distribution not in DISTRIBUTIONS:

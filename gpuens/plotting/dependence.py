@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from ..devices.placement import CPU, to_numpy
 from ..estimators.parameters import seed_of
+from ..forest.sum_of_trees import SumOfTrees
 from ..inspection.columns import (
     Columns,
     categorical_positions,
@@ -26,7 +27,6 @@ from ..inspection.dependence import (
     recursion_of,
     response_of,
 )
-from ..inspection.dependence_recursion import AdditiveTrees
 from ..numerics.sampling import subset
 from .axes import (
     COLORS,
@@ -267,8 +267,8 @@ def _response_name(
                          response_method)  # fmt: skip
     if trees is None:
         response = response_of(estimator, response_method)
-    elif isinstance(trees, AdditiveTrees):
-        response = trees.response
+    elif isinstance(trees, SumOfTrees):
+        response = trees.response or ""
     else:
         response = "decision_function" if is_classifier(estimator) else "predict"
     words = WORDS[response] if kind != "individual" else WORDS[response].removeprefix("mean ")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.all_or_nothing import replacing
+from ..files import replacing
 
 FORMAT = 2
 """Number of the newest format; all up to it can be read. Models that need none of what is new are

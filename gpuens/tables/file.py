@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators.all_or_nothing import replacing
+from ..files import replacing
 from ..inputs.binning import Binner
 from ..inputs.categories import Categories
 from ..inputs.category_bins import CategoryBinner

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
@@ -27,6 +27,7 @@ from ..estimators.parameters import (
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..forest.forest import Forest
+from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import (
@@ -152,6 +153,7 @@ class CartEstimator(ForestEstimator, ABC):
     """``OutputClasses`` of a classifier, None for regression."""
     _warns_of_column = False
     _takes_sparse = _keeps_sparse = True
+    _averages_trees = True
     _grows_among_workers = False
     """Whether workers that share the rows can train it."""
     _categories: Any
@@ -298,8 +300,9 @@ class CartEstimator(ForestEstimator, ABC):
 
         return self._predict(X, averaged)
 
-    def _scale_of_trees(self) -> float:
-        return 1.0 / self.forest_.n_trees
+    def _sum_of_trees(self) -> SumOfTrees:
+        response = "predict_proba" if is_classifier(self) else "predict"
+        return replace(super()._sum_of_trees(), link=IDENTITY, response=response)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

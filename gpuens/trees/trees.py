@@ -25,7 +25,7 @@ from ..estimators.docstrings import (
     documented,
 )
 from ..estimators.parameters import n_features_to_look_at, seed_of
-from ..estimators.recognised import HasRecursion
+from ..estimators.recursion import HasRecursion
 from ..forest.forest import Forest
 from ..forest.pruning import (
     cost_complexity_path,

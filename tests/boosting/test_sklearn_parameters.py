@@ -142,7 +142,7 @@ def test_rows_that_are_held_out_are_not_for_the_start():
 def test_what_has_trees_alone_refuses_another_start(tmp_path):
     model = GradientBoostingRegressor(**FEW, init=LinearRegression()).fit(X, Y)
     for ask in (lambda: TreeExplainer(model), lambda: model.predict(X, pred_contribs=True)):
-        with pytest.raises(ValueError, match="start from those of init=LinearRegression"):
+        with pytest.raises(ValueError, match="predictions of the estimator init=LinearRegression"):
             ask()
     with pytest.raises(ValueError, match="starts from the predictions of the estimator init"):
         model.to_c(tmp_path / "model.c")

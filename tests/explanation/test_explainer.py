@@ -13,9 +13,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.svm import LinearSVC
 
 from gpuens import (
     AdaBoostClassifier,
+    AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
     DecisionTreeClassifier,
@@ -249,14 +251,29 @@ def test_threads_do_not_change_bits(fitted, monkeypatch):
         np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.parametrize("n_background", [None, 9], ids=["covers", "background"])
+@pytest.mark.parametrize(("X", "y", "factor"), [(W, L, 1.0), (B, C, 2.0)], ids=["wine", "cancer"])
+def test_votes_of_adaboost(X, y, factor, n_background):
+    model = AdaBoostClassifier(n_estimators=5).fit(X, y)
+    explainer = TreeExplainer(model, None if n_background is None else X[:n_background])
+    votes = explainer.shap_values(X).sum(axis=1) + explainer.expected_value
+    mean_vote = votes / model.estimator_weights_.sum()
+    np.testing.assert_allclose(factor * mean_vote, model.decision_function(X), atol=1e-12)
+
+
 def test_bad_models():
     for model in (LinearRegression().fit(D, Y), DecisionTreeRegressor, 7):
         with pytest.raises(TypeError, match="model must be a fitted gradient boosting"):
             TreeExplainer(model)
-    for model in (AdaBoostClassifier(n_estimators=2), StagewiseRegressor(n_estimators=2)):
-        model.fit(W, L)
-        with pytest.raises(TypeError, match=f"got {type(model).__name__}"):
-            TreeExplainer(model)
+    model = StagewiseRegressor(n_estimators=2).fit(W, L)
+    with pytest.raises(TypeError, match="got StagewiseRegressor"):
+        TreeExplainer(model)
+    for model, message in (
+        (AdaBoostRegressor(n_estimators=2), "weighted median of its learners"),
+        (AdaBoostClassifier(LinearSVC(), n_estimators=2), "learners that are not trees"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            TreeExplainer(model.fit(W, L))
     with pytest.raises(TypeError, match="got StagewiseRegressor"):
         model.predict(W, pred_contribs=True)
     for model in (GradientBoostingRegressor(), RandomForestClassifier(), BaggingRegressor()):
@@ -266,7 +283,7 @@ def test_bad_models():
         BaggingClassifier(voting="hard", n_estimators=2),
         BaggingClassifier(max_features=3, n_estimators=2),
     ):
-        with pytest.raises(TypeError, match="whose prediction is not the mean of"):
+        with pytest.raises(TypeError, match="whose prediction is not a sum of .* they vote"):
             TreeExplainer(bag.fit(W, L))
 
 

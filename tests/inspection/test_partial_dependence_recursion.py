@@ -29,10 +29,10 @@ from gpuens import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
+from gpuens.forest import recursion
 from gpuens.forest.forest import Forest
-from gpuens.inspection import dependence_recursion as partial_dependence_recursion
+from gpuens.forest.recursion import weighted_recursion
 from gpuens.inspection import partial_dependence
-from gpuens.inspection.dependence_recursion import weighted_recursion
 from tests.inspection.test_partial_dependence import C2, EXACT, X, Y
 from tests.support.sklearn_trees import random_rows, random_tree, to_forest
 
@@ -125,7 +125,7 @@ class TestRecursion:
         forest = Forest.concatenate([random_tree(rng, 9, [0, 0, 3], 2) for _ in range(7)])
         grid = [rng.normal(size=8), np.array([0.0, 2.0, NAN])]
         whole = weighted_recursion(forest, forest.cover, [1, 2], grid)
-        monkeypatch.setattr(partial_dependence_recursion, "NODES_AT_ONCE", 25)
+        monkeypatch.setattr(recursion, "NODES_AT_ONCE", 25)
         parts = weighted_recursion(forest, forest.cover, [1, 2], grid)
         np.testing.assert_allclose(parts, whole, **EXACT)
 
@@ -301,5 +301,5 @@ def test_scikit_learns_recursion_names_what_it_is_not():
         X, X[:, 0]
     )
     assert sklearn_partial_dependence(model, X, [0]).average.shape == (1, 100)  # by brute force
-    with pytest.raises(ValueError, match="start from those of init"):
+    with pytest.raises(ValueError, match="starts from the predictions of the estimator init"):
         sklearn_partial_dependence(model, X, [0], method="recursion")

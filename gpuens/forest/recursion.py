@@ -16,27 +16,14 @@ points, at the corners of the box. Their running sums are the result.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from ..bagging.bagging import BaggingClassifier, BaggingRegressor
-from ..bagging.base import joined_forest
-from ..boosting.classifier import GradientBoostingClassifier
-from ..boosting.estimator import BoostingEstimator
-from ..boosting.regressor import GradientBoostingRegressor
-from ..forest.forest import Forest
-from ..forest.plain import SPECIAL, require_plain_trees
-from ..forest.structure import children
-from ..forests.quantile import QuantileForestRegressor
-from ..inputs.frames import DictionaryColumn
-from ..trees.cart import CartEstimator
-from .dependence_grid import Axis
+from .forest import Forest
+from .structure import children
 
 NODES_AT_ONCE = 2**21
 """Nodes of the trees that are passed together, about."""
@@ -240,149 +227,3 @@ def _add_leaves(steps: np.ndarray, forest: Forest, leaves: _Paths) -> None:
         for column in range(forest.width):
             value = sign * leaves.weight * forest.value[leaves.node, column]
             flat += np.bincount(at + column * stride[0], value, flat.size)
-
-
-IDENTITY_LINK = ("squared_error", "absolute_error", "huber", "quantile")
-"""Losses of boosting whose raw prediction is the prediction."""
-HESSIAN_IS_WEIGHT = ("squared_error",)
-"""Losses of boosting whose hessian is the row's weight and nothing else."""
-
-
-class AdditiveTrees(NamedTuple):
-    """Trees whose sum or mean is a model's response.
-
-    forest : Forest
-    share : float64, shape (n_nodes,)
-        Of the training rows, or of their weight, that came to each node.
-    n_trees : int
-        What the sum over the trees is divided by.
-    response : "predict", "predict_proba" or "decision_function"
-    categories : sequence of ndarray or None, one for each feature
-        The values of categorical features; empty if there are none.
-    """
-
-    forest: Forest
-    share: np.ndarray
-    n_trees: int
-    response: str
-    categories: Sequence[np.ndarray | None]
-
-    def mean_at(self, axes: Sequence[Axis]) -> np.ndarray:
-        """Return the mean response at every point of a grid: float64, shape (n_outputs, n_values_0,
-        ...); for two classes only the second."""
-        codes = [self._codes(axis) for axis in axes]
-        features = [axis.feature for axis in axes]
-        raw = weighted_recursion(self.forest, self.share, features, codes) / self.n_trees
-        return raw[1:] if self.response == "predict_proba" and len(raw) == 2 else raw
-
-    def _codes(self, axis: Axis) -> np.ndarray:
-        """Return the values of an axis as the trees compare them."""
-        known = self.categories[axis.feature] if self.categories else None
-        if known is None:
-            return axis.values.astype(np.float64)
-        values = axis.values.tolist()
-        column = DictionaryColumn.of_objects(values, f"X's feature {axis.feature}")
-        return column.encode(known).astype(np.float64)
-
-
-def means_at_points(estimator: Any, grid: Any, features: Any) -> np.ndarray:
-    """Compute the mean raw prediction at every point, for scikit-learn's ``partial_dependence``.
-
-    Parameters
-    ----------
-    estimator : fitted tree, forest or boosting
-    grid : array, shape (n_points, n_features)
-    features : array of int, shape (n_features,)
-
-    Returns
-    -------
-    float64, shape (n_outputs, n_points)
-
-    Raises
-    ------
-    ValueError
-        The predictions are not a function of the trees alone.
-
-    Warns
-    -----
-    UserWarning
-        The estimator predicts something else than the mean or sum of its trees.
-    """
-    if hasattr(estimator, "init_"):
-        raise ValueError(
-            f"The predictions start from those of init={type(estimator.init_).__name__}, which the "
-            "recursion does not see. Pass method='brute'."
-        )
-    instead = "set method='brute', use gpuens.inspection.partial_dependence, or "
-    require_plain_trees(getattr(estimator, "forest_", None), "method='recursion'", instead)
-    trees = additive_trees(estimator)
-    if trees is None:
-        warnings.warn(
-            f"The recursion gives the mean raw prediction of {type(estimator).__name__}, which "
-            "predicts a function of it. Pass method='brute' for the mean of the predictions.",
-            stacklevel=2,
-        )
-        trees = _sum_or_mean(estimator)
-    grid = np.asarray(grid)
-    axes, places = [], []
-    for feature, column in zip(np.asarray(features).tolist(), grid.T, strict=True):
-        values = list(dict.fromkeys(column.tolist()))  # NaN may come more than once
-        number = {value: k for k, value in enumerate(values)}
-        is_text = any(isinstance(value, str) for value in values)
-        kept = np.array(values, object if is_text else np.float64)
-        axes.append(Axis(feature, kept, is_text))
-        places.append([number[value] for value in column.tolist()])
-    chosen: Any = (slice(None), *places)
-    found: np.ndarray = trees.mean_at(axes)[chosen]
-    return found
-
-
-def _sum_or_mean(estimator: Any) -> AdditiveTrees:
-    """Return the trees whatever their estimator does with their sum or mean."""
-    forest, is_boosting = estimator.forest_, isinstance(estimator, BoostingEstimator)
-    share = forest.n_samples.astype(np.float64) if is_boosting else forest.cover
-    n_trees = 1 if is_boosting else forest.n_trees
-    return AdditiveTrees(forest, share, n_trees, "decision_function", _categories(estimator))
-
-
-def additive_trees(estimator: Any) -> AdditiveTrees | None:
-    """Return the trees of a fitted estimator of this package, None if its response is not a mean or
-    sum of their predictions.
-
-    The nodes' shares are the weights of the training rows. Boosting keeps them only for the
-    squared error, whose hessians they are; for other losses rows count alike.
-    """
-    forest: Forest | None = getattr(estimator, "forest_", None)
-    reader = estimator
-    if isinstance(estimator, (BaggingClassifier, BaggingRegressor)):
-        if not hasattr(estimator.estimators_[0], "forest_") or not estimator._averages_values():
-            return None
-        forest, reader = joined_forest(estimator), estimator.estimators_[0]
-    if forest is None or isinstance(forest, SPECIAL):
-        return None
-    if hasattr(estimator, "init_"):
-        return None
-    if isinstance(estimator, (GradientBoostingClassifier, GradientBoostingRegressor)):
-        loss = getattr(estimator.loss, "name", estimator.loss)  # of a loss object, or a name
-        if not is_classifier(estimator) and loss not in IDENTITY_LINK:
-            return None
-        rows = forest.n_samples.astype(np.float64)
-        share = forest.cover if loss in HESSIAN_IS_WEIGHT else rows
-        response = "decision_function" if is_classifier(estimator) else "predict"
-        return AdditiveTrees(forest, share, 1, response, _categories(reader))
-    if not isinstance(reader, CartEstimator):
-        return None
-    if isinstance(reader, QuantileForestRegressor) and not _predicts_means(reader):
-        return None
-    response = "predict_proba" if is_classifier(estimator) else "predict"
-    return AdditiveTrees(forest, forest.cover, forest.n_trees, response, _categories(reader))
-
-
-def _predicts_means(forest: QuantileForestRegressor) -> bool:
-    default = forest.default_quantiles
-    return isinstance(default, str) and default == "mean"
-
-
-def _categories(estimator: Any) -> Sequence[np.ndarray | None]:
-    categories = getattr(estimator, "_categories", None)
-    return () if categories is None else categories.values

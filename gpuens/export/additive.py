@@ -24,21 +24,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from ...adaboost.base import AdaBoost
-from ...bagging.bagging import BaggingClassifier
-from ...bagging.base import Bagging, joined_forest
-from ...boosting.estimator import BoostingEstimator
-from ...estimators.all_or_nothing import replacing
-from ...forest.forest import NODE_ARRAYS, Forest
-from ...forest.plain import require_plain_trees
-from ...forests.isolation import IsolationForest
-from ...forests.quantile import QuantileForestRegressor
-from ...kernels.scalars.isolation import average_path_length
-from ...losses import Exponential, Focal, Gamma, LogLoss, Loss, Poisson, Tweedie
-from ...losses.base import RegressionLoss
-from ...losses.ranking import RankingLoss
-from ...losses.survival import AFT, Cox
-from ...trees.cart import CartEstimator
+from ..files import replacing
+from ..forest import sum_of_trees
+from ..forest.forest import NODE_ARRAYS, Forest
+from ..forest.plain import require_plain_trees
+from ..forest.sum_of_trees import Link, NotASumOfTreesError, SumOfTrees
 
 
 class Tree(NamedTuple):
@@ -167,91 +157,50 @@ def described(model: Any) -> Additive:
         The model is not a sum of trees of this package, or has several outputs of classes.
     """
     check_is_fitted(model)
-    forest, n_averaged, link, slope = _parts(model)
+    trees, link = _linked(model)
     instead = "use model.save and gpuens.load, or "
-    require_plain_trees(forest, "An export for other libraries", instead)
+    require_plain_trees(trees.forest, "An export for other libraries", instead)
     classes = model.classes_ if is_classifier(model) else None
     if isinstance(classes, list):
         raise ValueError(
             f"model must predict one output of classes, this one predicts {len(classes)}. Fit and "
             "export one model for each output."
         )
-    _warn_of_codes(model, forest)
+    _warn_of_codes(trees.categories)
     names = getattr(model, "feature_names_in_", None)
+    n_features = trees.forest.n_features
     return Additive(
         kind=type(model).__name__,
-        forest=_without_base(forest),
-        n_averaged=n_averaged,
-        link=link,
-        slope=slope,
-        names=[f"f{i}" for i in range(forest.n_features)] if names is None else names.tolist(),
+        forest=_without_base(trees.forest),
+        n_averaged=trees.n_averaged,
+        link=link.name,
+        slope=link.slope,
+        names=[f"f{i}" for i in range(n_features)] if names is None else names.tolist(),
         classes=classes,
     )
 
 
-def _parts(model: Any) -> tuple[Forest, int, str, float]:
-    """Return the forest, by what its sum is divided, the link, and its slope."""
-    forest: Any = getattr(model, "forest_", None)
-    if isinstance(model, Bagging):
-        averages = not isinstance(model, BaggingClassifier) or model._averages_values()
-        forest = joined_forest(model) if averages else None
-        if forest is not None:
-            return forest, forest.n_trees, "identity", 1.0
-        wrong = "its members are not trees of this package that see all features, or they vote"
-    elif isinstance(model, AdaBoost):
-        if forest is not None and is_classifier(model):
-            return forest, 1, *_votes_link(model)
-        wrong = "the weighted median of its learners, or of learners that are not trees"
-    elif isinstance(model, QuantileForestRegressor):
-        wrong = "it predicts quantiles of the targets in its leaves"
-    elif isinstance(model, IsolationForest):
-        average = average_path_length(float(model.max_samples_))
-        return forest, forest.n_trees, "isolation", -1.0 / average
-    elif hasattr(model, "init_"):
-        wrong = "it starts from the predictions of the estimator init"
-    elif isinstance(model, BoostingEstimator):
-        return forest, 1, *_loss_link(model._fitted_loss)
-    elif isinstance(model, CartEstimator):
-        return forest, forest.n_trees, "identity", 1.0
+def _linked(model: Any) -> tuple[SumOfTrees, Link]:
+    try:
+        trees = sum_of_trees.described(model)
+    except NotASumOfTreesError as error:
+        reason = str(error)
     else:
-        wrong = "only gradient boosting, trees, forests, bagging and AdaBoost can be"
+        if trees is not None and trees.link is not None:
+            return trees, trees.link
+        only = "only gradient boosting, trees, forests, bagging and AdaBoost can be"
+        reason = only if trees is None else trees.unlinked
     raise ValueError(
-        f"{type(model).__name__} cannot be exported as a sum of trees: {wrong}. Save it with "
+        f"{type(model).__name__} cannot be exported as a sum of trees: {reason}. Save it with "
         "model.save(path)."
     )
 
 
-def _votes_link(model: Any) -> tuple[str, float]:
-    weight = float(np.cumsum(model.estimator_weights_)[-1])
-    if model.n_classes_ <= 2:
-        return "logistic", 2.0 / weight
-    return "softmax", 1.0 / weight / (model.n_classes_ - 1)
-
-
-def _loss_link(loss: Loss) -> tuple[str, float]:
-    if isinstance(loss, (LogLoss, Focal)) and loss.n_outputs == 1:
-        return "logistic", 1.0
-    if isinstance(loss, LogLoss):
-        return "softmax", 1.0
-    if isinstance(loss, Exponential):
-        return "logistic", 2.0
-    if isinstance(loss, (Poisson, Gamma, Tweedie, AFT)):
-        return "exp", 1.0
-    if isinstance(loss, (RegressionLoss, RankingLoss, Cox)):
-        return "identity", 1.0
-    raise ValueError(
-        f"loss={loss!r} turns raw scores into predictions by a function that no other format "
-        "knows. Export models of the built-in losses, or save this one with model.save(path)."
-    )
-
-
-def _warn_of_codes(model: Any, forest: Forest) -> None:
+def _warn_of_codes(categories: Sequence[np.ndarray | None]) -> None:
     """Warn of categories that other libraries see as their numbers."""
-    known = getattr(model, "_categories", None)
-    values = () if known is None else known.values
     renamed = [
         f
-        for f, of_feature in enumerate(values)
+        for f, of_feature in enumerate(categories)
         if of_feature is not None and of_feature.tolist() != list(range(len(of_feature)))
     ]
     if renamed:
