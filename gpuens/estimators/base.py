@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
@@ -40,7 +39,10 @@ class Savable:
 
 
 class Exportable:
-    """Gives a sum of trees its methods that write it for other libraries."""
+    """Gives a sum of trees its methods that write it for other libraries.
+
+    What writes is imported when it is needed: training starts without it.
+    """
 
     def to_treelite(self) -> Any:
         """Return the model for Treelite, a ``treelite.Model`` of float64.
@@ -52,7 +54,9 @@ class Exportable:
         ValueError
             The model is not a sum of trees, or Treelite does not know its link.
         """
-        return _writer("treelite")(self)
+        from ..export.treelite import to_treelite
+
+        return to_treelite(self)
 
     def to_lightgbm(self, path: str | os.PathLike[str]) -> None:
         """Write the model as a text file that ``lightgbm.Booster(model_file=path)`` reads.
@@ -67,7 +71,9 @@ class Exportable:
         ValueError
             The model is not a sum of trees, or LightGBM does not know its link.
         """
-        _writer("lightgbm")(self, path)
+        from ..export.lightgbm import to_lightgbm
+
+        to_lightgbm(self, path)
 
     def to_xgboost(self, path: str | os.PathLike[str], *, allow_rounding: bool = False) -> None:
         """Write the model as JSON that ``xgboost.Booster(model_file=path)`` reads.
@@ -85,7 +91,9 @@ class Exportable:
             ``allow_rounding`` is False; the model is not a sum of trees, or XGBoost does not know
             its link.
         """
-        _writer("xgboost")(self, path, allow_rounding=allow_rounding)
+        from ..export.xgboost import to_xgboost
+
+        to_xgboost(self, path, allow_rounding=allow_rounding)
 
     def to_onnx(
         self,
@@ -115,7 +123,9 @@ class Exportable:
         ValueError
             The model would be rounded, or is not a sum of trees.
         """
-        _writer("onnx")(
+        from ..export.onnx import to_onnx
+
+        to_onnx(
             self,
             path,
             target_opset=target_opset,
@@ -137,12 +147,9 @@ class Exportable:
         ValueError
             ``path`` does not end in ".c", or the model is not a sum of trees.
         """
-        _writer("c")(self, path)
+        from ..export.c import to_c
 
-
-def _writer(library: str) -> Callable[..., Any]:
-    """Return the function that writes models for a library; training does not need them."""
-    return getattr(import_module(f"gpuens.export.{library}"), f"to_{library}")
+        to_c(self, path)
 
 
 def require_fitted(estimator: Any) -> None:

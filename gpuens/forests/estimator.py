@@ -21,11 +21,12 @@ from ..forest.structure import decision_path, mean_importances
 from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..members.samples import SampledMembers, SamplingPlan, made_members
-from ..trees.cart import CartEstimator, TrainingData
+from ..trees.cart import CartEstimator
 from ..trees.growth import tree_key
 from ..trees.on_host import growth_on_host
 from ..trees.parameters import check_tree_parameters, work_of_trees
 from ..trees.sharing import device_to_grow_on, device_to_read_on, require_shareable
+from ..trees.training_data import TrainingData
 from .growing import ForestGrower, pruned, warn_of_interruption
 from .out_of_bag import OOB_ATTRIBUTES, ForestReport, KnownRows, permutation_importances
 

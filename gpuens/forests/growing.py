@@ -22,12 +22,12 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import not_sharing
 from ..kernels.statistics.samples import Sample, records_of_sample
 from ..members.samples import SamplingPlan
-from ..trees.cart import TrainingData
 from ..trees.criteria import Problem
 from ..trees.growth import all_rows, cart_plan, grow_forest, rows_and_counts, tree_key
 from ..trees.honest import Estimates, halves_of
 from ..trees.parameters import cart_params
 from ..trees.sharing import bring_to, grow_among_workers, leaves_of_rows
+from ..trees.training_data import TrainingData
 
 AfterBatch = Callable[[int, Forest, Any], bool]
 """A function that is called with each batch of finished trees, see ``grow_forest``."""

@@ -24,9 +24,10 @@ from ..kernels.runtime.arrays import Array
 from ..members.rows import n_rows_of, readable, take
 from ..numerics.sampling import subset
 from ..tables.binned_table import BinnedTable
-from ..trees.cart import CartClassifier, CartRegressor, TrainingData
+from ..trees.cart import CartClassifier, CartRegressor
 from ..trees.parameters import work_of_trees
 from ..trees.table import cart_table, side_by_side
+from ..trees.training_data import TrainingData
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .estimator import ForestOfTrees
 from .growing import ForestGrower

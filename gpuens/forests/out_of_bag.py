@@ -11,7 +11,7 @@ from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..members.out_of_bag import OutOfBagTrees
 from ..members.samples import left_out, out_of_bag_score, rows_of_share
-from ..trees.cart import OutputClasses, TrainingData
+from ..trees.training_data import OutputClasses, TrainingData
 from .growing import Progress, pruned, trees_of
 
 OOB_ATTRIBUTES = ("oob_score_", "oob_scores_path_", "oob_decision_function_", "oob_prediction_")

@@ -26,7 +26,7 @@ from ..kernels.leaves.quantiles import (
 )
 from ..kernels.leaves.targets import fill_targets
 from ..kernels.runtime.cpu.team import get_threads
-from ..trees.cart import TrainingData
+from ..trees.training_data import TrainingData
 from .forests import RandomForestRegressor
 from .growing import ForestGrower
 from .out_of_bag import ForestReport

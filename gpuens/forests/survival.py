@@ -21,8 +21,9 @@ from ..kernels.scalars import elementary
 from ..kernels.scalars.primitives import vectorise
 from ..members.samples import OutOfBag, left_out
 from ..survival_metrics import concordance, curve_times
-from ..trees.cart import CartRegressor, TrainingData
+from ..trees.cart import CartRegressor
 from ..trees.criteria import Problem, regression_problem
+from ..trees.training_data import TrainingData
 from ..trees.trees import DecisionTreeRegressor, ExtraTreeRegressor
 from .estimator import ForestOfTrees
 from .growing import ForestGrower, Progress, trees_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,13 +37,11 @@ from ..inputs.targets import (
     read_sample_weight,
     read_target,
     shape_of,
-    side_by_side,
     targets_of,
 )
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share, rows_of_all
-from ..members.classes import labels_of
+from ..kernels.runtime.collective import current_share, rows_of_all
 from ..tables.binned_table import BinnedTable
 from .binned import binned_target, cart_table_of_bins
 from .criteria import (
@@ -56,89 +54,7 @@ from .criteria import (
 from .growth import reading_plan
 from .sharing import apart, labels_of_workers, rows_of_workers, table_of_workers
 from .table import bins_for_classes
-
-
-@dataclass
-class TrainingData:
-    """The data that trees are grown on.
-
-    table : CartTable
-    problem : Problem
-    used : bool, shape (n_rows,), on the device, or None
-        The rows of positive weight; None: all.
-    y : ndarray, shape (n_rows,) or (n_rows, n_outputs)
-        Class numbers (int64) or targets (float64), NumPy.
-    shape : tuple (n_rows, n_features)
-    itemsize : int
-        Bytes of a value.
-    values : float32 or float64, shape (n_rows, n_features), or None
-        On the device, or in host memory. Only where rows are predicted while trees grow, which
-        need ``table`` alone: a table that is not the user's own is released before.
-    weight : float64, shape (n_rows,), NumPy, or None
-    share : Share or None
-        Where workers share the rows, those of this one, which ``values`` has; everything else is
-        of all rows.
-    """
-
-    table: CartTable
-    problem: Problem
-    used: Array | None
-    y: np.ndarray
-    shape: tuple[int, int]
-    itemsize: int
-    values: Array | None
-    weight: np.ndarray | None
-    share: Share | None = None
-
-    @property
-    def truth(self) -> np.ndarray:
-        """``y`` with a column for each output."""
-        return self.y.reshape(self.y.shape[0], -1)
-
-    def move_to(self, device: Device) -> None:
-        """Bring what trees are grown on to a device; the rest stays where it is."""
-        self.table = self.table._replace(codes=device.asarray(self.table.codes))
-        target = self.problem.target
-        on_device = {
-            name: device.asarray(getattr(target, name)) for name in ("classes", "values", "weight")
-        }
-        self.problem = replace(self.problem, target=target._replace(**on_device))
-        self.used = None if self.used is None else device.asarray(self.used)
-
-
-@dataclass(frozen=True)
-class OutputClasses:
-    """The classes of each output of a classifier.
-
-    Trees predict the shares of the classes of all outputs side by side: ``raw`` is float64 of
-    shape (n_classes of all outputs, n_rows).
-
-    Parameters
-    ----------
-    labels : list of ndarray
-        The labels of each output, ascending.
-    """
-
-    labels: list[np.ndarray]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The number of classes of each output."""
-        return tuple(map(len, self.labels))
-
-    def shares(self, raw: Array) -> list[Any]:
-        """Return the rows of ``raw`` that belong to each output."""
-        ends = np.cumsum(self.sizes).tolist()
-        return [raw[end - n : end] for n, end in zip(self.sizes, ends, strict=True)]
-
-    def largest(self, raw: Array) -> list[Any]:
-        """Return the number of the most probable class of each row, output by output."""
-        return [share.argmax(axis=0) for share in self.shares(raw)]
-
-    def decoded(self, numbers: list[Any], device: Device) -> Array:
-        """Return the labels of class numbers, the outputs side by side."""
-        pairs = zip(self.labels, numbers, strict=True)
-        return side_by_side([labels_of(k, c, device) for c, k in pairs], device.xp)
+from .training_data import OutputClasses, TrainingData
 
 
 class CartEstimator(ForestEstimator, ABC):

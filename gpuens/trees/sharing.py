@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -36,9 +36,7 @@ from ..kernels.runtime.collective import Share, current_share, not_sharing, obje
 from ..kernels.runtime.cpu.team import get_threads
 from .growth import DEALT_BYTES, cart_plan
 from .table import cart_table, side_by_side
-
-if TYPE_CHECKING:
-    from .cart import TrainingData
+from .training_data import TrainingData
 
 EXCHANGE_SECONDS = 1.0
 """Seconds between two exchanges of trees, about."""

@@ -40,11 +40,12 @@ from ..inputs.categories import read_features
 from ..inputs.targets import read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.statistics.samples import records_of_sample
-from .cart import CartClassifier, CartEstimator, CartRegressor, TrainingData
+from .cart import CartClassifier, CartEstimator, CartRegressor
 from .growth import all_rows, cart_plan, grow_forest, tree_key
 from .on_host import growth_on_host
 from .parameters import cart_params, check_tree_parameters, work_of_trees
 from .sharing import bring_to, device_to_grow_on, device_to_read_on, grow_among_workers
+from .training_data import TrainingData
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 GPUENS = (
-    "devices sklearn_import",
+    "devices files sklearn_import",
     "config inputs forest numerics",
-    "explanation",
+    "explanation export",
     "estimators members survival_metrics",
     "tables",
     "distributions",
@@ -71,6 +72,7 @@ def modules(folder: str) -> list[str]:
 PATHS = modules("kernels") + modules("gpuens")
 
 
+@functools.cache
 def tree_of(path: str) -> ast.Module:
     return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
 
@@ -85,9 +87,28 @@ def imports(path: str) -> Iterator[tuple[str, ...]]:
             base = package[: len(package) - node.level + 1] if node.level else ()
             base += tuple(node.module.split(".")) if node.module else ()
             found = [(*base, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Call) and node.args:
+            found = named_by_string(node, package)
         else:
             continue
         yield from (parts[1:] if parts[:2] == ("gpuens", "kernels") else parts for parts in found)
+
+
+def named_by_string(call: ast.Call, package: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """What ``import_module`` imports, as far as its first argument is written out."""
+    function, name = call.func, call.args[0]
+    if getattr(function, "id", getattr(function, "attr", "")) not in (
+        "import_module",
+        "__import__",
+    ):
+        return []
+    if isinstance(name, ast.JoinedStr):
+        name = name.values[0]
+    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+        return []
+    dots = len(name.value) - len(name.value.lstrip("."))
+    written = tuple(part for part in name.value.split(".") if part)
+    return [(*package[: len(package) - dots + 1], *written) if dots else written]
 
 
 def room(parts: tuple[str, ...]) -> str:
@@ -136,6 +157,70 @@ def test_imports_run_downward():
     """See GPUENS and KERNELS for what is below what."""
     wrong = [(p, target) for p in PATHS for target in imports(p) if not may_import(p, target)]
     assert wrong == []
+
+
+def module_of(target: tuple[str, ...]) -> str | None:
+    """The path of the module that an import names, or that has the name; None outside."""
+    for parts in (target, target[:-1]):
+        if not parts:
+            continue
+        for path in ("/".join(parts) + ".py", "/".join(parts) + "/__init__.py"):
+            if path in KNOWN:
+                return path
+    return None
+
+
+KNOWN = frozenset(PATHS)
+FRONT_DOOR = "gpuens/__init__.py"
+"""Loads everything by name when it is asked for. ``save`` of estimators and callbacks goes through
+it, since saving knows every class."""
+
+
+def imported_modules(path: str) -> set[str]:
+    found = {module_of(target) for target in imports(path)} - {None, path, FRONT_DOOR}
+    return {name for name in found if name is not None}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """The modules that import each other, directly or not, by circles."""
+    below = {start: {start} for start in graph}
+    for start, reached in below.items():
+        todo = [start]
+        while todo:
+            new = graph[todo.pop()] - reached
+            reached |= new
+            todo += new
+    found = {frozenset(b for b in below[a] if a in below[b]) for a in graph}
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
+
+
+def test_no_module_imports_itself_through_others():
+    """Imports in functions, for type checkers and by string included."""
+    assert circles({path: imported_modules(path) for path in PATHS}) == []
+
+
+def test_circles_are_found():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a", "f"}, "f": {"e"}}
+    assert circles(graph) == [["b", "c"], ["e", "f"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("def f():\n    from ..losses import base", ("gpuens", "losses", "base")),
+        (
+            "if TYPE_CHECKING:\n    from .forest import Forest",
+            ("gpuens", "room", "forest", "Forest"),
+        ),
+        ("x = import_module('gpuens.saving')", ("gpuens", "saving")),
+        ("x = importlib.import_module(f'gpuens.export.{name}')", ("gpuens", "export")),
+        ("x = import_module(f'..export.{name}', __package__)", ("gpuens", "export")),
+        ("x = import_module('gpuens.kernels.runtime.disk')", ("kernels", "runtime", "disk")),
+    ],
+)
+def test_imports_of_all_kinds_are_seen(source, found, monkeypatch):
+    monkeypatch.setitem(globals(), "tree_of", lambda path: ast.parse(source))
+    assert list(imports("gpuens/room/module.py")) == [found]
 
 
 @pytest.mark.parametrize(
