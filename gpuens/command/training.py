@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 import gpuens
 
+from ..other_names import meant
 from .tables import CommandError, features_of, read, require_columns
 
 MOST_INTEGER_CLASSES = 20
@@ -182,7 +183,7 @@ def _parameters(given: list[str], known: dict[str, Any], estimator: str) -> dict
             raise CommandError(f"--set must be NAME=VALUE, got {text!r}.")
         if name not in known:
             raise CommandError(
-                f"--set {name}: {estimator} has no such parameter, but these: "
+                f"--set {name}: {estimator} has no such parameter. {meant(name, known)} It has "
                 f"{', '.join(sorted(known))}."
             )
         try:

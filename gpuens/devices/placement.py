@@ -18,6 +18,7 @@ from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
 from ..kernels.runtime.dispatch import Implementation
+from ..other_names import meant_value
 from . import transfer
 from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
@@ -382,7 +383,10 @@ def _parse(device: str) -> Device | None:
         return ANY_GPU
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
         return Device("cuda", int(device[5:]))
-    raise ValueError(f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}.")
+    raise ValueError(
+        f"device must be 'auto', 'cpu', 'cuda' or 'cuda:<number>', got {device!r}."
+        f"{meant_value('device', device)}"
+    )
 
 
 def _resolve_simulated(device: str, homes: dict[str, int]) -> Device:

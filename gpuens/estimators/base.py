@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -19,11 +20,60 @@ from ..inputs.categories import read_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import using_threads
 from ..kernels.runtime.first_use import watch
-from .parameters import threads_of
+from ..other_names import meant
+from .parameters import parameters_of, takes_any_parameter, threads_of
+
+
+class _SignatureOfInit:
+    """The signature that ``help`` and editors show, that of ``__init__``, beside a ``__new__``."""
+
+    def __get__(self, estimator: Any, kind: type) -> inspect.Signature:
+        signature = inspect.signature(kind.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
 class Savable:
-    """Gives an estimator its method ``save``."""
+    """What all estimators have: the method ``save``, and answers to names of other libraries."""
+
+    __signature__ = _SignatureOfInit()
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse parameters that do not exist, with the name that they have here."""
+        kind: Any = cls
+        unknown = parameters.keys() - parameters_of(kind) if parameters else ()
+        for name in unknown:
+            if not takes_any_parameter(kind):
+                hint = meant(name, parameters_of(kind))
+                raise TypeError(
+                    f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}. {hint}"
+                )
+        return super().__new__(cls)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also of members: ``set_params(n_estimators=50, estimator__max_depth=2)``.
+
+        Parameters
+        ----------
+        **params : dict
+            By name; ``member__name`` for a parameter of a member.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            There is no such parameter. The message names the nearest one.
+        """
+        try:
+            return super().set_params(**params)  # type: ignore[misc]
+        except ValueError as error:
+            known = self.get_params(deep=False)  # type: ignore[attr-defined]
+            unknown = [name for name in params if "__" not in name and name not in known]
+            if not unknown:
+                raise
+            raise ValueError(f"{error} {meant(unknown[0], known)}".rstrip()) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model to a file that ``gpuens.load`` reads (see ``gpuens.saving.save``).

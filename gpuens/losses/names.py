@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..other_names import meant_value
 from .base import Loss
 from .classes import Exponential, Focal, LogLoss
 from .custom import ArrayLoss
@@ -53,4 +54,7 @@ def loss_of(value: Any, known: tuple[type[Loss], ...], quantile: Any = None) -> 
                 f"(y, score) -> (gradient, hessian), got {value!r}."
             ) from error
     names = " or ".join(repr(cls.name) for cls in known)
-    raise ValueError(f"loss must be {names}, a loss of gpuens.losses or a function, got {value!r}.")
+    raise ValueError(
+        f"loss must be {names}, a loss of gpuens.losses or a function, got {value!r}."
+        f"{meant_value('loss', value)}"
+    )

@@ -84,7 +84,8 @@ def test_every_name_in_code_is_defined_on_its_page(page):
         names = [node for node in nodes if isinstance(node, ast.Name)]
         known |= {node.id for node in names if not isinstance(node.ctx, ast.Load)}
         known |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-        known |= {node.name for node in nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+        binds = (ast.FunctionDef, ast.ClassDef, ast.ExceptHandler)
+        known |= {node.name for node in nodes if isinstance(node, binds) and node.name}
         known |= {
             (node.asname or node.name).partition(".")[0]
             for node in nodes

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 GPUENS = (
+    "other_names",
     "devices files sklearn_import",
     "config inputs forest numerics",
     "explanation export",
