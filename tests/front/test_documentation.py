@@ -6,7 +6,10 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import os
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from sklearn.base import BaseEstimator
 
 import gpuens
 from gpuens import plotting
+from tests.support.page import BLOCK, blocks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -25,18 +29,6 @@ SUBMODULES = (
     "bias_variance", "callbacks", "custom_metrics", "dask", "datasets", "distributions",
     "diversity", "inspection", "losses", "plotting", "ranking_metrics", "survival_metrics",
 )  # fmt: skip
-BLOCK = re.compile(
-    r"(?:^<!-- not run: (?P<why>[^>]+) -->\n\n?)?"
-    r"^```(?P<language>[\w{}-]*)\n(?P<code>.*?)^```$(?:\n\n```\n(?P<printed>.*?)^```$)?",
-    re.MULTILINE | re.DOTALL,
-)
-"""A block of code, the comment that keeps it from being run, and the output that follows it."""
-
-
-def blocks(page: Path) -> list[re.Match[str]]:
-    """The blocks of Python code on a page that are to be run."""
-    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
-    return [block for block in found if block["language"] == "python" and not block["why"]]
 
 
 def support_matrix() -> list[tuple[list[str], dict[str, str]]]:
@@ -62,15 +54,23 @@ def support_matrix() -> list[tuple[list[str], dict[str, str]]]:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_code_on_the_page_runs(page, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(page):
-        line = page.read_text(encoding="utf-8")[: block.start("code")].count("\n")
-        exec(compile("\n" * line + block["code"], str(page), "exec"), names)
-        printed = capsys.readouterr().out
-        if block["printed"] is not None:
-            assert printed == block["printed"]
+def test_code_on_the_page_runs(page, tmp_path):
+    """Where no packages are but those that the page tells its reader to install."""
+    command = [sys.executable, "-W", "error", "-m", "tests.support.page", str(page)]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    env = {**os.environ, "PYTHONPATH": path, "MPLBACKEND": "agg"}
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_packages_that_a_page_does_not_name_are_hidden(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```python\nimport pandas\n```\n")
+    command = [sys.executable, "-m", "tests.support.page", str(page)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert "the page does not install pandas" in ran.stderr
+    page.write_text('It needs pandas: `pip install "gpuens[tables]"`.\n' + page.read_text())
+    assert subprocess.run(command, cwd=ROOT).returncode == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
