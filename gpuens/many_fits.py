@@ -24,6 +24,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from .devices.placement import gpu_of, on_host, places_beside
 from .devices.threads import map_in_threads
 from .estimators.parameters import threads_of
+from .inputs.labels import as_classes
 from .memory_plans import trainings_at_once
 
 CELLS_WORTH_THREADS = 2_000_000
@@ -150,6 +151,7 @@ def _parts(folds: Any, X: Any, y: Any, estimator: Any) -> list[Any]:
         raise TypeError(f"folds must be an int, a splitter or pairs of rows, got {folds!r}.")
     of_classes = is_classifier(estimator) or hasattr(estimator, "predict_proba")
     y = on_host(y)  # for the splitters of scikit-learn, which look at the classes
+    y = as_classes(y) if of_classes else y
     splits = check_cv(folds, y, classifier=of_classes).split(X, y)
     parts = [on_host(train) for train, _ in splits]
     if not parts:
@@ -280,7 +282,8 @@ class _SideBySide:
             if gpu_of(X) is not None:
                 self.scoring = _for_host(scoring)
             with parallel_config(backend=_ThreadsHere()):
-                super().fit(X, on_host(y), **on_host_too)  # type: ignore[misc]
+                y = as_classes(on_host(y)) if is_classifier(estimator) else on_host(y)
+                super().fit(X, y, **on_host_too)  # type: ignore[misc]
         finally:
             self.n_jobs, self.estimator, self.scoring = before, estimator, scoring
         if takes_threads and hasattr(self, "best_estimator_"):

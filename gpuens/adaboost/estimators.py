@@ -18,7 +18,8 @@ from ..estimators.parameters import threads_of
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..forest.sum_of_trees import Link, SumOfTrees
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_labels, read_target
+from ..inputs.labels import read_labels
+from ..inputs.targets import read_target
 from ..kernels.prediction.probabilities import probabilities
 from ..kernels.runtime.arrays import Array
 from ..members.classes import labels_of
@@ -225,7 +226,7 @@ class AdaBoostClassifier(ScoresClasses, ClassifierMixin, AdaBoost):
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Array:
         labels = read_labels(y, n_rows, device, estimator=self)
-        if warm and not np.array_equal(labels.classes, self.classes_):
+        if warm and labels.classes.tolist() != self.classes_.tolist():
             raise ValueError(
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True goes on from "
                 f"learners that know {self.classes_.tolist()}. Set warm_start=False."

@@ -20,7 +20,7 @@ from ..estimators.docstrings import FITTED, LABELS, PREDICTED, documented
 from ..estimators.parameters import check_learner, seed_of
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_labels
+from ..inputs.labels import read_labels
 from ..members.classes import labels_of
 from ..members.fitting import device_for, input_tags, prediction_work_of, training_work, whole
 from ..numerics.sampling import subset

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,10 +18,10 @@ from ..estimators.docstrings import PREDICTED, PROBABILITIES, documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..explanation.predicting import explained
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_labels
+from ..inputs.labels import read_labels
 from ..members.classes import labels_of
 from ..members.fitting import class_shares, decisions, read_outputs, values_of
-from ..members.samples import out_of_bag_score
+from ..members.samples import accuracy, out_of_bag_score
 from ..trees.sharing import labels_of_workers, rows_of_workers
 from ..trees.trees import DecisionTreeClassifier, DecisionTreeRegressor
 from .base import Bagging
@@ -247,7 +247,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
 
     def _read_y(self, y: Any, n_rows: int, device: Device, warm: bool) -> Any:
         labels = labels_of_workers(read_labels(y, n_rows, device, estimator=self))
-        if warm and not np.array_equal(labels.classes, self.classes_):
+        if warm and labels.classes.tolist() != self.classes_.tolist():
             raise ValueError(
                 f"y has the classes {labels.classes.tolist()}, but warm_start=True continues from "
                 f"members that know {self.classes_.tolist()}. Set warm_start=False."
@@ -268,7 +268,7 @@ class BaggingClassifier(ScoresClasses, ClassifierMixin, Bagging):
     def _score_out_of_bag(self, mean: np.ndarray, target: np.ndarray) -> None:
         self.oob_decision_function_ = mean
         self.oob_score_ = out_of_bag_score(
-            self._metric(accuracy_score),
+            self._metric(accuracy),
             self.classes_[target],
             mean,
             lambda shares: self.classes_[shares.argmax(axis=1)],

@@ -16,7 +16,8 @@ from ..devices.placement import CPU, to_numpy
 from ..diversity.regression import Spread, correlation_of_models, variance_of_average
 from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_labels, read_target
+from ..inputs.labels import read_labels
+from ..inputs.targets import read_target
 from ..inspection.columns import Columns, columns_of, require_same_features
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng

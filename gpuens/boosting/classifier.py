@@ -9,7 +9,7 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
-from ..inputs.targets import class_factors, read_labels
+from ..inputs.labels import class_factors, places_among, read_labels
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, largest_of_all
 from ..losses import Loss
@@ -74,14 +74,13 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
             self.classes_ = (
                 labels.classes if share is None else classes_of_all(labels.classes, share)
             )
-        number = {label: k for k, label in enumerate(self.classes_.tolist())}
-        found = labels.classes.tolist()
-        if unknown := [label for label in found if label not in number]:
+        places = places_among(self.classes_, labels.classes)
+        if unknown := labels.classes[places < 0].tolist():
             raise ValueError(
                 f"{name} has classes that the model does not know: {unknown}. It was trained on "
-                f"{list(number)}."
+                f"{self.classes_.tolist()}."
             )
-        return device.asarray([float(number[label]) for label in found])[labels.codes]
+        return device.asarray(places.astype(np.float64))[labels.codes]
 
     def _class_weighted(
         self, target: Array, weight: Array | None, device: Device, fit: bool

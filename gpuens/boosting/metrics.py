@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..custom_metrics import ArrayMetric, CustomMetric
 from ..devices.placement import Device, to_numpy
+from ..inputs.labels import labels_for_metrics
 from ..losses import Loss
 from ..losses.custom import rows_first
 from ..losses.ranking import RankingLoss
@@ -72,6 +73,8 @@ def _metric(entry: Any, loss: Loss, classes: np.ndarray | None, device: Device) 
 
     scorer = get_scorer(entry) if isinstance(entry, str) else entry
     name = entry if isinstance(entry, str) else getattr(entry, "__name__", repr(entry))
+    if classes is not None and isinstance(entry, str):
+        classes = labels_for_metrics(classes)
 
     def score(rows: TrainingRows) -> float:
         y = to_numpy(rows.y.T)

@@ -17,6 +17,7 @@ from ..estimators.parameters import threads_of
 from ..estimators.training import Evaluation, TrainingState
 from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
 from ..inputs.category_bins import count_categories, with_counts
+from ..inputs.labels import classes_among_workers
 from ..inputs.shared_tables import (
     dealt_rows,
     entries_of_all,
@@ -137,7 +138,7 @@ def classes_of_all(classes: np.ndarray, share: Share) -> np.ndarray:
     ValueError
         There is only one.
     """
-    found = np.unique(np.concatenate(objects_of_all(classes, share)))
+    found = classes_among_workers(classes, share)
     if len(found) < 2:
         raise ValueError(
             f"y holds 1 class ({found[0]} in every row), the number of classes must be at least 2."

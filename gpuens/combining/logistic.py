@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.parameters import COUNT, POSITIVE, check_rules
+from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import Labels, read_labels, read_sample_weight
+from ..inputs.labels import Labels, read_labels
+from ..inputs.targets import read_sample_weight
 from ..kernels.prediction.probabilities import log_sum_exp, probabilities
 from ..kernels.runtime.arrays import Array
 from ..members.rows import home_of
@@ -29,7 +30,7 @@ MOST_FOR_CHOLESKY = 1000
 RULES = {"C": POSITIVE, "tol": POSITIVE, "max_iter": COUNT}
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):
+class LogisticRegression(ScoresClasses, ClassifierMixin, BaseEstimator):
     """Logistic regression with an L2 penalty on standardised features.
 
     Minimises ``sum_i w_i * log_loss_i + sum_jk (coef_jk * deviation_j)**2 / (2 C)``: the binomial
@@ -154,11 +155,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """Predict the class of each row: labels, shape (n_rows,)."""
         return self._predict(X, self._labels)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the rows that are classified correctly."""
-        weight = None if sample_weight is None else to_numpy(sample_weight)
-        return float(accuracy_score(to_numpy(y), to_numpy(self.predict(X)), sample_weight=weight))
 
     def _predict(self, X: Any, finish: Callable[[Array, Device], Array]) -> Array:
         """``finish(raw, device)`` of the raw predictions (n_outputs, n_rows)."""

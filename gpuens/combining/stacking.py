@@ -13,7 +13,7 @@ from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import documented
 from ..estimators.scores import ScoresClasses, ScoresValues
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_labels
+from ..inputs.labels import read_labels
 from ..kernels.runtime.arrays import Array
 from ..members.classes import codes_among, common_classes, labels_of
 from ..members.fitting import read_outputs

@@ -19,6 +19,8 @@ from ..devices.placement import Device, gpu_of, to_numpy
 from ..inputs.arrays import require_readable, to_input_library
 from ..inputs.categories import read_features
 from ..inputs.frames import is_frame
+from ..inputs.labels import as_classes, encode_objects
+from ..inputs.targets import array_of
 from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for, input_tags, prediction_work_of
 from ..members.fitting import read_features as read_for_members
@@ -186,7 +188,7 @@ def label_numbers(predictions: Array) -> tuple[Array, int]:
     """Number the labels from 0 (int64, same shape), and return how many there are."""
     xp = array_namespace(predictions)
     if _is_text(predictions):
-        values, numbers = np.unique(predictions.astype(str), return_inverse=True)
+        values, numbers = encode_objects(predictions.ravel(), "predictions")
         return numbers.reshape(predictions.shape), len(values)
     found = xp.unique_inverse(predictions)
     return xp.reshape(found.inverse_indices, predictions.shape), found.values.shape[0]
@@ -249,13 +251,16 @@ def _as_array(values: Any, name: str) -> Array:
     if is_frame(values):
         values = nw.from_native(values, eager_only=True).to_numpy()
     require_readable(values, name)
-    array = values if is_array_api_obj(values) else np.asarray(values)
-    return array.astype(object) if getattr(array.dtype, "kind", "") in ("U", "T") else array
+    array = values if is_array_api_obj(values) else array_of(values)
+    if getattr(array.dtype, "kind", "") not in ("O", "U", "T"):
+        return array
+    numbers = as_classes(array.astype(object).ravel())  # numbers among objects are none
+    return numbers.reshape(array.shape)
 
 
 def _beside(y: Any, predictions: Array, xp: ModuleType) -> Array:
     """Return labels in the library and on the device of the predictions."""
-    y = _as_array(y.to_numpy() if hasattr(y, "to_numpy") else y, "y")
+    y = _as_array(array_of(y) if hasattr(y, "to_numpy") else y, "y")
     homes = gpu_of(y), gpu_of(predictions)
     if None not in homes and homes[0] != homes[1]:
         raise ValueError(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from ..devices.placement import to_numpy
+import numpy as np
+
+from ..devices.placement import CPU, to_numpy
+from ..inputs.labels import class_numbers
 from ..kernels.runtime.arrays import Array
 
 
@@ -37,15 +40,29 @@ class ScoresClasses(_Scores):
     """Gives a classifier its ``score``, the accuracy."""
 
     _scored_by = "accuracy_score"
+    classes_: Any
+
+    def _score_of(self, y: Any, predicted: Any, sample_weight: Any) -> float:
+        """Compare the numbers of the classes, as ``fit`` reads them: scikit-learn's metrics refuse
+        many of its labels. A label that ``fit`` has not seen is not predicted right."""
+        classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+        n_rows = len(predicted)
+        truth, found = (
+            class_numbers(labels, classes, n_rows, CPU, estimator=self, name=name)
+            for labels, name in ((y, "y"), (predicted, "the prediction"))
+        )
+        is_right = ((truth == found) & (truth >= 0)).all(axis=1)
+        return super()._score_of(np.ones(n_rows), is_right.astype(np.float64), sample_weight)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of the rows that are classified correctly.
+        """Return the share of the rows that are classified correctly, in all outputs.
 
         Parameters
         ----------
         X : array-like, shape (n_rows, n_features)
             Of any type that ``fit`` takes.
         y : array, shape (n_rows,) or (n_rows, n_outputs)
+            Labels of any type that ``fit`` takes.
         sample_weight : array of shape (n_rows,), default=None
 
         Returns

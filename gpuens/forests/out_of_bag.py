@@ -10,7 +10,7 @@ from ..devices.placement import CPU, Device, to_numpy
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array
 from ..members.out_of_bag import OutOfBagTrees
-from ..members.samples import left_out, out_of_bag_score, rows_of_share
+from ..members.samples import accuracy, left_out, out_of_bag_score, rows_of_share
 from ..trees.training_data import OutputClasses, TrainingData
 from .growing import Progress, pruned, trees_of
 
@@ -97,7 +97,7 @@ def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:
         else:
             estimator.oob_decision_function_ = shares
         score = out_of_bag_score(
-            _metric(estimator, _accuracy),
+            _metric(estimator, accuracy),
             to_numpy(classes.decoded(list(truth.T), CPU)),
             mean,
             lambda rows: classes.decoded(classes.largest(rows.T), CPU),
@@ -107,11 +107,6 @@ def set_out_of_bag(estimator: Any, mean: np.ndarray, truth: np.ndarray) -> None:
 
 def _metric(estimator: Any, default: Any) -> Any:
     return estimator.oob_score if callable(estimator.oob_score) else default
-
-
-def _accuracy(true: np.ndarray, predicted: np.ndarray) -> float:
-    """Return the share of rows whose labels are all predicted correctly."""
-    return float(np.mean((true == predicted).reshape(len(true), -1).all(axis=1)))
 
 
 def row_errors(classes: OutputClasses | None, raw: np.ndarray, truth: np.ndarray) -> np.ndarray:

@@ -20,6 +20,10 @@ from ..kernels.scalars.deferred import lazy_property
 
 EXACT_IN_FLOAT32 = 2**24
 """Every integer up to this size is a float32."""
+EXACT_IN_FLOAT64 = 2**53
+"""Every integer up to this size is a float64."""
+
+_WITH_NAN = numbers.Number, np.datetime64, np.timedelta64
 
 _NO_CODES: Mapping[int, Callable[[], np.ndarray]] = MappingProxyType({})
 
@@ -213,7 +217,7 @@ def require_exact(integers: Array, name: str) -> None:
     name : str
         Of the table, for the message.
     """
-    if not -_EXACT <= int(integers.min()) or not int(integers.max()) <= _EXACT:
+    if not -EXACT_IN_FLOAT64 <= int(integers.min()) or not int(integers.max()) <= EXACT_IN_FLOAT64:
         with np.errstate(invalid="ignore"):
             rounded = integers.astype(np.float64)
             exact = rounded.astype(integers.dtype) == integers
@@ -280,9 +284,6 @@ def _physical(series: Any) -> np.ndarray:
 
 _WIDEST_TABLE = 2**16
 """Range of whole numbers below which counting them is cheaper than sorting, for few rows too."""
-
-_EXACT = 2**53
-"""Every whole number up to this size is a float64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -403,7 +404,7 @@ class DictionaryColumn:
         listed = list(self.categories)
         if isinstance(self.categories, np.ndarray) and self.categories.dtype.kind not in "mM":
             listed = self.categories.tolist()  # which turns dates into numbers
-        return [None if _is_missing(value) else value for value in listed]
+        return [None if is_missing(value) else value for value in listed]
 
     @lazy_property
     def _used(self) -> list[Any]:
@@ -431,7 +432,7 @@ def _distinct(values: Array) -> Any:
     if not whole or len(values) == 0:
         return xp.unique(values)
     low, high = values.min().item(), values.max().item()
-    if max(abs(low), abs(high)) > _EXACT or high - low >= max(len(values), _WIDEST_TABLE):
+    if max(abs(low), abs(high)) > EXACT_IN_FLOAT64 or high - low >= max(len(values), _WIDEST_TABLE):
         return xp.unique(values)
     occurs = xp.bincount(values.astype(np.int64) - int(low)) > 0
     return (xp.flatnonzero(occurs) + int(low)).astype(values.dtype)
@@ -441,7 +442,7 @@ def _positions(values: Array, known: np.ndarray) -> Array:
     """Return the only positions in ``known`` (ascending) where the values can be found."""
     xp = module_of(values)
     low, high = known[0].item(), known[-1].item()
-    whole = max(abs(low), abs(high)) <= _EXACT and bool((np.floor(known) == known).all())
+    whole = max(abs(low), abs(high)) <= EXACT_IN_FLOAT64 and bool((np.floor(known) == known).all())
     if not whole or high - low >= len(values):
         return xp.minimum(xp.searchsorted(xp.asarray(known), values), len(known) - 1)
     # A fraction finds the entry of a whole number: the caller compares.
@@ -451,9 +452,11 @@ def _positions(values: Array, known: np.ndarray) -> Array:
     return xp.asarray(table)[inside.astype(np.int64) - int(low)]
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether an object stands for a missing value: None, pandas' NA and NaT, or a NaN of
+    any type."""
     if type(value) is str:
         return False
     return value is None or type(value).__name__ in ("NAType", "NaTType") or (
-        isinstance(value, numbers.Real) and value != value
+        isinstance(value, _WITH_NAN) and bool(value != value)
     )  # fmt: skip

@@ -76,22 +76,6 @@ def categories_of_all(values: np.ndarray, label: str, share: Share) -> np.ndarra
     return ordered
 
 
-def labels_of_all(
-    classes: np.ndarray, codes: np.ndarray, share: Share
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the classes and the class numbers of the rows of all workers.
-
-    Parameters
-    ----------
-    classes : ndarray, shape (n_own_classes,)
-        Those of this worker's rows, ascending.
-    codes : int64, shape (n_own,)
-    """
-    found = np.unique(np.concatenate(objects_of_all(classes, share)))
-    numbers = np.searchsorted(found, classes).astype(np.min_scalar_type(len(found)))[codes]
-    return found, np.concatenate(share.collective.gather(numbers)).astype(np.int64)
-
-
 def class_totals(codes: np.ndarray, weight: np.ndarray | None, n: int, share: Share) -> np.ndarray:
     """Return what ``bincount(codes, weight, n)`` is of the rows of all workers.
 

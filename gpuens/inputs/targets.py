@@ -1,4 +1,4 @@
-"""Targets, labels and weights of the rows, and the classes of one or several outputs.
+"""Targets and weights of the rows, and the columns that they are read from.
 
 Readers are called inside ``device.active()``, like ``read_table``.
 """
@@ -8,39 +8,20 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_class_weight
+from sklearn.utils import assert_all_finite, check_array, column_or_1d
 
-from ..devices.placement import Device, gpu_of, is_gpu_frame, module_of, on_host, to_numpy
+from ..devices.placement import Device, gpu_of, is_gpu_frame, on_host, to_numpy
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, largest_of_all
-from .few_values import FewValues
-from .shared_tables import class_totals
+from ..kernels.runtime.collective import largest_of_all
+from .frames import EXACT_IN_FLOAT64, is_missing
 
 TINY_WEIGHT = 1e-10
 """Weights that are all below this are scaled: their hessians add up to less than any bound."""
-_WIDEST_LOOKUP = 2**16
-"""Range of integer labels below which a table is cheaper than sorting, however few the rows."""
-_EXACT = 2**53
-"""Every whole number up to this size is a float64."""
-
-
-class Labels(NamedTuple):
-    """Class labels, ready for the operations.
-
-    classes : ndarray, shape (n_classes,)
-        The distinct labels, ascending, as the user wrote them.
-    codes : int64 or uint8, shape (n_rows,)
-        Their positions in ``classes``, on the device that they were read for.
-    """
-
-    classes: np.ndarray
-    codes: Array
 
 
 def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: str = "y") -> Any:
@@ -64,60 +45,12 @@ def read_target(y: Any, n_rows: int, device: Device, *, estimator: Any, name: st
     ValueError
         y is None, not numeric, of the wrong shape or length, or holds NaN or infinity.
     """
-    y = _read_column(y, n_rows, device, estimator, name)
+    y = read_column(y, n_rows, device, estimator, name)
     if y.dtype.kind not in "fiub":
-        try:
-            y = y.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{name} must hold numbers for a regression, got dtype {y.dtype} ({error}). "
-                "Convert it, or use a classifier."
-            ) from error
+        y = _as_numbers(y, name)
     y = device.asarray(y, np.float64, order="C")
-    _require_finite(y, name, estimator)
+    require_finite(y, name, estimator)
     return y
-
-
-def read_labels(
-    y: Any, n_rows: int, device: Device, *, estimator: Any, min_classes: int = 1, name: str = "y"
-) -> Labels:
-    """Read the target of a classification: integers, booleans, strings or whole floats.
-
-    Parameters
-    ----------
-    y : array or FewValues, shape (n_rows,)
-        A single column is accepted with a DataConversionWarning.
-    n_rows : int
-        Of the table.
-    device, estimator, name
-        As for ``read_table``.
-    min_classes : int
-        Fewest classes that the estimator can learn.
-
-    Returns
-    -------
-    Labels
-
-    Raises
-    ------
-    ValueError
-        y is None, continuous, of the wrong shape or length, has missing values, labels that
-        cannot be ordered, or too few classes.
-    """
-    if isinstance(y, FewValues):
-        y = y.present()
-        classes, codes = y.values, y.numbers
-    else:
-        y = _read_column(y, n_rows, device, estimator, name)
-        if y.dtype.kind == "f":
-            _require_finite(y, name, estimator)
-        classes, codes = _encode(y, name)
-    if len(classes) < min_classes:
-        raise ValueError(
-            f"{name} holds {len(classes)} class ({classes[0]} in every row), the number of "
-            f"classes must be at least {min_classes}."
-        )
-    return Labels(classes, device.asarray(codes))
 
 
 def read_sample_weight(
@@ -160,7 +93,7 @@ def read_sample_weight(
         )
     _require_no_nulls(sample_weight, name)
     weight = device.asarray(sample_weight, np.float64, order="C")
-    _require_finite(weight, name, estimator)
+    require_finite(weight, name, estimator)
     smallest, largest = (float(weight.min()), float(weight.max())) if n_rows else (0.0, 0.0)
     if smallest < 0:
         raise ValueError(
@@ -172,19 +105,38 @@ def read_sample_weight(
     return weight
 
 
-def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) -> Any:
-    """Return one value a row, in whatever type; on the device only if it was there."""
+def _as_numbers(y: np.ndarray, name: str) -> np.ndarray:
+    """Return objects (such as decimals and fractions) as float64."""
+    if y.dtype.kind == "O" and any(map(is_missing, y.tolist())):
+        raise ValueError(f"Input {name} contains NaN or None. Drop the rows without a target.")
+    try:
+        if y.dtype.kind in "mM":  # NumPy would count them in whatever unit they have
+            raise TypeError("dates and spans of time have no number without a unit")
+        return y.astype(np.float64)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold numbers for a regression, got dtype {y.dtype} ({error}). "
+            "Convert it, or use a classifier."
+        ) from error
+
+
+def read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) -> Any:
+    """Return one value a row, in a type that holds each as it is; on the device only if it was
+    there."""
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires {name} to be passed, but the "
             f"target {name} is None."
         )
-    if device.holds(y):
+    if is_gpu_frame(y):
         _require_no_nulls(y, name)
+        is_number = getattr(getattr(y, "dtype", None), "kind", "O") in "biuf"
+        y = y if is_number else on_host(y)  # arrays of a GPU hold numbers alone
+    if device.holds(y):
         y = _column_on_device(device.asarray(y), name)
     else:
         shape_of(y, name)
-        y = column_or_1d(on_host(y), warn=True)
+        y = column_or_1d(y if issparse(y) else array_of(y), warn=True)
     if y.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\n{name} has dtype {y.dtype}.")
     if len(y) != n_rows:
@@ -193,6 +145,35 @@ def _read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str)
             f"values, X has {n_rows} rows. Pass one value for each row."
         )
     return y
+
+
+def array_of(values: Any) -> np.ndarray:
+    """Return values of any library as a NumPy array in which each is what it was.
+
+    NumPy alone rounds large integers of a list that holds a float, makes text of numbers beside
+    text and of NaN, cuts zeros off the end of text, and shows what a mask hides.
+    """
+    values = on_host(values)
+    if isinstance(values, np.ma.MaskedArray):
+        shown = np.asarray(values)
+        return _without_hidden(shown, values.mask) if np.ma.is_masked(values) else shown
+    if str(getattr(values, "dtype", "")).endswith("nt128"):
+        return np.array(values.to_list(), object)  # NumPy has no such integers
+    array = np.asarray(values)
+    if hasattr(values, "__array__") or array.dtype.kind in "biucmMO":
+        return array
+    if array.dtype.kind == "f" and bool((abs(array) < EXACT_IN_FLOAT64).all()):
+        return array
+    objects = np.array(values, object)
+    is_same = array.dtype.kind in "US" and array.tolist() == objects.tolist()
+    return array if is_same else objects
+
+
+def _without_hidden(values: np.ndarray, is_hidden: Any) -> np.ndarray:
+    """Return values as objects, None where a mask hides them."""
+    objects = values.astype(object)
+    objects[is_hidden] = None
+    return objects
 
 
 def _require_no_nulls(column: Any, name: str) -> None:
@@ -234,86 +215,13 @@ def _column_on_device(y: Array, name: str) -> Array:
     return y[:, 0]
 
 
-def _require_finite(values: Array, name: str, estimator: Any) -> None:
+def require_finite(values: Array, name: str, estimator: Any) -> None:
+    """Raise a ValueError for NaN and infinity."""
     if gpu_of(values) is None:
         with np.errstate(invalid="ignore"):  # the sum of both infinities, which is looked at first
             assert_all_finite(values, estimator_name=type(estimator).__name__, input_name=name)
     elif not bool(abs(values).max() < np.inf):
         raise ValueError(f"Input {name} contains NaN or infinity.")
-
-
-def _encode(y: Array, name: str) -> tuple[np.ndarray, Array]:
-    """Return distinct labels, ascending, and the position of every label among them."""
-    if y.dtype.kind in "OUST":
-        return _encode_objects(y, name)
-    if y.dtype.kind in "mM":
-        return _encode_dates(y, name)
-    if y.dtype.kind == "V":
-        raise ValueError(
-            f"Unknown label type: {name} has dtype {y.dtype}, of several fields or none. Use "
-            "strings or integers."
-        )
-    if y.dtype.kind == "f" and not bool((y == y.round()).all()):
-        raise ValueError(
-            f"Unknown label type: continuous. {name} holds numbers that are not whole; classes "
-            "are discrete. Use a regressor, or turn the numbers into classes."
-        )
-    low, high = y.min().item(), y.max().item()
-    if -_EXACT < low and high < _EXACT and high - low < max(len(y), _WIDEST_LOOKUP):
-        return _encode_by_table(y.astype(np.int64) - int(low), int(low), y.dtype)
-    classes, codes = module_of(y).unique(y, return_inverse=True)
-    return to_numpy(classes), codes
-
-
-def _encode_by_table(y: Array, low: int, dtype: Any) -> tuple[np.ndarray, Array]:
-    """Count every integer of the range (from 0, which represents ``low``); no sorting."""
-    xp = module_of(y)
-    present = xp.bincount(y) > 0
-    classes = to_numpy(xp.flatnonzero(present) + low).astype(dtype)
-    return classes, (xp.cumsum(present, dtype=np.int64) - 1)[y]
-
-
-def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
-    """Sort dates or spans of time, of any unit."""
-    xp = module_of(y)
-    if xp.isnat(y).any():
-        raise ValueError(f"Input {name} contains NaT. Drop the rows without a label.")
-    classes, codes = xp.unique(y, return_inverse=True)
-    return to_numpy(classes), codes
-
-
-def _encode_objects(y: Array, name: str) -> tuple[np.ndarray, Array]:
-    """Hash every label; only the distinct ones are sorted."""
-    labels = y.tolist()
-    try:
-        distinct = set(labels)
-    except TypeError as error:
-        raise ValueError(
-            f"Unknown label type: {name} holds {error}. Use strings or integers."
-        ) from error
-    if any(_is_missing(label) for label in distinct):
-        raise ValueError(f"Input {name} contains NaN or None. Drop the rows without a label.")
-    if all(isinstance(label, numbers.Real) for label in distinct):
-        return _encode(np.asarray(labels), name)
-    try:
-        ordered = sorted(distinct)
-    except TypeError as error:
-        types = sorted({type(label).__name__ for label in distinct})
-        raise ValueError(
-            f"Unknown label type: {name} mixes labels of the types {types}, which have no order. "
-            "Use strings or integers throughout."
-        ) from error
-    position = {label: code for code, label in enumerate(ordered)}
-    codes = np.fromiter((position[label] for label in labels), np.int64, len(labels))
-    classes = np.empty(len(ordered), y.dtype)
-    classes[:] = ordered
-    return classes, codes
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or type(label).__name__ == "NAType" or (
-        isinstance(label, float) and label != label
-    )  # fmt: skip
 
 
 def weights_in_range(weights: Array) -> Array:
@@ -324,46 +232,6 @@ def weights_in_range(weights: Array) -> Array:
     exponent = -math.frexp(largest)[1]
     # In two steps: the factor of a subnormal number is too large for float64.
     return weights * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
-
-
-def class_factors(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weight: np.ndarray | None
-) -> np.ndarray:
-    """Return the factor of each class.
-
-    Parameters
-    ----------
-    class_weight : dict or "balanced"
-        "balanced" gives every class that occurs the same sum of weights, and leaves their
-        total as it is. (scikit-learn's trees count rows here, whatever their weights.)
-    classes : ndarray, shape (n_classes,)
-    codes : int64, shape (n_rows,)
-        Class numbers of the rows.
-    weight : float64, shape (n_rows,), or None
-
-    Returns
-    -------
-    float64, shape (n_classes,)
-
-    Raises
-    ------
-    ValueError
-        A key of the dict is not a class.
-    """
-    share = current_share()
-    if share is None:
-        total = np.bincount(codes, weight, minlength=len(classes)).astype(np.float64)
-    else:
-        total = class_totals(codes, weight, len(classes), share)
-    occurs = np.flatnonzero(total)
-    factors = np.ones(len(classes))
-    if isinstance(class_weight, dict):
-        factors[occurs] = compute_class_weight(
-            class_weight, classes=classes[occurs], y=classes[occurs]
-        )
-    else:
-        factors[occurs] = total.sum() / (occurs.size * total[occurs])
-    return factors
 
 
 def shape_of(y: Any, name: str = "y") -> tuple[int, ...]:
@@ -398,45 +266,8 @@ def columns_of(y: Any) -> list[Any]:
         return [host.iloc[:, k] for k in range(shape[1])]
     if hasattr(host, "column"):  # pyarrow
         return [host.column(k) for k in range(shape[1])]
-    array = y if hasattr(y, "shape") else np.asarray(y)
+    array = y if hasattr(y, "shape") else array_of(y)
     return [array[:, k] for k in range(shape[1])]
-
-
-def class_numbers(
-    y: Any, known: list[np.ndarray], n_rows: int, device: Device, *, estimator: Any, name: str
-) -> np.ndarray:
-    """Return labels as class numbers of a fitted model.
-
-    Parameters
-    ----------
-    y : array, shape (n_rows,) or (n_rows, n_outputs)
-    known : list of ndarray
-        The classes of each output.
-    n_rows, device, estimator, name
-        As for ``read_labels``.
-
-    Returns
-    -------
-    int64, shape (n_rows, n_outputs), NumPy
-        -1 for a label that the model does not know.
-
-    Raises
-    ------
-    ValueError
-        As ``read_labels`` raises, or the number of outputs differs from the model's.
-    """
-    columns = columns_of(y)
-    if len(columns) != len(known):
-        raise ValueError(
-            f"{name} has {len(columns)} outputs, the model was fitted with {len(known)}."
-        )
-    numbers = []
-    for column, classes in zip(columns, known, strict=True):
-        labels = read_labels(column, n_rows, device, estimator=estimator, name=name)
-        number_of = {label: number for number, label in enumerate(classes.tolist())}
-        found = [number_of.get(label, -1) for label in labels.classes.tolist()]
-        numbers.append(np.array(found, np.int64)[to_numpy(labels.codes)])
-    return np.stack(numbers, axis=1)
 
 
 def targets_of(
@@ -456,12 +287,3 @@ def targets_of(
         )
     targets = [read_target(c, n_rows, device, estimator=estimator, name=name) for c in columns]
     return np.stack([to_numpy(target) for target in targets], axis=1)
-
-
-def side_by_side(labels: list[Array], xp: ModuleType) -> Array:
-    """Return the labels of several outputs as the columns of a table, those of one as they are."""
-    if len(labels) == 1:
-        return labels[0]
-    if len({label.dtype.kind in "biuf" for label in labels}) > 1:  # text would swallow numbers
-        labels = [to_numpy(label).astype(object) for label in labels]
-    return (np if isinstance(labels[0], np.ndarray) else xp).stack(labels, axis=1)

@@ -87,7 +87,7 @@ def drop_column_importance(
     if n_features < 2:
         raise ValueError("X has one column: without it no model can be trained. Pass at least two.")
     with columns.device.active():
-        target = rows_of_target(y, n_rows)
+        target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
         splits = list(_splits(estimator, columns, target, weight, X_val, y_val, cv))
         task = _Task(estimator, splits, scoring, columns.names)
@@ -117,7 +117,7 @@ def _splits(
             raise ValueError("cv and X_val both define the rows to score on: pass one of them.")
         test = columns_of(X_val, estimator, "X_val")
         require_same_features(columns, test, "X_val")
-        yield _Split(columns, y, weight, test, rows_of_target(y_val, test.shape[0]))
+        yield _Split(columns, y, weight, test, rows_of_target(y_val, test.shape[0], estimator))
         return
     folds = check_cv(5 if cv is None else cv, y, classifier=is_classifier(estimator))
     for train, test in folds.split(np.zeros((columns.shape[0], 1)), y):

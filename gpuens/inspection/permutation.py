@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import Bunch
 from sklearn.utils.parallel import Parallel, delayed
@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import CPU, Device, on_host, to_numpy
 from ..estimators.parameters import seed_of
 from ..inputs.arrays import to_input_library
-from ..inputs.targets import read_sample_weight
+from ..inputs.labels import as_classes
+from ..inputs.targets import array_of, read_sample_weight
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
 from ..kernels.scalars.primitives import vectorise
@@ -112,7 +113,7 @@ def permutation_importance(
     n_rows, n_features = columns.shape
     n_samples = _rows_to_score(max_samples, n_rows)
     with columns.device.active():
-        target = rows_of_target(y, n_rows)
+        target = rows_of_target(y, n_rows, estimator)
         weight = read_sample_weight(sample_weight, n_rows, CPU, estimator=estimator)
         scorer = Scorer(estimator, scoring, columns.device)
         task = _Task(scorer, columns, target, weight, int(n_repeats), n_samples, seed)
@@ -172,8 +173,9 @@ def random_order(n: int, key: int, device: Device) -> Array:
     return xp.argsort(bits << S32 | xp.arange(n, dtype=xp.uint64))
 
 
-def rows_of_target(y: Any, n_rows: int) -> Any:
-    """Return the target on the host, otherwise as passed; lists become arrays.
+def rows_of_target(y: Any, n_rows: int, estimator: Any) -> Any:
+    """Return the target on the host, otherwise as passed; lists become arrays, and labels of a
+    classifier get the type of its classes.
 
     Raises
     ------
@@ -183,7 +185,8 @@ def rows_of_target(y: Any, n_rows: int) -> Any:
     if y is None:
         return None
     y = on_host(y)
-    y = y if hasattr(y, "iloc") else np.asarray(y)
+    y = as_classes(y) if is_classifier(estimator) else y
+    y = y if hasattr(y, "iloc") else array_of(y)
     if len(y.shape) == 0 or y.shape[0] != n_rows:
         raise ValueError(
             f"y has the shape {tuple(y.shape)}, X has {n_rows} rows: pass one target for each row."
@@ -245,9 +248,13 @@ class Scorer:
                 "scoring must be a name from sklearn.metrics.get_scorer_names(), a callable "
                 f"(estimator, X, y) -> float, several of these, or None, got {scoring!r}."
             )
-        if self.in_one_go and scoring is None and (is_classifier(model) or is_regressor(model)):
-            scoring = "accuracy" if is_classifier(model) else "r2"  # their ``score``
         self.score: Callable[..., Any] = check_scoring(model, scoring=scoring)
+        if scoring is None and hasattr(model, "_score_of"):
+            self.score = self._own_score
+
+    def _own_score(self, part: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the model's ``score`` of predictions that are computed once for all tables."""
+        return self.model._score_of(y, part.predict(X), sample_weight)
 
     def of(self, table: Any, n: int, y: Any, weight: Any) -> Scores:
         """Scores of tables that stand below each other.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
-from ..inputs.targets import read_labels
+from ..inputs.labels import places_among, read_labels
 from ..kernels.runtime.arrays import Array, derived
 
 
@@ -27,7 +27,7 @@ def common_classes(members: Sequence[tuple[str, Any]]) -> np.ndarray | None:
             continue
         if classes is None:
             first, classes = name, to_numpy(known)
-        elif not np.array_equal(to_numpy(known), classes):
+        elif to_numpy(known).tolist() != classes.tolist():
             raise ValueError(
                 f"The members disagree in their classes: {name!r} knows {_listed(known)}, "
                 f"{first!r} knows {_listed(classes)}. Fit them on the same labels."
@@ -46,14 +46,13 @@ def codes_among(
         A label is not among them.
     """
     labels = read_labels(y, n_rows, home, estimator=estimator, name=name)
-    known = set(classes.tolist())
-    unknown = [label for label in labels.classes.tolist() if label not in known]
-    if unknown:
+    places = places_among(classes, labels.classes)
+    if unknown := labels.classes[places < 0].tolist():
         raise ValueError(
             f"{name} holds the classes {unknown}, which the members do not know: they know "
             f"{_listed(classes)}."
         )
-    return home.asarray(np.searchsorted(classes, labels.classes).astype(np.int64))[labels.codes]
+    return home.asarray(places)[labels.codes]
 
 
 def check_classes(name: str, member: Any, classes: np.ndarray) -> None:
@@ -62,7 +61,7 @@ def check_classes(name: str, member: Any, classes: np.ndarray) -> None:
     if known is None or isinstance(known, list):
         return
     known = to_numpy(known)
-    if np.array_equal(known, np.arange(len(classes))) or np.array_equal(known, classes):
+    if known.tolist() in (list(range(len(classes))), classes.tolist()):
         return
     if known.dtype.kind in "iu" and set(known.tolist()) < set(range(len(classes))):
         known = classes[known]  # it was fitted on numbers of classes
@@ -91,6 +90,7 @@ def codes_of(
     known = getattr(member, "classes_", None)
     if known is not None and not isinstance(known, list):
         labels = not np.array_equal(to_numpy(known), np.arange(len(classes)))
+        classes = to_numpy(known) if labels else classes  # in the type that it predicts
     if not labels:
         return home.asarray(prediction).reshape(-1).astype(np.int64)
     if classes.dtype.kind in "biuf":

@@ -342,6 +342,11 @@ class OutOfBag:
         return mean
 
 
+def accuracy(true: np.ndarray, predicted: np.ndarray) -> float:
+    """Return the share of rows whose labels are all predicted correctly."""
+    return float(np.mean((true == predicted).reshape(len(true), -1).all(axis=1)))
+
+
 def out_of_bag_score(
     metric: Metric, target: np.ndarray, mean: np.ndarray, predict: Callable[[np.ndarray], Any]
 ) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -286,7 +287,10 @@ def _named(eval_set: Any) -> Mapping[str, Any]:
 def _metric_of(estimator: Any, metric: Any) -> tuple[Callable[[Any, Any], Any], str]:
     """Return a function of truth and prediction, and its name."""
     if metric is None:
-        return (accuracy_score, "accuracy") if is_classifier(estimator) else (r2_score, "R²")
+        if not is_classifier(estimator):
+            return r2_score, "R²"
+        own = getattr(estimator, "_score_of", None)
+        return partial(own, sample_weight=None) if own else accuracy_score, "accuracy"
     if not callable(metric):
         raise ValueError(
             "metric must be a function (y_true, prediction) -> float where eval_set is passed, got "

@@ -12,7 +12,8 @@ from ..adaboost.base import AdaBoost
 from ..adaboost.learners import are_trees
 from ..adaboost.rounds import RowWeights
 from ..devices.placement import Device, to_numpy
-from ..inputs.targets import read_labels, read_sample_weight, read_target
+from ..inputs.labels import read_labels
+from ..inputs.targets import read_sample_weight, read_target
 from ..kernels.runtime.arrays import Array
 from ..members.fitting import device_for
 from .axes import (
@@ -91,7 +92,7 @@ def _target(model: Any, y: Any, n_rows: int, device: Device) -> Array:
     if not is_classifier(model):
         return read_target(y, n_rows, device, estimator=model)
     labels = read_labels(y, n_rows, device, estimator=model)
-    if not np.array_equal(labels.classes, model.classes_):
+    if labels.classes.tolist() != model.classes_.tolist():
         raise ValueError(
             f"y has the classes {labels.classes.tolist()}, but the model was fitted to "
             f"{model.classes_.tolist()}: pass the rows that it was fitted to."

@@ -10,7 +10,8 @@ import numpy as np
 from ..boosting.additive import AdditiveClassifier, AdditiveRegressor
 from ..devices.placement import Device
 from ..estimators.docstrings import documented
-from ..inputs.targets import read_labels, read_target
+from ..inputs.labels import read_labels
+from ..inputs.targets import read_target
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
 from ..losses.names import OF_CLASSES, OF_NUMBERS

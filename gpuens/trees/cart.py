@@ -29,16 +29,9 @@ from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
+from ..inputs.labels import class_numbers, read_labels
 from ..inputs.shared_tables import agreed_table
-from ..inputs.targets import (
-    class_numbers,
-    columns_of,
-    read_labels,
-    read_sample_weight,
-    read_target,
-    shape_of,
-    targets_of,
-)
+from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, rows_of_all

@@ -18,18 +18,17 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..devices.among_workers import device_of_worker
-from ..devices.placement import CPU, Device, resolve_device, to_numpy
+from ..devices.placement import CPU, Device, resolve_device
 from ..devices.policy import NO_WORK, Work, size_of
 from ..devices.sparse_tables import SparseTable
 from ..forest.forest import Forest
+from ..inputs.labels import Labels, labels_of_all
 from ..inputs.shared_tables import (
     ENTRY_BYTES,
     MESSAGE_BYTES,
     entries_of_all,
-    labels_of_all,
     sparse_columns_of_all,
 )
-from ..inputs.targets import Labels
 from ..kernels.cart.problem import CartParams, CartTable, grows_on_device
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, not_sharing, objects_of_all
@@ -236,7 +235,7 @@ def labels_of_workers(labels: Labels) -> Labels:
     share = current_share()
     if share is None:
         return labels
-    return Labels(*labels_of_all(labels.classes, to_numpy(labels.codes), share))
+    return labels_of_all(labels, share)
 
 
 def table_of_workers(X: Array | SparseTable, **settings: Any) -> CartTable:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device
-from ..inputs.targets import side_by_side
+from ..inputs.labels import side_by_side
 from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share

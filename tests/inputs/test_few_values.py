@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuens.devices.placement import CPU
 from gpuens.inputs.few_values import MOST_VALUES, Collected, FewValues
-from gpuens.inputs.targets import read_labels
+from gpuens.inputs.labels import read_labels
 
 
 def collected(*parts):
