@@ -23,7 +23,7 @@ from .boosting.regressor import GradientBoostingRegressor
 from .devices.placement import CPU, to_numpy
 from .estimators.all_or_nothing import kept_on_failure
 from .estimators.base import Savable
-from .estimators.parameters import is_number
+from .estimators.parameters import is_number, seed_of
 from .estimators.scores import ScoresValues
 from .estimators.validation import holdout_rows
 from .forests.forests import ExtraTreesRegressor, RandomForestRegressor
@@ -78,7 +78,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
     quantiles : tuple of two floats, default=(0.05, 0.95)
         What "quantile" predicts. Intervals are narrowest where they belong to the coverage.
     random_state : int, RandomState or None, default=None
-        Draws the rows held out and the folds.
+        Draws the rows held out and the folds. None is a fixed seed.
     device : str, default="auto"
         Where predictions are compared; the regressor has a ``device`` of its own.
 
@@ -276,8 +276,11 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
             )
         return rank
 
+    def _random_state(self) -> np.random.RandomState:
+        return check_random_state(seed_of(self.random_state))
+
     def _fit_split(self, rows: Rows, target: np.ndarray) -> None:
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        seed = self._random_state().randint(2**31 - 1)
         train, held_out = holdout_rows(
             rows.n, self.calibration_size, None, seed, "calibration_size"
         )
@@ -305,7 +308,7 @@ class ConformalRegressor(ScoresValues, Savable, MetaEstimatorMixin, RegressorMix
         if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
             if not 2 <= cv <= n_rows:
                 raise ValueError(f"cv must be from 2 to the {n_rows} rows, got {cv}.")
-            cv = KFold(int(cv), shuffle=True, random_state=check_random_state(self.random_state))
+            cv = KFold(int(cv), shuffle=True, random_state=self._random_state())
         folds = list(check_cv(cv).split(np.empty((n_rows, 1))))
         if not np.array_equal(np.sort(np.concatenate([b for _, b in folds])), np.arange(n_rows)):
             raise ValueError(

@@ -101,12 +101,13 @@ class Distribution(ABC):
         n : int
             Draws of each row.
         random_state : int, numpy.random.Generator or None, default=None
+            None is a fixed seed: pass a generator to draw others at each call.
 
         Returns
         -------
         array, shape (n, n_rows)
         """
-        rng = np.random.default_rng(random_state)
+        rng = np.random.default_rng(0 if random_state is None else random_state)
         return np.asarray(self.frozen.rvs(size=(n, len(self)), random_state=rng))
 
 

@@ -17,7 +17,7 @@ from joblib.parallel import ThreadingBackend
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV as _GridSearchCV
-from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection import ParameterGrid, ParameterSampler, check_cv
 from sklearn.model_selection import RandomizedSearchCV as _RandomizedSearchCV
 from sklearn.utils import _safe_indexing, get_tags
 
@@ -310,4 +310,12 @@ class GridSearchCV(_SideBySide, _GridSearchCV):
 
 
 class RandomizedSearchCV(_SideBySide, _RandomizedSearchCV):
-    """scikit-learn's ``RandomizedSearchCV``, with fits side by side as in ``GridSearchCV``."""
+    """scikit-learn's ``RandomizedSearchCV``, with fits side by side as in ``GridSearchCV``.
+
+    ``random_state=None`` is a fixed seed, as everywhere in this package.
+    """
+
+    def _run_search(self, evaluate_candidates: Callable[[Any], Any]) -> None:
+        seed = 0 if self.random_state is None else self.random_state
+        settings = ParameterSampler(self.param_distributions, self.n_iter, random_state=seed)
+        evaluate_candidates(settings)

@@ -15,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from ..callbacks import ProgressBar, TrainingState
 from ..devices.memory import available_memory, format_bytes
 from ..devices.memory_plan import FOREST_NODE_BYTES, LIKELY_SHARE
-from ..devices.placement import CPU, Device, to_numpy
+from ..devices.placement import Device, to_numpy
 from ..forest.forest import Forest
 from ..forest.pruning import prune_by_complexity
 from ..kernels.runtime.arrays import Array
@@ -262,8 +262,7 @@ class ForestGrower:
         """Return the problem with weights that balance the classes in a tree's sample."""
         estimator, data = self.estimator, self.data
         targets = list(data.truth.T)
-        labels = estimator._output_classes.decoded(targets, CPU)
-        factor = compute_sample_weight("balanced", labels, indices=self.plan.rows(tree))
+        factor = compute_sample_weight("balanced", data.truth, indices=self.plan.rows(tree))
         weight = factor if data.weight is None else factor * data.weight
         weight = np.where(weight > 0, weight, 1.0)  # outside the sample, or never used
         on_device = [self.device.asarray(target) for target in targets]

@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import compute_class_weight
 
 from ..devices.placement import Device, module_of, to_numpy
 from ..kernels.runtime.arrays import Array
@@ -165,7 +164,8 @@ def labels_of_all(labels: Labels, share: Share) -> Labels:
 
 def labels_for_metrics(classes: np.ndarray) -> np.ndarray:
     """Return classes as scikit-learn's metrics take them: the numbers of those that they refuse."""
-    is_known = classes.dtype.kind in "biufU" or _is_text(classes)
+    kind = classes.dtype.kind
+    is_known = kind in "biufU" or (kind == "O" and _is_text(classes))
     return classes if is_known else np.arange(len(classes))
 
 
@@ -218,9 +218,7 @@ def class_factors(
     occurs = np.flatnonzero(total)
     factors = np.ones(len(classes))
     if isinstance(class_weight, dict):
-        factors[occurs] = compute_class_weight(
-            class_weight, classes=classes[occurs], y=classes[occurs]
-        )
+        factors[occurs] = factors_of_keys(class_weight, classes[occurs])
     else:
         factors[occurs] = total.sum() / (occurs.size * total[occurs])
     return factors
@@ -265,6 +263,28 @@ def _encode_dates(y: Array, name: str) -> tuple[np.ndarray, Array]:
         raise ValueError(f"Input {name} contains NaT. Drop the rows without a label.")
     classes, codes = xp.unique(y, return_inverse=True)
     return to_numpy(classes), codes
+
+
+def factors_of_keys(class_weight: dict[Any, float], classes: np.ndarray) -> np.ndarray:
+    """Return the factor of each class that a dict has, 1 for those that are not among its keys.
+
+    Raises
+    ------
+    ValueError
+        A key is not a class, and a class is not a key.
+    """
+    keys: list[Any] = _plain(list(class_weight))
+    if classes.dtype.kind in "mM":
+        keys = list(np.array(keys, classes.dtype))  # dates of any type
+    factor = dict(zip(keys, class_weight.values(), strict=True))
+    listed = _listed(classes)
+    left_out = [label for label in listed if label not in factor]
+    if left_out and len(listed) - len(left_out) != len(class_weight):
+        raise ValueError(
+            f"class_weight has the keys {keys}, which must be classes of y: the classes "
+            f"{left_out}, are not in class_weight. Pass a factor for each class."
+        )
+    return np.array([factor.get(label, 1.0) for label in listed], np.float64)
 
 
 def encode_objects(y: Array, name: str) -> tuple[np.ndarray, np.ndarray]:

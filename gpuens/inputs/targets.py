@@ -162,10 +162,16 @@ def array_of(values: Any) -> np.ndarray:
     array = np.asarray(values)
     if hasattr(values, "__array__") or array.dtype.kind in "biucmMO":
         return array
-    if array.dtype.kind == "f" and bool((abs(array) < EXACT_IN_FLOAT64).all()):
-        return array
+    if array.dtype.kind == "f":
+        may_be_rounded = ~(abs(array) < EXACT_IN_FLOAT64)
+        if not may_be_rounded.any():
+            return array
     objects = np.array(values, object)
-    is_same = array.dtype.kind in "US" and array.tolist() == objects.tolist()
+    if array.dtype.kind == "f":
+        large = objects[may_be_rounded].tolist()
+        is_same = all(isinstance(value, (float, np.floating)) for value in large)
+    else:
+        is_same = array.dtype.kind in "US" and array.tolist() == objects.tolist()
     return array if is_same else objects
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from ..devices.placement import CPU, Device, home_of, to_numpy
+from ..devices.placement import Device, home_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..estimators.nothing_learned import warn_of_tiny_targets
@@ -29,7 +29,7 @@ from ..explanation.predicting import explained
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.categories import read_features
-from ..inputs.labels import class_numbers, read_labels
+from ..inputs.labels import class_numbers, factors_of_keys, read_labels
 from ..inputs.shared_tables import agreed_table
 from ..inputs.targets import columns_of, read_sample_weight, read_target, shape_of, targets_of
 from ..kernels.cart.problem import CartTable
@@ -256,8 +256,14 @@ class CartClassifier(ScoresClasses, ClassifierMixin, CartEstimator):
             raise ValueError(
                 f"class_weight is a list of {len(class_weight)}, but y has one output: pass a dict."
             )
-        labels = self._output_classes.decoded([to_numpy(t) for t in targets], CPU)
-        factor = compute_sample_weight(class_weight, labels)
+        labels = self._output_classes.labels
+        if isinstance(class_weight, list) and len(class_weight) == len(targets):
+            pairs = zip(class_weight, labels, strict=True)  # scikit-learn gets classes by number
+            class_weight = [dict(enumerate(factors_of_keys(w, c))) for w, c in pairs]
+        elif isinstance(class_weight, dict) and len(targets) == 1:
+            class_weight = dict(enumerate(factors_of_keys(class_weight, labels[0])))
+        codes = np.stack([to_numpy(target) for target in targets], axis=1)
+        factor = compute_sample_weight(class_weight, codes)
         factor = factor if weight is None else weight * factor
         if not float(factor.max()) > 0:
             raise ValueError("class_weight gives every row a weight of zero; raise one of them.")
