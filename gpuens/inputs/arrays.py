@@ -7,6 +7,7 @@ written to: they can be the user's own memory. Readers are called inside ``devic
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +30,12 @@ from ..devices.placement import (
 from ..kernels.runtime.arrays import Array
 from .frames import (
     EXACT_IN_FLOAT32,
+    EXACT_IN_FLOAT64,
     frame_to_numpy,
     is_frame,
     require_exact,
     require_unique_columns,
+    rounded_integer,
 )
 from .gpu_frames import gpu_frame_to_table
 
@@ -222,6 +225,8 @@ def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> 
     require_readable(X, name)
     X = on_host(X)
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "fiub":
+        if X.dtype.kind in "iu" and X.count() and not may_round:
+            require_exact(X.compressed(), name)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         X = np.ma.filled(X.astype(dtype), np.nan)
     kind = getattr(getattr(X, "dtype", None), "kind", "")
@@ -233,15 +238,29 @@ def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> 
         )
     try:
         values = check_array(X, ensure_all_finite=False, input_name=name, estimator=estimator)
-    except (TypeError, ValueError) as error:
-        if kind != "O":
+    except (OverflowError, TypeError, ValueError) as error:
+        if kind != "O" and not isinstance(error, OverflowError):
             raise
-        raise type(error)(
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(
             f"{name} has dtype object and holds values that are not numbers ({error}). Name their "
             "columns in categorical_features, encode them (sklearn.preprocessing.OrdinalEncoder), "
             "or drop them."
         ) from error
+    if kind in ("", "O") and values.dtype.kind == "f" and not may_round:
+        _require_exact_objects(X, values, name)
     return narrowed(values, name, may_round)
+
+
+def _require_exact_objects(X: Any, values: np.ndarray, name: str) -> None:
+    """Raise a ValueError for integers among objects, or beside floats in a list, that float64 does
+    not hold."""
+    is_large = ~(abs(values) < EXACT_IN_FLOAT64)
+    if not is_large.any():
+        return
+    pairs = zip(np.array(X, object)[is_large].tolist(), values[is_large].tolist(), strict=True)
+    for given, rounded in pairs:
+        if isinstance(given, numbers.Integral) and int(given) != int(rounded):
+            raise rounded_integer(int(given), name)
 
 
 def _read_on_device(X: Any, device: Device, estimator: Any, name: str, may_round: bool) -> Array:

@@ -223,12 +223,16 @@ def require_exact(integers: Array, name: str) -> None:
             exact = rounded.astype(integers.dtype) == integers
         exact &= rounded < float(np.iinfo(integers.dtype).max)  # casts of what is above vary
         if not bool(exact.all()):
-            raise ValueError(
-                f"{name} holds integers that float64 does not hold, such as "
-                f"{int(integers[~exact][0])}: beyond 2**53 different values would become equal. "
-                "Subtract a constant, name the column in categorical_features, or pass floats to "
-                "accept the rounding."
-            )
+            raise rounded_integer(int(integers[~exact][0]), name)
+
+
+def rounded_integer(value: int, name: str) -> ValueError:
+    """Return the error for an integer that float64 does not hold."""
+    return ValueError(
+        f"{name} holds integers that float64 does not hold, such as {value}: beyond 2**53 "
+        "different values would become equal. Subtract a constant, name the column in "
+        "categorical_features, or pass floats to accept the rounding."
+    )
 
 
 def _copy_column(column: nw.Series[Any], out: np.ndarray, what: str) -> None:
@@ -375,7 +379,14 @@ class DictionaryColumn:
             ordered[:] = texts
             return ordered
         values = np.asarray(used)
-        return _distinct(values if values.dtype.kind in "biuf" else values.astype(np.float64))
+        values = values if values.dtype.kind in "biuf" else values.astype(np.float64)
+        for given, held in zip(used, values.tolist(), strict=True):
+            if isinstance(given, numbers.Integral) and int(given) != held:
+                raise ValueError(
+                    f"{self.label} holds categories of which no type of NumPy holds all, such as "
+                    f"{given}: different ones would become equal. Convert them with str."
+                )
+        return _distinct(values)
 
     def kind(self) -> str | None:
         """Return ``kind_of`` the distinct values."""

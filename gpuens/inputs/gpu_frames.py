@@ -8,7 +8,7 @@ import numpy as np
 
 from ..devices.placement import Device
 from ..kernels.runtime.arrays import Array
-from .frames import EXACT_IN_FLOAT32
+from .frames import EXACT_IN_FLOAT32, require_exact
 
 
 def gpu_frame_to_table(frame: Any, device: Device, name: str) -> Array:
@@ -46,6 +46,8 @@ def gpu_frame_to_table(frame: Any, device: Device, name: str) -> Array:
     dtype = np.result_type(*map(_float_for, columns, values))
     table = device.xp.empty(tuple(frame.shape), dtype, order="F")
     for position, column in enumerate(values):
+        if column.dtype.kind in "iu":
+            require_exact(column, f"{name}'s column {frame.columns[position]!r}")
         table[:, position] = column
     return table
 

@@ -117,8 +117,9 @@ def class_numbers(
         places = places_among(classes, labels.classes)
         if (places < 0).all() and _is_text(classes) != _is_text(labels.classes):
             raise ValueError(
-                f"{name} holds labels such as {labels.classes[0]!r}, the classes of the model are "
-                f"such as {classes[0]!r}. Pass labels of the type that it was fitted with."
+                f"{name} holds labels such as {_listed(labels.classes)[0]!r}, the classes of the "
+                f"model are such as {_listed(classes)[0]!r}. Pass labels of the type that it was "
+                "fitted with."
             )
         found.append(places[to_numpy(labels.codes)])
     return np.stack(found, axis=1)

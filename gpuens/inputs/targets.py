@@ -160,13 +160,14 @@ def array_of(values: Any) -> np.ndarray:
     if str(getattr(values, "dtype", "")).endswith("nt128"):
         return np.array(values.to_list(), object)  # NumPy has no such integers
     array = np.asarray(values)
-    if hasattr(values, "__array__") or array.dtype.kind in "biucmMO":
+    is_text = array.dtype.kind == "U" and hasattr(values, "to_list")
+    if array.dtype.kind in "biucmMO" or (hasattr(values, "__array__") and not is_text):
         return array
     if array.dtype.kind == "f":
         may_be_rounded = ~(abs(array) < EXACT_IN_FLOAT64)
         if not may_be_rounded.any():
             return array
-    objects = np.array(values, object)
+    objects = np.array(values.to_list() if is_text else values, object)
     if array.dtype.kind == "f":
         large = objects[may_be_rounded].tolist()
         is_same = all(isinstance(value, (float, np.floating)) for value in large)

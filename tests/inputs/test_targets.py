@@ -1,15 +1,16 @@
-"""Targets, labels and weights: what is read, and what is refused."""
+"""Targets and weights: what is read, and what is refused."""
 
 from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import DataConversionWarning
 
@@ -28,11 +29,6 @@ class Learner(BaseEstimator):
 def read_target(y, n_rows=3, device=CPU, **keywords):
     with device.active():
         return targets.read_target(y, n_rows, device, estimator=Learner(), **keywords)
-
-
-def read_labels(y, n_rows=3, device=CPU, **keywords):
-    with device.active():
-        return targets.read_labels(y, n_rows, device, estimator=Learner(), **keywords)
 
 
 def read_weight(weight, n_rows=3, device=CPU, **keywords):
@@ -118,6 +114,32 @@ class TestTarget:
         with pytest.raises(ValueError, match="y must hold numbers for a regression, got dtype"):
             read_target(["red", "green", "blue"])
 
+    @pytest.mark.parametrize("y", [
+        [Decimal("1.5"), 2, 3], [Fraction(3, 2), Fraction(2), 3.0], [2**70, 1, 2],
+        pd.Series([1, 2, 3], dtype="UInt64"), pd.Series([1.5, 2, 3], dtype="Float64"),
+        pl.Series([Decimal("1.5"), Decimal(2), Decimal(3)]), np.ma.array([1, 2, 3], mask=[0, 0, 0]),
+        [np.int64(1), np.float32(2), True],
+    ])  # fmt: skip
+    def test_numbers_of_other_types(self, y):
+        listed = y if isinstance(y, list) else np.asarray(y).tolist()
+        assert read_target(y).tolist() == [float(value) for value in listed]
+
+    @pytest.mark.parametrize("y", [
+        [1, None, 2], [Decimal(1), Decimal("nan"), 2], np.ma.array([1, 2, 3], mask=[0, 1, 0]),
+        np.array([1, pd.NA, 2], object),
+    ])  # fmt: skip
+    def test_missing_among_objects(self, y):
+        with pytest.raises(ValueError, match="Input y contains NaN or None"):
+            read_target(y)
+
+    @pytest.mark.parametrize("y", [
+        np.array(["2020-01-01"] * 3, "M8[D]"), np.array([1, 2, 3], "m8[s]"),
+        [date(2020, 1, 1)] * 3, [10**400, 1, 2], ["1", 2, "x"],
+    ])  # fmt: skip
+    def test_no_numbers(self, y):
+        with pytest.raises(ValueError, match="y must hold numbers for a regression, got dtype"):
+            read_target(y)
+
     def test_complex(self, place):
         with pytest.raises(ValueError, match="Complex data not supported"):
             read_target(place(np.ones(3, complex)))
@@ -125,100 +147,6 @@ class TestTarget:
     def test_name_of_the_argument(self):
         with pytest.raises(ValueError, match=r"eval_set\[0\]\[1\] has 2 values, X has 3 rows"):
             read_target([1, 2], name="eval_set[0][1]")
-
-
-class TestLabels:
-    @given(
-        hnp.arrays(
-            st.sampled_from(["?", "i1", "u1", "i4", "i8", "u8", "f4", "f8"]), st.integers(1, 40)
-        )
-    )
-    def test_the_same_as_numpy_unique(self, y):
-        if y.dtype.kind == "f":
-            y = np.nan_to_num(np.round(y), posinf=1e30, neginf=-1e30)
-        classes, codes = np.unique(y, return_inverse=True)
-        labels = read_labels(y, len(y))
-        np.testing.assert_array_equal(labels.classes, classes, strict=True)
-        np.testing.assert_array_equal(labels.codes, codes, strict=True)
-
-    @given(st.lists(st.text(max_size=3), min_size=1, max_size=20))
-    def test_the_same_as_numpy_unique_on_text(self, words):
-        for y in (np.array(words), np.array(words, object)):
-            classes, codes = np.unique(y, return_inverse=True)
-            labels = read_labels(y, len(y))
-            np.testing.assert_array_equal(labels.classes, classes, strict=True)
-            np.testing.assert_array_equal(labels.codes, codes, strict=True)
-
-    @any_container
-    @pytest.mark.parametrize("y", [[3, 1, 3], ["b", "a", "b"], [True, False, True]])
-    def test_containers(self, container, y):
-        labels = read_labels(container(y))
-        assert labels.classes.tolist() == sorted(set(y))
-        assert labels.codes.tolist() == [1, 0, 1]
-
-    def test_pandas_categories(self):
-        y = pd.Series(["b", "a", "b"], dtype="category")
-        assert read_labels(y).classes.tolist() == ["a", "b"]
-
-    @pytest.mark.parametrize("y", [[0, 2**62, -(2**62)], [-5, 70000, 12], [1e300, 0.0, -1e300]])
-    def test_far_apart(self, place, y):
-        labels = read_labels(place(y))
-        assert labels.classes.tolist() == sorted(y)
-        assert labels.classes[labels.codes].tolist() == y
-
-    def test_large_unsigned(self):
-        y = np.array([2**64 - 1, 2**64 - 2, 2**64 - 1], np.uint64)
-        assert read_labels(y).codes.tolist() == [1, 0, 1]
-
-    def test_objects_that_are_numbers(self):
-        labels = read_labels(np.array([3, 1, 3], object))
-        assert labels.classes.tolist() == [1, 3]
-
-    def test_moves(self, place, cupy):
-        for y in ([3, 1, 3], [3.0, 1.0, 3.0], [2**60, 1, 2**60]):
-            here, there = read_labels(place(y)), read_labels(place(y), device=GPU)
-            assert type(here.codes) is type(here.classes) is type(there.classes) is np.ndarray
-            assert isinstance(there.codes, cupy.ndarray) and there.codes.device.id == 1
-            assert here.codes.tolist() == there.codes.tolist() == [1, 0, 1]
-            assert there.codes.dtype == np.int64
-
-    def test_continuous(self, place):
-        with pytest.raises(ValueError, match="Unknown label type: continuous. y holds.*regressor"):
-            read_labels(place([0.5, 1.0, 2.0]))
-
-    def test_one_class(self, place):
-        message = r"y holds 1 class \(7 in every row\).*at least 2"
-        with pytest.raises(ValueError, match=message):
-            read_labels(place([7, 7, 7]), min_classes=2)
-        assert read_labels(place([7, 7, 7])).codes.tolist() == [0, 0, 0]
-
-    @pytest.mark.parametrize("y", [
-        [1.0, NAN, 2.0], ["a", None, "b"], np.array(["a", NAN, "b"], object),
-        pd.Series(["a", None, "b"]), pd.Series(["a", None, "b"], dtype="category"),
-        pd.Series([1, None, 2], dtype="Int64"), pl.Series(["a", None, "b"]),
-        pd.Series(["a", None, "b"], dtype="string"),
-        pd.Series([True, None, False], dtype="boolean"),
-        [1.0, np.inf, 2.0],
-    ])  # fmt: skip
-    def test_missing(self, y):
-        with pytest.raises(ValueError, match="Input y contains"):
-            read_labels(y)
-
-    def test_mixed(self):
-        with pytest.raises(ValueError, match=r"Unknown label type: y mixes .*\['int', 'str'\]"):
-            read_labels(np.array([1, "a", 1], object))
-
-    def test_not_hashable(self):
-        with pytest.raises(ValueError, match="Unknown label type: y holds unhashable"):
-            read_labels(np.array([{}, {}, {}], object))
-
-    @pytest.mark.parametrize("y, message", [
-        (None, "requires y to be passed"), ([1, 2], "y has 2 values, X has 3 rows"),
-        (np.ones((3, 2)), "y should be a 1d array"),
-    ])  # fmt: skip
-    def test_shape(self, y, message):
-        with pytest.raises(ValueError, match=message):
-            read_labels(y)
 
 
 class TestWeight:
@@ -278,5 +206,4 @@ class TestTorch:
 
     def test_in(self, torch):
         assert read_target(torch.tensor([1, 2, 3])).tolist() == [1.0, 2.0, 3.0]
-        assert read_labels(torch.tensor([5, 2, 5])).codes.tolist() == [1, 0, 1]
         assert read_weight(torch.tensor([1.0, 2.0, 3.0])).tolist() == [1.0, 2.0, 3.0]
