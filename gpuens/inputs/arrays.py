@@ -238,6 +238,8 @@ def read_on_host(X: Any, estimator: Any, name: str, may_round: bool = False) -> 
         )
     try:
         values = check_array(X, ensure_all_finite=False, input_name=name, estimator=estimator)
+        if values.dtype.kind == "O":  # of a list that holds integers beyond uint64
+            values = values.astype(np.float64)
     except (OverflowError, TypeError, ValueError) as error:
         if kind != "O" and not isinstance(error, OverflowError):
             raise

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import to_numpy
+from ..inputs.targets import array_of
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Told apart by colour-blind readers too (Wong, "Color blindness", Nature Methods 8, 2011)."""
@@ -111,7 +112,7 @@ def vector(values: Any, name: str, n: int | None = None, numbers: bool = False) 
     ValueError
         It is not a column, is empty or of another length, or holds anything but finite numbers.
     """
-    column = to_numpy(values)
+    column = array_of(values)
     if column.ndim != 1 or column.size == 0:
         raise ValueError(
             f"{name} must be a column of at least one value, got the shape {column.shape}."

@@ -88,6 +88,26 @@ class TestArrays:
             with pytest.raises(ValueError, match=f"X holds .* {beyond}: .* Subtract"):
                 values(X)
 
+    @pytest.mark.parametrize("beyond", [2**53 + 1, np.int64(2**60 + 1), 2**63 + 1, 2**64 + 1])
+    @pytest.mark.parametrize("make", [
+        lambda y: np.array([[v, 1.5] for v in y], object), lambda y: np.array(y, object)[:, None],
+        lambda y: [[v, 1.5] for v in y],
+    ])  # fmt: skip
+    def test_larger_integers_among_objects_must_be_exact(self, make, beyond):
+        assert values(make([2**53, 2**62]))[:, 0].tolist() == [2.0**53, 2.0**62]
+        with pytest.raises(ValueError, match=f"X holds .* {beyond}: .* Subtract"):
+            values(make([2**53, beyond]))
+
+    def test_larger_integers_beside_masked_ones_must_be_exact(self):
+        X = np.ma.array([[2**53 + 1], [2**53]], mask=[[True], [False]])
+        assert np.isnan(values(X)[0, 0]) and values(X)[1, 0] == 2.0**53
+        with pytest.raises(ValueError, match=f"X holds .* {2**53 + 1}: .* Subtract"):
+            values(np.ma.array([[2**53 + 1], [2**53]], mask=[[False], [True]]))
+
+    def test_integers_beyond_floats(self):
+        with pytest.raises(ValueError, match="X has dtype object and holds values that are not"):
+            values(np.array([[10**400], [1]], object))
+
     @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2"])
     def test_foreign_byte_order(self, dtype):
         X = np.array([[1.0, 2.0]]).astype(dtype)

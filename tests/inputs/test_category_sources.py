@@ -92,6 +92,10 @@ class TestFrames:
         assert values.dtype == np.float32
         assert categories(learner) == [[2**53, 2**53 + 1]]
 
+    def test_numbers_that_no_type_holds(self):
+        with pytest.raises(ValueError, match=f"categories of which .*{2**64 + 1}: .* with str"):
+            fit(objects([[2**64], [2**64 + 1]]), [0])
+
     @typed
     def test_categorical_types(self, frame):
         learner, values = fit(frame(["d", None, "a", "c", "d"]), "from_dtype")
