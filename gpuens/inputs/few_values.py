@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .frames import EXACT_IN_FLOAT64
+
 MOST_VALUES = 256
 NUMBERED = "biuU"
 """Kinds of values that are kept by number. Floats are not: 0.0 and -0.0 are equal, but differ."""
@@ -76,7 +78,7 @@ class Collected:
 
     def joined(self) -> np.ndarray | FewValues:
         """Return the whole column, and forget it."""
-        whole = np.concatenate(self._parts)
+        whole = _joined(self._parts)
         self._parts.clear()
         return self._read(whole) if self._is_by_number else whole
 
@@ -91,7 +93,7 @@ class Collected:
             return None, part
         found, numbers = _distinct(part)
         known = found[:0] if self._values is None else self._values
-        values = np.unique(np.concatenate([known, found]))
+        values = np.unique(_joined([known, found]))
         if len(values) > MOST_VALUES or values.dtype.kind not in NUMBERED:
             return None, part
         if len(values) > len(known):
@@ -101,14 +103,40 @@ class Collected:
         return values, places[numbers]
 
 
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Return parts of a column as one.
+
+    Raises
+    ------
+    ValueError
+        Numbers of some parts would become text, or floats that do not hold them.
+    """
+    whole = np.concatenate(parts)
+    if len({part.dtype.kind == "U" for part in parts}) > 1:
+        raise ValueError(
+            "y holds text in some batches and numbers in others. Convert them, for example by str."
+        )
+    integers = [part for part in parts if part.size and part.dtype.kind in "iu"]
+    if whole.dtype.kind == "f" and any(
+        int(part.min()) < -EXACT_IN_FLOAT64 or int(part.max()) > EXACT_IN_FLOAT64
+        for part in integers
+    ):
+        raise ValueError(
+            "y holds integers beyond 2**53 in some batches, and numbers of another type in others, "
+            "with which they would be rounded. Pass one type throughout."
+        )
+    return whole
+
+
 def _distinct(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the different values, ascending, and the number of each row's; without sorting where
     they are integers close to each other."""
     if part.dtype.kind != "U" and part.size:
         low, high = int(part.min()), int(part.max())
         if high - low < MOST_VALUES:
-            offset = part.astype(np.int64) - low
+            wide = np.uint64 if part.dtype.kind == "u" else np.int64
+            offset = (part.astype(wide) - wide(low)).astype(np.int64)
             is_there = np.bincount(offset) > 0
-            values = (np.flatnonzero(is_there) + low).astype(part.dtype)
+            values = (np.flatnonzero(is_there).astype(wide) + wide(low)).astype(part.dtype)
             return values, (np.cumsum(is_there) - 1)[offset]
     return np.unique(part, return_inverse=True)

@@ -17,7 +17,7 @@ from ..inputs.categories import MAX_CATEGORIES, Categories, read_features
 from ..inputs.category_bins import bins_by_count, with_categories
 from ..inputs.few_values import Collected, FewValues
 from ..inputs.frames import kind_of
-from ..inputs.targets import read_sample_weight
+from ..inputs.targets import array_of, read_sample_weight
 from ..kernels.runtime.dtypes import Codes
 from .ahead import write_behind
 from .extremes import Extremes, ExtremesOfBatches
@@ -277,7 +277,7 @@ def _beside(values: Any, n: int, name: str, number: int) -> np.ndarray | None:
     if values is None:
         return None
     try:
-        array = np.array(to_numpy(values))  # a view would keep the whole batch in memory
+        array = np.array(array_of(values))  # a view would keep the whole batch in memory
     except ValueError as error:
         raise ValueError(
             f"{name} of batch {number} must have a value for each of its {n} rows, got a "
@@ -289,7 +289,8 @@ def _beside(values: Any, n: int, name: str, number: int) -> np.ndarray | None:
             f"{array.shape}."
         )
     if array.dtype.kind == "O":
-        array = array.astype(np.str_) if all(isinstance(v, str) for v in array.ravel()) else array
+        plain = np.asarray(array.tolist())  # text, or numbers, if it holds each of them as it is
+        array = plain if plain.tolist() == array.tolist() else array
     if array.dtype.kind not in "biufU":
         raise ValueError(
             f"{name} of batch {number} has dtype {array.dtype}: pass numbers, booleans or strings."

@@ -45,9 +45,8 @@ def test_parts_of_integers(parts):
         (["no", "yes", "no"], ["perhaps"], ["a"]),
         (np.array([1, 2], np.int8), np.array([-5, 400], np.int32), np.array([2], np.uint8)),
         (np.array([-(2**62), 2**62]), np.array([2**62])),
-        ([1, 2], ["one"]),
     ],
-    ids=["booleans", "strings", "integers of other sizes", "far apart", "numbers and strings"],
+    ids=["booleans", "strings", "integers of other sizes", "far apart"],
 )
 def test_kinds(parts):
     assert isinstance(joined(parts), FewValues)
@@ -83,3 +82,24 @@ def test_labels_are_those_of_the_rows():
 def test_numbers_cannot_be_shared_as_values():
     with pytest.raises(ValueError, match="no array of its values"):
         np.asarray(collected([1, 2]), copy=False)
+
+
+@pytest.mark.parametrize("parts, message", [
+    ([np.array([1, 2]), np.array(["a"])], "text in some batches and numbers in others"),
+    ([np.array(["a"]), np.array([0.5])], "text in some batches and numbers in others"),
+    ([np.array([2**53 + 1]), np.array([1.0])], r"beyond 2\*\*53 in some batches"),
+    ([np.array([2**53 + 1]), np.array([2**63], np.uint64)], r"beyond 2\*\*53 in some batches"),
+])  # fmt: skip
+def test_parts_of_other_types(parts, message):
+    column = Collected()
+    with pytest.raises(ValueError, match=message):
+        for part in parts:
+            column.add(part)
+        column.joined()
+
+
+@pytest.mark.parametrize("values", [[2**63, 2**63 + 1], [0, 2**64 - 1], [2**64 - 200, 2**64 - 1]])
+def test_large_unsigned_integers(values):
+    column = Collected()
+    column.add(np.array(values * 2, np.uint64))
+    assert np.asarray(column.joined()).tolist() == values * 2
