@@ -282,8 +282,8 @@ def factors_of_keys(class_weight: dict[Any, float], classes: np.ndarray) -> np.n
     left_out = [label for label in listed if label not in factor]
     if left_out and len(listed) - len(left_out) != len(class_weight):
         raise ValueError(
-            f"class_weight has the keys {keys}, which must be classes of y: the classes "
-            f"{left_out}, are not in class_weight. Pass a factor for each class."
+            f"The classes, {left_out}, are not in class_weight, whose keys are {keys}, not all of "
+            "them classes of y. Pass a factor for each class."
         )
     return np.array([factor.get(label, 1.0) for label in listed], np.float64)
 

@@ -303,7 +303,7 @@ class TestNumbers:
         assert factors_of_keys({keys[1]: 3.0}, classes).tolist() == [1, 3]
 
     def test_key_that_is_not_a_class(self):
-        with pytest.raises(ValueError, match=r"the keys \[7\].*\[1, 2\], are not in class_weight"):
+        with pytest.raises(ValueError, match=r"The classes, \[1, 2\], .* whose keys are \[7\]"):
             factors_of_keys({7: 1.0}, np.array([1, 2]))
 
     def test_outputs_side_by_side(self):
