@@ -349,18 +349,21 @@ def _known_of(cats: Field, n_features: int) -> KnownCategories | None:
         if "offsets" in encoder:
             listed.append(_texts_of(values, encoder["offsets"]))
         else:
-            listed.append(values.numbers().tolist())
+            listed.append(values.whole_numbers())
     features = [f for f, known in enumerate(listed) if known]
-    return KnownCategories.of([listed[f] for f in features], features, unknown=-1.0)
+    return KnownCategories.of([listed[f] for f in features], features, unknown=None)
 
 
 def _texts_of(values: Field, offsets: Field) -> list[str]:
-    """Return the texts between offsets into their bytes."""
+    """Return the texts between offsets into their bytes, which may be cut within a character: bytes
+    that are not UTF-8 become lone surrogates."""
     raw = (values.integers(-128, 255) & 255).astype(np.uint8).tobytes()
     ends = offsets.integers(0, len(raw))
     if (np.diff(ends) < 0).any():
         raise offsets.fail("must ascend")
-    return [raw[a:b].decode(errors="replace") for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [
+        raw[a:b].decode(errors="surrogateescape") for a, b in zip(ends[:-1], ends[1:], strict=True)
+    ]
 
 
 def _link_of(objective: str) -> str:

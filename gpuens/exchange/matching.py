@@ -18,6 +18,7 @@ from ..inputs.frames import (
     column_names,
     columns_of_categories,
     is_frame,
+    is_pandas,
 )
 from ..kernels.runtime.arrays import Array
 from .errors import ImportedModelError
@@ -36,8 +37,9 @@ class KnownCategories:
     features : int64 ndarray, shape (n_known,)
         Whose values they are; -1 throughout where they belong to the columns of a data frame that
         have a categorical type, in their order.
-    unknown : float
-        What other values are read as: -1, the code of none, or NaN.
+    unknown : float or None
+        What other values are read as: -1, the code of none, or NaN. None is for XGBoost, whose own
+        comparison of names is then used (``names_of_xgboost``): it has no prediction for others.
     of_numbers : bool
         Whether columns of numbers hold values, too, and not codes. A text then is the value of the
         whole number that it spells.
@@ -46,14 +48,14 @@ class KnownCategories:
     values: tuple[np.ndarray, ...]
     codes: tuple[np.ndarray, ...]
     features: np.ndarray
-    unknown: float
+    unknown: float | None
     of_numbers: bool
 
     @classmethod
     def of(
-        cls, listed: list[list[Any]], features: Any, unknown: float, of_numbers: bool = False
+        cls, listed: list[list[Any]], features: Any, unknown: float | None, of_numbers: bool = False
     ) -> KnownCategories:
-        """Make them of lists in which category c comes at place c.
+        """Make them of lists in which category c comes at place c, the first of equal ones.
 
         Raises
         ------
@@ -62,10 +64,9 @@ class KnownCategories:
         """
         values, codes = [], []
         for of_feature in listed:
-            found = _as_values(of_feature)
-            order = np.argsort(found, kind="stable")
-            values.append(found[order])
-            codes.append(order.astype(np.int64))
+            found, first = np.unique(_as_values(of_feature), return_index=True)
+            values.append(found)
+            codes.append(first.astype(np.int64))
         return cls(tuple(values), tuple(codes), np.array(features, np.int64), unknown, of_numbers)
 
     def columns_in(self, X: Any) -> dict[int, int]:
@@ -94,7 +95,7 @@ class KnownCategories:
         if isinstance(column, DictionaryColumn):
             if values.dtype.kind == "O":
                 column = replace(column, categories=[_as_text(v) for v in column.categories])
-            missing: Any = column.codes < 0
+            missing: Any = column.missing
         else:
             values, codes = _spelled(values, codes)
             xp = module_of(column.values)
@@ -106,8 +107,77 @@ class KnownCategories:
         known = place == place
         own = xp.asarray(np.append(codes, 0))
         found = own[xp.where(known, place, len(codes)).astype(np.int64)]
-        found = xp.where(known, found.astype(np.float32), xp.float32(self.unknown))
-        return xp.where(missing, xp.float32(np.nan), found)
+        if self.unknown is None:
+            _refuse_unknown(column, known | missing)
+        else:
+            found = xp.where(known, found.astype(np.float32), xp.float32(self.unknown))
+        return xp.where(missing, xp.float32(np.nan), found.astype(np.float32))
+
+
+def _refuse_unknown(column: Column, accepted: Array) -> None:
+    """Raise an ImportedModelError that names the first category that is not accepted."""
+    if isinstance(column, DictionaryColumn) and not accepted.all():
+        value = column.categories[column.codes[np.flatnonzero(~np.asarray(accepted))[0]]]
+        raise ImportedModelError(
+            f"{column.label} has the category {value!r:.60}, which the model was not trained on: "
+            "XGBoost refuses it, or takes the next category in alphabetical order for it. Leave "
+            "these rows out, or make their values missing."
+        )
+
+
+def names_of_xgboost(column: DictionaryColumn, X: Any, f: int, known: np.ndarray) -> Column:
+    """Return a column with the names that XGBoost compares.
+
+    XGBoost (3.1, 3.2) joins the names of a pandas column in UTF-8, and cuts the bytes where the
+    characters of the names end: ["Bonn", "Köln", "Graz"] are "Bonn", "K\\xc3\\xb6l" and "nGra".
+    Models have names so cut, or whole ones of pyarrow and polars, and no mark of which. Bytes
+    beyond ASCII are lone surrogates in these names, as PEP 383 has them.
+
+    Parameters
+    ----------
+    known : ndarray
+        The names in the model, or numbers.
+
+    Raises
+    ------
+    ImportedModelError
+        Names are not ASCII, and those of the column are not all in the model: others could be
+        taken for what they are not.
+    """
+    names = [_as_text(value) for value in column.categories]
+    if known.dtype.kind != "O" or not all(isinstance(name, str) for name in names):
+        return column
+    if all(name.isascii() for name in [*names, *known.tolist()]):
+        return column
+    cut = names
+    if not is_frame(X) or not columns_of_categories(X)[f]:
+        wrong = f"{column.label} holds text"
+    else:
+        cut = _cut_at_characters(names) if is_pandas(X) else [_escaped(name) for name in names]
+        unknown = set(cut).difference(known.tolist())
+        if not unknown:
+            return replace(column, categories=cut)
+        wrong = f"{column.label} has the category {names[cut.index(min(unknown))]!r:.60}"
+    raise ImportedModelError(
+        f"{wrong}, which cannot be compared with the categories of the model: not all are ASCII, "
+        "and XGBoost damages such names of pandas columns, by the order in which they are listed. "
+        "Give the column the categorical type that it had in training, with the same categories "
+        "in the same order, or train with ASCII names or with integers."
+    )
+
+
+def _cut_at_characters(names: list[str]) -> list[str]:
+    joined = "".join(names).encode(errors="surrogatepass")
+    ends = np.cumsum([len(name) for name in names]).tolist()
+    return [_named(joined[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def _escaped(name: str) -> str:
+    return _named(name.encode(errors="surrogatepass"))
+
+
+def _named(raw: bytes) -> str:
+    return raw.decode(errors="surrogateescape")
 
 
 def _as_text(value: Any) -> Any:
@@ -179,6 +249,8 @@ def read_rows(X: Any, device: Device, estimator: Any, known: KnownCategories | N
         column = source.column(f)
         holds_values = isinstance(column, DictionaryColumn)
         if known is not None and f in lists and (holds_values or known.of_numbers):
+            if isinstance(column, DictionaryColumn) and known.unknown is None:
+                column = names_of_xgboost(column, X, f, known.values[lists[f]])
             codes[f] = partial(known.encode, column, lists[f])
         elif isinstance(column, DictionaryColumn) and is_frame(X):
             codes[f] = partial(_own_codes, column)

@@ -33,6 +33,12 @@ def is_frame(X: Any) -> bool:
     return not isinstance(X, np.ndarray) and bool(nw.dependencies.is_into_dataframe(X))
 
 
+def is_pandas(frame: Any) -> bool:
+    """Return whether a data frame is of pandas, or of modin, which imitates it."""
+    library = nw.from_native(frame, eager_only=True).implementation
+    return library.is_pandas() or library.is_modin()
+
+
 def require_unique_columns(frame: Any, name: str) -> None:
     """Raise a ValueError that lists the column names which occur more than once."""
     columns = getattr(frame, "columns", ())
@@ -408,6 +414,11 @@ class DictionaryColumn:
         position = {value: float(code) for code, value in enumerate(known.tolist())}
         numbers_of = [position.get(value, np.nan) for value in self._listed]
         return np.array([*numbers_of, np.nan], np.float32)[self.codes]  # the last: missing
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Whether each value is missing: bool, shape (n_rows,)."""
+        return np.array([*(value is None for value in self._listed), True])[self.codes]
 
     @lazy_property
     def _listed(self) -> list[Any]:

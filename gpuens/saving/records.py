@@ -308,7 +308,8 @@ def _check_known_categories(fields: dict[str, Any]) -> None:
         require(values[k] is not None, f"values[{k}] is not an array")
         require_array(of_values, np.int64, 1, f"codes[{k}]")
         require(of_values.size == values[k].size, f"codes[{k}] has {of_values.size} entries")
-    require(isinstance(fields["unknown"], float), "unknown is not a float")
+    unknown = fields["unknown"]
+    require(unknown is None or isinstance(unknown, float), "unknown is not a float")
     require(isinstance(fields["of_numbers"], bool), "of_numbers is not a bool")
 
 

@@ -115,6 +115,14 @@ class Field:
             )
         return found.astype(np.int64)
 
+    def whole_numbers(self) -> list[int]:
+        """Return a list of whole numbers of 64 bits, which float64 would round."""
+        found = self.value.tolist() if isinstance(self.value, np.ndarray) else self.value
+        whole = isinstance(found, list) and all(type(value) is int for value in found)
+        if not whole or not all(-(2**63) <= value < 2**64 for value in found):
+            raise self.fail("must hold whole numbers of 64 bits")
+        return list(found)
+
     def one_of(self, known: Sequence[str]) -> str:
         """Return a text that is one of those known."""
         found = self.text()
