@@ -147,14 +147,16 @@ def _columns_of(info: Field) -> tuple[Columns, int]:
 
 
 def _names_of(info: Field, columns: Columns, n_features: int) -> list[str] | None:
-    """Return the names of the features, where all have one."""
+    """Return the names of the features, where all have one: ``feature_id`` where the file was saved
+    without the training data."""
     names: dict[int, str] = {}
     for kind in ("float", "categorical"):
         if f"{kind}_features" in info:
             for feature in info[f"{kind}_features"].items():
                 number = feature["feature_index"].integer(0, MOST_FEATURES)
-                if "feature_name" in feature:
-                    names[columns[kind, number][0]] = feature["feature_name"].text()
+                for name in ("feature_id", "feature_name"):
+                    if name in feature:
+                        names[columns[kind, number][0]] = feature[name].text()
     found = [names.get(f, "") for f in range(n_features)] if len(names) == n_features else []
     made_up = found == [str(f) for f in range(n_features)]
     return found if found and not made_up and len(set(found)) == n_features else None

@@ -100,7 +100,7 @@ class _Lines:
     def __init__(self, text: str, path: str) -> None:
         self.path = path
         pairs = (line.partition("=") for line in text.split("\n"))
-        self.values = {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
+        self.values = {name.strip(): value.strip(" ") for name, _, value in pairs if name.strip()}
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
@@ -172,10 +172,11 @@ def _n_rounds(n_trees: int, n_outputs: int, wanted: int | None) -> int:
 
 
 def _names_of(head: _Lines, n_features: int) -> list[str] | None:
-    """Return the names of the features, unless LightGBM made them up."""
+    """Return the names of the features, unless LightGBM made them up. Blanks divide them; all other
+    white space may be part of one."""
     if "feature_names" not in head:
         return None
-    names = head.values["feature_names"].split()
+    names = head.values["feature_names"].split(" ")
     if len(names) != n_features:
         raise head.field("feature_names").fail(
             f"must have {n_features} entries (max_feature_idx + 1), got {len(names)}"

@@ -19,6 +19,7 @@ from ..inputs.frames import (
     columns_of_categories,
     is_frame,
     is_pandas,
+    with_names,
 )
 from ..kernels.runtime.arrays import Array
 from .errors import ImportedModelError
@@ -214,8 +215,22 @@ def _as_values(listed: list[Any]) -> np.ndarray:
     )
 
 
-def require_features(X: Any, estimator: Any) -> None:
-    """Raise an ImportedModelError unless X has the model's columns, by number and by name."""
+SPELLINGS: dict[str, Callable[[Any], str]] = {
+    "catboost": str,
+    "lightgbm": lambda name: str(name).replace(" ", "_"),
+    "xgboost": lambda name: " ".join(map(str, name)) if isinstance(name, tuple) else str(name),
+}
+"""How libraries store the name of a data frame's column, where not as it is."""
+
+
+def with_features(X: Any, estimator: Any) -> Any:
+    """Return X, if it has the model's columns by number and by name, under the model's names.
+
+    Raises
+    ------
+    ImportedModelError
+        It does not.
+    """
     n_features = estimator.n_features_in_
     shape = getattr(X, "shape", None)
     if shape is not None and len(shape) == 2 and shape[1] != n_features:
@@ -225,19 +240,23 @@ def require_features(X: Any, estimator: Any) -> None:
         )
     names = getattr(estimator, "feature_names_in_", None)
     if names is None or not is_frame(X):
-        return
-    found = column_names(X)
-    if all(isinstance(name, str) for name in found) and found != list(names):
-        wrong = next((i for i, (a, b) in enumerate(zip(found, names, strict=True)) if a != b), 0)
+        return X
+    found, wanted = column_names(X), list(names)
+    spelling = SPELLINGS.get(estimator.source_["library"], lambda name: name)
+    if found != wanted and [spelling(name) for name in found] == wanted:
+        return with_names(X, wanted)
+    if all(isinstance(name, str) for name in found) and found != wanted:
+        wrong = next((i for i, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b), 0)
         raise ImportedModelError(
             f"feature_names_in_: column {wrong} of X is {found[wrong]!r}, but the model has "
             f"{str(names[wrong])!r} there. Pass the columns that it was trained on, in their order."
         )
+    return X
 
 
 def read_rows(X: Any, device: Device, estimator: Any, known: KnownCategories | None) -> Array:
     """Return the rows as numbers, categories by the codes of the source."""
-    require_features(X, estimator)
+    X = with_features(X, estimator)
     coded = not _may_hold_values(X) and not (known is not None and known.of_numbers)
     lists = {} if known is None or coded else known.columns_in(X)
     categorical = {*np.flatnonzero(estimator.forest_.n_categories).tolist(), *lists}

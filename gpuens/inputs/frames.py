@@ -60,6 +60,16 @@ def column_names(frame: Any) -> list[Any]:
     return list(nw.from_native(frame, eager_only=True).columns)
 
 
+def with_names(frame: Any, names: list[str]) -> Any:
+    """Return a data frame whose columns have other names, without copying them."""
+    table = nw.from_native(frame, eager_only=True)
+    if not table.implementation.is_pandas_like():
+        return table.rename(dict(zip(table.columns, names, strict=True))).to_native()
+    renamed = frame.copy(deep=False)  # names that are not text cannot be keys of narwhals
+    renamed.columns = names
+    return renamed
+
+
 def frame_to_numpy(
     frame: Any, name: str, codes: Mapping[int, Callable[[], np.ndarray]] = _NO_CODES
 ) -> np.ndarray:
