@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..devices.placement import Device
@@ -29,7 +29,8 @@ from .rules import Finish, Reading
 class Parts:
     """A model that was read.
 
-    ``classes`` is None for a regression; ``names`` where the source has none of its own.
+    ``classes`` is None for a regression, a list of labels 0 and 1 of several binary outputs
+    (``labels_of_each``); ``names`` is None where the source has none of its own.
     ``source`` is data about the model for users.
     """
 
@@ -38,7 +39,7 @@ class Parts:
     finish: Finish
     source: Mapping[str, Any]
     names: list[str] | None = None
-    classes: np.ndarray | None = None
+    classes: np.ndarray | list[np.ndarray] | None = None
     known: KnownCategories | None = None
 
 
@@ -136,8 +137,9 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
 
     Attributes
     ----------
-    classes_ : ndarray, shape (n_classes,)
-        0, 1, ... where the source does not name them.
+    classes_ : ndarray, shape (n_classes,), or list of ndarray
+        0, 1, ... where the source does not name them; 0 and 1 of each output of models of several
+        labels.
     forest_ : Forest
         The trees.
     source_ : dict
@@ -158,7 +160,7 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
     True
     """
 
-    classes_: np.ndarray
+    classes_: np.ndarray | list[np.ndarray]
 
     @classmethod
     def _of(cls, parts: Parts) -> Self:
@@ -197,7 +199,8 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
 
         Returns
         -------
-        array of labels, shape (n_rows,); raw scores have shape (n_rows,) or (n_rows, n_classes)
+        array of labels, shape (n_rows,), of several labels (n_rows, n_outputs); raw scores have
+        shape (n_rows,) or (n_rows, n_classes)
 
         Raises
         ------
@@ -226,7 +229,8 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         Returns
         -------
         float64, shape (n_rows, n_classes)
-            Of one-versus-all models each class by itself, as their libraries return them.
+            Of one-versus-all models each class by itself, as their libraries return them; of models
+            of several labels the probability of each, shape (n_rows, n_outputs).
         """
         return self._scores(X, iteration_range, self._probabilities)
 
@@ -239,9 +243,12 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         return shares
 
     def _labels(self, raw: Array, device: Device, n_chosen: int) -> Any:
+        above = (raw > self._finish.half).astype(np.int64)
+        if isinstance(self.classes_, list):
+            return above.T.copy()
         if raw.shape[0] == len(self.classes_):
             return labels_of(raw.argmax(axis=0), self.classes_, device)
-        return labels_of((raw[0] > 0).astype(np.int64), self.classes_, device)
+        return labels_of(above[0], self.classes_, device)
 
 
 class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
@@ -249,7 +256,7 @@ class ImportedRegressor(ScoresValues, RegressorMixin, ImportedModel):
 
     ``from_xgboost``, ``from_lightgbm``, ``from_catboost``, ``from_sklearn`` and ``from_treelite``
     return it. Its raw scores are those of the source bit for bit, on the CPU and on a GPU. Models
-    that rank, and those of several labels at once, are regressors too.
+    that rank are regressors too.
 
     Parameters
     ----------
@@ -347,6 +354,28 @@ def rounds_of(iteration_range: Any, n_rounds: int) -> slice:
             f"last, got {iteration_range!r}."
         )
     return slice(first, last)
+
+
+def labels_of_each(n_outputs: int) -> list[np.ndarray]:
+    """Return the classes of models that predict several labels, 0 or 1, at once."""
+    return [np.arange(2) for _ in range(n_outputs)]
+
+
+def kind_of(model: Any) -> str | None:
+    """Return "classifier" or "other" of estimators in the manner of scikit-learn, None of others:
+    the objective alone does not say whether a model predicts classes or their probabilities."""
+    if not isinstance(model, BaseEstimator):
+        return None
+    return "classifier" if is_classifier(model) else "other"
+
+
+def refuse_classifier(library: str, objective: str, instead: str) -> ImportedModelError:
+    """Return the error of a classifier whose objective is not one of classes."""
+    return ImportedModelError(
+        f"objective is {objective!r}, and the model is a classifier of {library}, which predicts "
+        f"classes by comparing what the objective predicts with one half. Import {instead} for "
+        "these predictions."
+    )
 
 
 def imported(parts: Parts) -> ImportedClassifier | ImportedRegressor:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ImportedModelError
-from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
+from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported, labels_of_each
 from .matching import KnownCategories
 from .reading.assembly import (
     MOST_FEATURES,
@@ -70,8 +70,8 @@ def from_catboost(
     Returns
     -------
     ImportedClassifier or ImportedRegressor
-        By the loss function. Ranking and survival models, and those of several labels, are
-        regressors.
+        By the loss function. Ranking and survival models are regressors, models of several labels
+        classifiers of as many outputs.
 
     Raises
     ------
@@ -179,7 +179,11 @@ def _scale_and_bias(document: Field, trees: _Trees) -> tuple[np.ndarray, float]:
     return np.resize(bias, width), pair[0].number()
 
 
-def _classes_of(info: Field, objective: str, n_outputs: int, classes: Any) -> np.ndarray | None:
+def _classes_of(
+    info: Field, objective: str, n_outputs: int, classes: Any
+) -> np.ndarray | list[np.ndarray] | None:
+    if objective in ("MultiLogloss", "MultiCrossEntropy"):
+        return labels_of_each(n_outputs)
     n_classes = {"Logloss": 2, "CrossEntropy": 2}.get(objective, n_outputs)
     if objective not in ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll"):
         return None

@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 
 from .errors import ImportedModelError
-from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
+from .estimators import (
+    ImportedClassifier,
+    ImportedRegressor,
+    Parts,
+    imported,
+    kind_of,
+    refuse_classifier,
+)
 from .matching import KnownCategories
 from .reading.assembly import (
     MOST_CATEGORIES,
@@ -70,7 +77,8 @@ def from_lightgbm(
     Returns
     -------
     ImportedClassifier or ImportedRegressor
-        By the objective. Models that rank, or of an objective of the user's own, are regressors.
+        By the kind of an ``LGBMModel``, otherwise by the objective. Models that rank, or of an
+        objective of the user's own, are regressors.
 
     Raises
     ------
@@ -84,6 +92,7 @@ def from_lightgbm(
     ----------
     Ke et al., "LightGBM: A Highly Efficient Gradient Boosting Decision Tree", NIPS 2017.
     """
+    kind = kind_of(model)
     classes = getattr(model, "classes_", None) if hasattr(model, "booster_") else None
     model = model.booster_ if hasattr(model, "booster_") else model
     if hasattr(model, "model_to_string"):
@@ -91,7 +100,7 @@ def from_lightgbm(
     if isinstance(model, str) and model.lstrip()[:5] == "tree\n":
         model = model.encode()
     data = bytes_of(model, "model", "a path, the text of a model, a Booster or an LGBMModel")
-    return imported(_read(data, num_iteration, classes))
+    return imported(_read(data, num_iteration, classes, kind))
 
 
 class _Lines:
@@ -122,7 +131,7 @@ class _Lines:
         return Field(values, field.path)
 
 
-def _read(data: bytes, num_iteration: int | None, classes: Any) -> Parts:
+def _read(data: bytes, num_iteration: int | None, classes: Any, kind: str | None) -> Parts:
     try:
         text = data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -152,7 +161,7 @@ def _read(data: bytes, num_iteration: int | None, classes: Any) -> Parts:
         finish=Finish(False, False, 1.0, averages, rounds, link, slope),
         source={"library": "lightgbm", "version": head.values["version"], "objective": objective},
         names=_names_of(head, n_features),
-        classes=_classes_of(objective, n_outputs, classes),
+        classes=_classes_of(objective, n_outputs, classes, kind),
         known=_known_of(rest),
     )
 
@@ -201,11 +210,19 @@ def _link_of(head: _Lines) -> tuple[str, float, str]:
     return link, slope, name
 
 
-def _classes_of(objective: str, n_outputs: int, classes: Any) -> np.ndarray | None:
-    if objective == "binary" and n_outputs == 1:
+def _classes_of(
+    objective: str, n_outputs: int, classes: Any, kind: str | None
+) -> np.ndarray | None:
+    """Return the classes, None where predictions are those of the objective."""
+    of_two = ("binary", "cross_entropy") if kind == "classifier" else ("binary",)
+    if kind == "other":
+        return None
+    if objective in of_two and n_outputs == 1:
         return np.arange(2) if classes is None else np.array(classes)
     if objective in ("multiclass", "multiclassova"):
         return np.arange(max(2, n_outputs)) if classes is None else np.array(classes)
+    if kind == "classifier" and objective != "none":
+        raise refuse_classifier("LightGBM", objective, "its booster_")
     return None
 
 

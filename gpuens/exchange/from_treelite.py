@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported
+from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported, labels_of_each
 from .reading.assembly import (
     MOST_CATEGORIES,
     MOST_FEATURES,
@@ -56,7 +56,8 @@ def from_treelite(model: Any) -> ImportedClassifier | ImportedRegressor:
     Returns
     -------
     ImportedClassifier or ImportedRegressor
-        By the task. Ranking models are regressors.
+        By the task. Ranking models are regressors, models of several labels classifiers of as many
+        outputs.
 
     Raises
     ------
@@ -114,14 +115,23 @@ def _read(document: Field) -> Parts:
             single, True, 1.0, "scores" if averages else "nothing", rounds, LINKS[link], slope
         ),
         source={"library": "treelite", "objective": link},
-        classes=_classes_of(task, n_outputs),
+        classes=_classes_of(document, task, n_targets, most),
     )
 
 
-def _classes_of(task: str, n_outputs: int) -> np.ndarray | None:
-    if task == "kMultiClf" or (task == "kBinaryClf" and n_outputs <= 2):
-        return np.arange(max(2, n_outputs))
-    return None
+def _classes_of(
+    document: Field, task: str, n_targets: int, n_classes: int
+) -> np.ndarray | list[np.ndarray] | None:
+    if task not in ("kMultiClf", "kBinaryClf"):
+        return None
+    if n_targets == 1:
+        return np.arange(max(2, n_classes))
+    if n_classes > 1 or task == "kMultiClf":
+        raise document["num_target"].fail(
+            f"is {n_targets}: classifiers of several outputs can only be imported if each is a "
+            "label, 0 or 1. Train a model for each output"
+        )
+    return labels_of_each(n_targets)
 
 
 def _trees_of(

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 
 from .errors import ImportedModelError
-from .estimators import ImportedClassifier, ImportedRegressor, Parts, imported, rounds_of
+from .estimators import (
+    ImportedClassifier,
+    ImportedRegressor,
+    Parts,
+    imported,
+    kind_of,
+    labels_of_each,
+    refuse_classifier,
+    rounds_of,
+)
 from .matching import KnownCategories
 from .reading.assembly import (
     MOST_CATEGORIES,
@@ -37,6 +46,9 @@ RAW_LOGISTIC = "binary:logitraw"
 EXPONENTIAL = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
 SOFTMAX = ("multi:softmax", "multi:softprob")
 OBJECTIVES = (*IDENTITY, *LOGISTIC, RAW_LOGISTIC, *EXPONENTIAL, *SOFTMAX, "binary:hinge")
+OF_TWO = ("binary:logistic", RAW_LOGISTIC, "binary:hinge")
+OF_CLASSIFIERS = (*LOGISTIC, "binary:hinge")
+"""Objectives of two classes, and those by which XGBClassifier predicts as they do."""
 NEWEST = 3
 """The major version whose files are known."""
 LARGEST_INT = 2**31 - 1
@@ -68,7 +80,9 @@ def from_xgboost(
     Returns
     -------
     ImportedClassifier or ImportedRegressor
-        By the objective. Ranking and survival models, and those of several labels, are regressors.
+        By the kind of an ``XGBModel``, which its files have, too; otherwise by the objective.
+        Ranking and survival models are regressors. Models of several labels are classifiers of as
+        many outputs.
 
     Raises
     ------
@@ -82,6 +96,7 @@ def from_xgboost(
     ----------
     Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016.
     """
+    kind = kind_of(model)
     if hasattr(model, "get_booster"):
         missing = _missing_of(model, missing)
         model = model.get_booster()
@@ -90,7 +105,7 @@ def from_xgboost(
     if hasattr(model, "save_raw"):
         model = bytes(model.save_raw("ubj"))
     document = document_of(bytes_of(model, "model", "a path, bytes, a Booster or an XGBModel"))
-    return imported(_read(document, iteration_range, float(missing)))
+    return imported(_read(document, iteration_range, float(missing), kind))
 
 
 def _missing_of(model: Any, missing: float) -> float:
@@ -116,7 +131,7 @@ def document_of(data: bytes) -> Field:
     return Field(parse_ubjson(data), "")
 
 
-def _read(document: Field, iteration_range: Any, missing: float) -> Parts:
+def _read(document: Field, iteration_range: Any, missing: float, kind: str | None) -> Parts:
     version = document["version"].integers(0, LARGEST_INT)
     if version.size != 3 or version[0] > NEWEST:
         raise document["version"].fail(
@@ -125,6 +140,8 @@ def _read(document: Field, iteration_range: Any, missing: float) -> Parts:
         )
     learner = document["learner"]
     objective = learner["objective"]["name"].one_of(OBJECTIVES)
+    kind = _kind_in(learner) if kind is None else kind
+    classes = _classes_of(objective, _n_outputs(learner["learner_model_param"]), kind)
     base = _base_of(learner["learner_model_param"], objective)
     booster, drops = _booster_of(learner["gradient_booster"])
     model, n_features = booster["model"], _n_features(learner["learner_model_param"])
@@ -139,13 +156,14 @@ def _read(document: Field, iteration_range: Any, missing: float) -> Parts:
     if names and len(names) != n_features:
         raise learner["feature_names"].fail(f"must have {n_features} entries, got {len(names)}")
     text = ".".join(map(str, version.tolist()))
+    link = "identity" if objective == RAW_LOGISTIC and classes is None else _link_of(objective)
     return Parts(
         forest=forest,
         reading=Reading(True, missing, np.empty(0, np.int64), True),
-        finish=Finish(True, False, 1.0, "nothing", rounds, _link_of(objective), 1.0),
+        finish=Finish(True, False, 1.0, "nothing", rounds, link, 1.0),
         source={"library": "xgboost", "version": text, "objective": objective},
         names=names or None,
-        classes=_classes_of(objective, len(base)),
+        classes=classes,
         known=known,
     )
 
@@ -154,13 +172,28 @@ def _n_features(parameters: Field) -> int:
     return parameters["num_feature"].integer(1, MOST_FEATURES)
 
 
-def _base_of(parameters: Field, objective: str) -> np.ndarray:
-    """Return the raw score before the first tree, one for each output, of float32 numbers."""
+def _n_outputs(parameters: Field) -> int:
     n_classes = parameters["num_class"].integer(0, MOST_OUTPUTS)
     n_targets = 1
     if "num_target" in parameters:
         n_targets = parameters["num_target"].integer(0, MOST_OUTPUTS)
-    n_outputs = max(n_classes, n_targets, 1)
+    return max(n_classes, n_targets, 1)
+
+
+def _kind_in(learner: Field) -> str | None:
+    """Return the kind of the estimator that wrote a file, None where a Booster did."""
+    if "attributes" not in learner or "scikit_learn" not in learner["attributes"]:
+        return None
+    field = learner["attributes"]["scikit_learn"]
+    about = Field(parse_json(field.text(), field.path).value, field.path)
+    if "_estimator_type" not in about:
+        return None
+    return "classifier" if about["_estimator_type"].text() == "classifier" else "other"
+
+
+def _base_of(parameters: Field, objective: str) -> np.ndarray:
+    """Return the raw score before the first tree, one for each output, of float32 numbers."""
+    n_outputs = _n_outputs(parameters)
     field = parameters["base_score"]
     text = field.value
     if isinstance(text, str) and text.startswith("["):  # from 3.1 on
@@ -376,8 +409,19 @@ def _link_of(objective: str) -> str:
     return "softmax" if objective in SOFTMAX else "identity"
 
 
-def _classes_of(objective: str, n_outputs: int) -> np.ndarray | None:
-    if objective in SOFTMAX:
+def _classes_of(
+    objective: str, n_outputs: int, kind: str | None
+) -> np.ndarray | list[np.ndarray] | None:
+    """Return the classes, None where predictions are those of the objective."""
+    if objective in SOFTMAX and (kind != "other" or objective == "multi:softmax"):
         return np.arange(max(2, n_outputs))
-    of_two = objective in ("binary:logistic", "binary:logitraw", "binary:hinge")
-    return np.arange(2) if of_two and n_outputs == 1 else None
+    if kind == "classifier" and objective not in OF_CLASSIFIERS:
+        raise refuse_classifier(
+            "XGBoost",
+            objective,
+            "its get_booster(), or of a file a Booster without the attribute 'scikit_learn',",
+        )
+    of_two = OF_CLASSIFIERS if kind == "classifier" else OF_TWO
+    if kind == "other" or objective not in of_two:
+        return None
+    return np.arange(2) if n_outputs == 1 else labels_of_each(n_outputs)

@@ -31,6 +31,8 @@ TINY = 1.0000000180025095e-35
 """LightGBM's zero: values up to this size count as 0."""
 LINKS = ("identity", "logistic", "softmax", "one_vs_all", "exp", "softplus", "signed_square",
          "step", "shares", "mean_and_variance")  # fmt: skip
+HALF_IN_FLOAT32 = 1.5 * 2.0**-24
+"""The largest score whose probability is one half in float32."""
 AVERAGES = ("nothing", "scores", "predictions")
 
 
@@ -113,6 +115,11 @@ class Finish:
     @property
     def n_rounds(self) -> int:
         return self.rounds.size - 1
+
+    @property
+    def half(self) -> float:
+        """The score up to which the probability of the second class is at most one half."""
+        return HALF_IN_FLOAT32 if self.single and self.link == "logistic" else 0.0
 
     def scores(self, forest: Forest, table: Array, device: Device, chosen: slice) -> Array:
         """Return the raw scores of the chosen rounds, shape (n_outputs, n_rows)."""

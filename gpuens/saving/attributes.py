@@ -270,7 +270,7 @@ def _check_classes(model: Any, learned: dict[str, Any]) -> None:
     for name in ("forest_", "_trees"):
         forest = learned.get(name)
         if forest is not None:
-            fits = forest.n_outputs == sum(sizes) or (forest.n_outputs == 1 and sizes == [2])
+            fits = forest.n_outputs == sum(sizes) or sizes == [2] * forest.n_outputs
             require(fits, f"{name} has {forest.n_outputs} outputs for {sizes} classes")
     known = getattr(learned.get("final_estimator_"), "classes_", None)
     if not several and isinstance(known, np.ndarray):
