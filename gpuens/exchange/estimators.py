@@ -243,7 +243,10 @@ class ImportedClassifier(ScoresClasses, ClassifierMixin, ImportedModel):
         return shares
 
     def _labels(self, raw: Array, device: Device, n_chosen: int) -> Any:
-        above = (raw > self._finish.half).astype(np.int64)
+        above = raw > self._finish.half
+        if self.source_.get("estimator") == "GradientBoostingClassifier":
+            above = raw >= 0  # the second class is its choice between equals
+        above = above.astype(np.int64)
         if isinstance(self.classes_, list):
             return above.T.copy()
         if raw.shape[0] == len(self.classes_):

@@ -128,3 +128,16 @@ def test_what_cannot_be_imported():
     source = DecisionTreeClassifier(max_depth=2).fit(X, np.stack([BINARY, BINARY], 1))
     with pytest.raises(gpuens.ImportedModelError, match="n_outputs_ is 2"):
         gpuens.from_sklearn(source)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: GradientBoostingClassifier(n_estimators=2),
+    lambda: GradientBoostingClassifier(n_estimators=2, loss="exponential", init="zero"),
+    lambda: HistGradientBoostingClassifier(max_iter=2),
+    lambda: RandomForestClassifier(3, bootstrap=False),
+])  # fmt: skip
+def test_classes_that_are_equally_likely(make):
+    rows, labels = np.array([[0.0], [0.0], [1.0], [1.0]]), np.array(["a", "b", "a", "b"])
+    source = make().fit(rows, labels)
+    np.testing.assert_array_equal(source.predict_proba(rows), np.full((4, 2), 0.5))
+    np.testing.assert_array_equal(gpuens.from_sklearn(source).predict(rows), source.predict(rows))
