@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import sys
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+
+from ..kernels.runtime.system import cuda_driver
 
 OLDEST_DRIVER = 12
 """Major version of CUDA that the driver must support."""
@@ -102,9 +103,8 @@ def card_problem(index: int) -> str | None:
 
 def driver_version() -> tuple[int, int] | None:
     """Return the CUDA version that the driver supports, None without a driver."""
-    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        driver = ctypes.CDLL(library)
+        driver = cuda_driver()
     except OSError:
         return None
     version = ctypes.c_int()

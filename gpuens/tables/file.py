@@ -22,6 +22,7 @@ from ..inputs.category_bins import CategoryBinner
 from ..inputs.few_values import MOST_VALUES, NUMBERED, FewValues
 from ..kernels.runtime.arrays import LINE_BYTES
 from ..kernels.runtime.dtypes import MAX_BINS, MISSING, Codes
+from ..kernels.runtime.system import write_at
 from .extremes import Extremes
 from .parts import Binning, Content, Features, stride_of
 
@@ -79,9 +80,9 @@ class CodesFile:
         with ExitStack() as stack:
             unfinished = stack.enter_context(replacing(self.path))
             self.file = stack.enter_context(open(unfinished, "r+b", buffering=0))
-            _write(self.file.fileno(), self.header, 0)
+            write_at(self.file.fileno(), self.header, 0)
             for name, array in self.arrays.items():
-                _write(self.file.fileno(), _bytes(array), self.offsets[name])
+                write_at(self.file.fileno(), _bytes(array), self.offsets[name])
             self._stack = stack.pop_all()
         return self
 
@@ -94,15 +95,15 @@ class CodesFile:
         """Write the codes of some rows."""
         descriptor = self.file.fileno()
         start = self.offsets["rows"] + rows.start * self.stride
-        _write(descriptor, _bytes(part.rows), start)
+        write_at(descriptor, _bytes(part.rows), start)
         for f, column in enumerate(part.columns):
             start = self.offsets["columns"] + f * self.n_rows + rows.start
-            _write(descriptor, _bytes(column), start)
+            write_at(descriptor, _bytes(column), start)
 
     def store_extremes(self, extremes: Extremes) -> None:
         """Write the values in the bins."""
         for name, array in extremes._asdict().items():
-            _write(self.file.fileno(), _bytes(array), self.offsets[name])
+            write_at(self.file.fileno(), _bytes(array), self.offsets[name])
 
 
 def read_table_file(path: Path, is_new: bool = False) -> Opened:
@@ -377,11 +378,3 @@ def _mapped(path: Path, names: tuple[str, ...]) -> Iterator[np.ndarray]:
 
 def _bytes(array: np.ndarray) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-
-
-def _write(descriptor: int, data: Any, offset: int) -> None:
-    """Write all of the data at a place of a file."""
-    left = memoryview(data).cast("B")
-    while left:
-        written = os.pwrite(descriptor, left, offset)
-        left, offset = left[written:], offset + written

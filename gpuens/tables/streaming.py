@@ -21,6 +21,7 @@ import numpy as np
 
 from ..kernels.growth import streamed_codes
 from ..kernels.growth.streamed_codes import StreamedCodes, kept_slabs
+from ..kernels.runtime.system import descriptors_past_cache, read_at, will_read
 from .ahead import begun
 from .file import MappedArray
 
@@ -166,7 +167,7 @@ class RowsFile:
         n_in_blocks = -(-n_wanted // BLOCK_BYTES) * BLOCK_BYTES
         while True:
             part = room[n_read:n_in_blocks].data
-            n = os.preadv(self._descriptor, [part], first - skipped + n_read)
+            n = read_at(self._descriptor, part, first - skipped + n_read)
             if n_read + n >= n_wanted:
                 break
             if n < BLOCK_BYTES:
@@ -205,13 +206,7 @@ def _mapped_of(rows: np.ndarray) -> MappedArray | None:
 def _descriptor_of(mapped: MappedArray) -> int | None:
     """Open the file of an array, past the system's cache where its file system has that; None where
     it cannot be read so."""
-    if not hasattr(os, "preadv"):
-        return None
-    for flag in (getattr(os, "O_DIRECT", 0), 0):
-        try:
-            descriptor = os.open(str(mapped.filename), os.O_RDONLY | os.O_CLOEXEC | flag)
-        except OSError:
-            continue
+    for descriptor in descriptors_past_cache(str(mapped.filename)):
         if mapped.is_of(descriptor):
             return descriptor
         os.close(descriptor)
@@ -231,15 +226,11 @@ class _Announcer:
         if self._file is None:
             return
         first = self._first + begin * self._row_bytes
-        first -= first % mmap.PAGESIZE
-        last = self._first + end * self._row_bytes
-        self._file.madvise(mmap.MADV_WILLNEED, first, last - first)
+        will_read(self._file, first, self._first + end * self._row_bytes)
 
 
 def _mapped_file(array: np.ndarray) -> mmap.mmap | None:
-    """Return the mapping that holds an array; None if there is none, or without ``madvise``."""
-    if not hasattr(mmap, "MADV_WILLNEED"):
-        return None
+    """Return the mapping that holds an array; None if there is none."""
     base = array
     while isinstance(base, np.ndarray) and base.base is not None:
         base = base.base

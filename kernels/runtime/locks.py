@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
+
+from .system import after_fork_in_child
 
 
 class ForkSafeLock:
@@ -19,8 +20,7 @@ class ForkSafeLock:
 
     def __init__(self) -> None:
         self._renew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._renew)
+        after_fork_in_child(self._renew)
 
     def _renew(self) -> None:
         self.held = threading.Lock()

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .locks import ForkSafeLock
+from .system import processor_features
 
 FOLDER = Path(__file__).parents[1] / "prebuilt"
 TABLE = "cpu.json"
@@ -252,7 +253,7 @@ def _level(built: Iterable[str]) -> str:
     """Return the best level of this processor that there is a library for."""
     if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
         raise Unusable(f"there is none for {platform.system()} on {platform.machine()}")
-    features = _features()
+    features = processor_features()
     usable = [level for level in LEVELS if features.issuperset(_needed(level).split())]
     for level in usable:
         if level in built:
@@ -264,15 +265,6 @@ def _needed(level: str) -> str:
     """Return the features of a level and of those below."""
     levels = list(LEVELS)
     return " ".join(LEVELS[name] for name in levels[levels.index(level) :])
-
-
-def _features() -> set[str]:
-    """Return what Linux reports of the first processor."""
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("flags"):
-                return set(line.partition(":")[2].split())
-    return set()
 
 
 # The library of this process.

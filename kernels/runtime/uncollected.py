@@ -7,10 +7,11 @@ again and again.
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
+
+from .system import after_fork_in_child
 
 _lock = threading.Lock()
 _running = 0
@@ -58,5 +59,4 @@ def _after_fork() -> None:
     _running = 0
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuens
 from gpuens.command.tables import CommandError, read
-from gpuens.devices import memory
 from gpuens.inputs import binning
+from gpuens.kernels.runtime import system
 from gpuens.saving.records import DamagedError, loss_of_file
 from gpuens.tables.file import DOCUMENT as TABLE
 from tests.campaign.readers.objects import TREE
@@ -125,20 +125,20 @@ def test_limits_of_control_groups(own, files, left, tmp_path, monkeypatch):
         path.write_text(text)
         stat = path.parent / "memory.stat"
         stat.exists() or stat.write_text("anon 7\ninactive_file 0\ntotal_inactive_file 0\n")
-    monkeypatch.setattr(memory, "_CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "_OWN_GROUPS", tmp_path / "own")
-    assert memory._left_in_groups() == left
+    monkeypatch.setattr(system, "_CGROUP", tmp_path)
+    monkeypatch.setattr(system, "_OWN_GROUPS", tmp_path / "own")
+    assert system._left_in_groups() == left
 
 
 def test_limit_of_the_address_space(monkeypatch):
     resource = pytest.importorskip("resource")
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**60, -1))
-    left = memory._left_in_address_space()
+    left = system._left_in_address_space()
     assert 2**59 < left < 2**60
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1, -1))
-    assert memory.available_memory() == 0
+    assert system.available_memory() == 0
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, -1))
-    assert memory._left_in_address_space() is None
+    assert system._left_in_address_space() is None
 
 
 def test_only_files_are_replaced(tmp_path):

@@ -362,12 +362,14 @@ def test_another_machine(built, monkeypatch):
 
 def test_the_best_level_of_the_processor(built, monkeypatch):
     v2 = set(native.LEVELS["x86-64-v2"].split())
-    monkeypatch.setattr(native, "_features", lambda: v2)
+    monkeypatch.setattr(native, "processor_features", lambda: v2)
     assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v2"
-    monkeypatch.setattr(native, "_features", lambda: v2 - {"popcnt"})
+    monkeypatch.setattr(native, "processor_features", lambda: v2 - {"popcnt"})
     with pytest.raises(native.Unusable, match="below x86-64-v2"):
         native.open_library(built)
-    monkeypatch.setattr(native, "_features", lambda: set(" ".join(native.LEVELS.values()).split()))
+    monkeypatch.setattr(
+        native, "processor_features", lambda: set(" ".join(native.LEVELS.values()).split())
+    )
     assert native._level(["x86-64-v2", "x86-64-v3"]) == "x86-64-v3"
     assert native._level(["x86-64-v2"]) == "x86-64-v2"
 

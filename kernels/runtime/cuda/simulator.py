@@ -9,7 +9,6 @@ that lacks a barrier reads, in one order or the other, what another thread has n
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections import deque
@@ -22,6 +21,8 @@ from numba.core import types
 from numba.cuda.simulator import kernel as launching
 from numba.cuda.simulator import kernelapi
 from numba.np import numpy_support
+
+from ..system import after_fork_in_child
 
 
 def taken_lock() -> threading.Lock:
@@ -137,8 +138,7 @@ class Block:
 
 
 _idle: deque[SimulatedThread] = deque()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)
+after_fork_in_child(_idle.clear)
 
 
 def _idle_thread() -> SimulatedThread:
