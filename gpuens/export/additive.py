@@ -243,6 +243,12 @@ def _constant(forest: Forest, output: int, value: float) -> Forest:
     return replace(empty, offset=np.array([0, 1]), output=np.array([output], np.int32), **nodes)
 
 
+def told_apart(names: list[str]) -> list[str]:
+    """Return names of features, or their numbers where names that a format allows have become
+    equal."""
+    return names if len(set(names)) == len(names) else [f"f{i}" for i in range(len(names))]
+
+
 def write(path: Any, content: str | bytes) -> None:
     """Write a file, whole or not at all."""
     write_all({Path(path): content})

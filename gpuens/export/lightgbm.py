@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .additive import Additive, Tree, described, write
+from .additive import Additive, Tree, described, told_apart, write
 
 CATEGORICAL, DEFAULT_LEFT, NAN_IS_MISSING = 1, 2, 2 << 2
 """The bits of LightGBM's ``decision_type``."""
@@ -50,9 +50,7 @@ def to_lightgbm(model: Any, path: str | os.PathLike[str]) -> None:
 def _header(model: Additive) -> list[str]:
     n_outputs = model.n_outputs
     objective = _objective(model)
-    names = [UNSAFE.sub("_", name) or "_" for name in model.names]
-    if len(set(names)) < len(names):
-        names = [f"f{i}" for i in range(len(names))]
+    names = told_apart([UNSAFE.sub("_", name) or "_" for name in model.names])
     of_category = model.forest.n_categories.tolist()
     infos = [":".join(map(str, range(n))) if n else "[-inf:inf]" for n in of_category]
     return [

@@ -266,7 +266,7 @@ class _Graph:
 
     def _tensor_of(self, name: str, array: np.ndarray) -> Any:
         if array.dtype == object:
-            text = [value.encode() for value in array]
+            text = [_utf8(value) for value in array]
             kind = self.onnx.TensorProto.STRING
             return self.onnx.helper.make_tensor(name, kind, array.shape, text)
         return self.onnx.numpy_helper.from_array(array, name)
@@ -335,3 +335,13 @@ class _Columns:
         self.false_ids.append(false[0])
         self.false_leafs.append(int(false[1]))
         self.missing_true.append(missing_true)
+
+
+def _utf8(label: str) -> bytes:
+    try:
+        return label.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"ONNX holds labels in UTF-8, which the class {label!r:.60} has none of: it contains "
+            "half a surrogate pair. Give it another name and train again."
+        ) from None

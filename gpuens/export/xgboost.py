@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .additive import Additive, Tree, described, refuse_rounding, write
+from .additive import Additive, Tree, described, refuse_rounding, told_apart, write
 
 VERSION = [3, 0, 0]
 NO_PARENT = 2147483647
@@ -70,7 +70,7 @@ def _document(model: Additive) -> dict[str, Any]:
         "version": VERSION,
         "learner": {
             "attributes": {},
-            "feature_names": [_name(name) for name in model.names],
+            "feature_names": told_apart([_name(name) for name in model.names]),
             "feature_types": ["c" if n else "float" for n in of_category],
             "learner_model_param": {
                 "base_score": base,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 
@@ -349,3 +350,64 @@ def test_categories_that_are_not_numbers_are_announced(tmp_path):
     model.fit(frame.astype({"town": "category"}), np.arange(120.0) % 3)
     with pytest.warns(UserWarning, match="ascending order of the training values"):
         model.to_c(tmp_path / "model.c")
+
+
+NAMES = [
+    ["größe", "日本😀"], ["a b", "a_b"], ['q"', "b\\"], ["a[", "a]"], ["a\tb", "c\r\nd"], ["", "z"],
+    ["\xa0", "\u3000"], ["a=b", "{c: [1], d}"], ["Column_0", "f1"], [" a", "a "], ["a\0b", "c"],
+    ["\ud800", "b"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", NAMES, ids=ascii)
+def test_features_of_any_name(names, tmp_path):
+    """What is written is read by its library, with the same predictions."""
+    rows = np.random.default_rng(0).normal(size=(80, 2)).astype(np.float32)
+    frame = _named(rows, names)
+    model = gpuens.GradientBoostingRegressor(n_estimators=3, device="cpu")
+    expected = model.fit(frame, rows[:, 0] + rows[:, 1] ** 2).predict(frame)
+    path = str(tmp_path / "model")
+    for write in ("to_lightgbm", "to_xgboost", "to_onnx", "to_treelite"):
+        library = {"to_onnx": "onnxruntime"}.get(write, write.removeprefix("to_"))
+        peer = pytest.importorskip(library)
+        if write == "to_treelite":
+            found = peer.gtil.predict(model.to_treelite(), rows)
+        elif write == "to_onnx":
+            model.to_onnx(path)
+            found = peer.InferenceSession(path).run(["raw_scores"], {"X": rows.astype(float)})[0]
+        elif write == "to_lightgbm":
+            model.to_lightgbm(path)
+            booster = peer.Booster(model_file=path)
+            found = peer.Booster(model_str=booster.model_to_string()).predict(rows)
+            again = gpuens.from_lightgbm(path)
+            np.testing.assert_array_equal(
+                again.predict(_named(rows, booster.feature_name())), found
+            )
+        else:
+            model.to_xgboost(path + ".json", allow_rounding=True)
+            booster = peer.Booster(model_file=path + ".json")
+            own_names = booster.feature_names
+            found = booster.predict(peer.DMatrix(rows, feature_names=own_names, nthread=1))
+            again = gpuens.from_xgboost(path + ".json")
+            np.testing.assert_array_equal(again.predict(_of(again, rows)), found)
+            np.testing.assert_allclose(found, expected, rtol=1e-5)
+            continue
+        np.testing.assert_array_equal(found.ravel(), expected)
+
+
+def _named(rows: np.ndarray, names: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame(rows)
+    frame.columns = pd.Index(names, dtype=object)
+    return frame
+
+
+def _of(model: Any, rows: np.ndarray) -> pd.DataFrame:
+    return _named(rows, list(model.feature_names_in_))
+
+
+def test_labels_that_onnx_cannot_hold(tmp_path):
+    pytest.importorskip("onnx")
+    rows, labels = np.eye(4), np.array(["a", "\ud800"] * 2, object)
+    model = gpuens.GradientBoostingClassifier(n_estimators=1, min_samples_leaf=1, device="cpu")
+    with pytest.raises(ValueError, match="half a surrogate pair"):
+        model.fit(rows, labels).to_onnx(tmp_path / "model.onnx")
