@@ -174,7 +174,7 @@ def entries() -> Iterator[Entry]:
     nodes = (array(i64, 2), array(i64), array(f64), array(u8, 2))
     results = (array(f64), array(i32), array(i64), array(u32, 2))
     rules = (array(types.int8), array(f64), array(f64))
-    categories = (array(i32), array(i64), array(f64), array(f64))
+    categories = (array(i32), array(f64, 2), array(f64, 2), array(f64))
     arguments = (array(i32, 4), array(i32), *nodes, *rules, *categories, array(i32, 3), i64)
     yield Entry("split_features", best_of_features, (*arguments, *results), 192)
     arguments = (*results, array(i32), array(f64, 2), array(u32, 2))

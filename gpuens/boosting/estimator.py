@@ -53,6 +53,7 @@ from .parameters import (
     rules_of_columns,
     schedule_of,
 )
+from .rare_categories import smooth_categories
 from .round import Grower
 from .round_data import BoostingResult, RawRows, RoundSettings, TrainingRows
 from .sampling import Sampling
@@ -210,11 +211,11 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
             binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
-            return self._boost(sets, before, n_rounds, device, binner, plan)
+            return self._boost(sets, before, n_rounds, device, binner, plan, is_new)
 
     def _boost(
         self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device,
-        binner: Binner, memory: MemoryPlan,
+        binner: Binner, memory: MemoryPlan, is_new: bool,
     ) -> BoostingResult:  # fmt: skip
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
@@ -247,6 +248,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if isinstance(binner, NarrowBinner):
             settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
         grower = Grower(rows, binner, loss, settings, device, dropout)
+        smooth_categories(self, grower, is_new)
         result = boost(grower, builder, plan, self._snapshot)
         if not hasattr(self, "init_"):  # which may leave nothing to learn
             warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))

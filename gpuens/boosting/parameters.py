@@ -75,7 +75,7 @@ class BoostingParameters:
     colsample_bynode: float = 1.0
     max_features: int | float | str | None = None
     categorical_features: Any = "from_dtype"
-    cat_smooth: float = 10.0
+    cat_smooth: float | str = "auto"
     cat_l2: float = 0.0
     max_cat_to_onehot: int = 4
     cat_hash_groups: int = 1
@@ -126,6 +126,8 @@ def _can_start(value: Any) -> bool:
 
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
+AUTO_SMOOTHING = 10.0
+"""The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
 
 _MOST_FEATURES = {"no_interactions": 1, "pairwise": 2}
 """Most features on a path from the root to a leaf, by the name of an interaction constraint."""
@@ -165,7 +167,7 @@ RULES = {
     "min_gain_to_split": NOT_NEGATIVE,
     "min_impurity_decrease": NOT_NEGATIVE,
     "max_bins": integer(2, MAX_BINS),
-    "cat_smooth": NOT_NEGATIVE,
+    "cat_smooth": one_of("auto") | NOT_NEGATIVE,
     "cat_l2": NOT_NEGATIVE,
     "max_cat_to_onehot": COUNT,
     "cat_hash_groups": COUNT,
@@ -243,6 +245,7 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
     """Return the settings of growth, as plain numbers, for so many training rows and features."""
     n_rows, n_features = shape
     split, features = estimator.min_samples_split, estimator.max_features
+    smooth = estimator.cat_smooth
     at_node = float(estimator.colsample_bynode)
     if features is not None:
         at_node = n_features_to_look_at(features, n_features) / n_features
@@ -260,7 +263,7 @@ def growth_params(estimator: Any, shape: tuple[int, int]) -> GrowthParams:
         colsample_bytree=float(estimator.colsample_bytree),
         colsample_bylevel=float(estimator.colsample_bylevel),
         colsample_bynode=at_node,
-        cat_smooth=float(estimator.cat_smooth),
+        cat_smooth=AUTO_SMOOTHING if smooth == "auto" else float(smooth),
         cat_l2=float(estimator.cat_l2),
         max_cat_to_onehot=limit(estimator.max_cat_to_onehot),
         max_path_features=most_path_features(estimator.interaction_cst),
@@ -388,8 +391,10 @@ def rules_of_columns(rules: FeatureRules, columns: np.ndarray) -> FeatureRules:
     """Return the rules of some features, which are numbered from 0."""
     place = {feature: k for k, feature in enumerate(columns.tolist())}
     groups = (tuple(place[f] for f in group if f in place) for group in rules.groups)
-    return FeatureRules(
-        rules.monotone[columns], tuple(filter(None, groups)), rules.categorical[columns]
+    return rules._replace(
+        monotone=rules.monotone[columns],
+        groups=tuple(filter(None, groups)),
+        categorical=rules.categorical[columns],
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device
+from ..devices.placement import Device, to_numpy
 from ..inputs.binning import Binner
 from ..kernels.boosting.newton_trees import Draws, add_newton_trees
 from ..kernels.growth.frontier import most_slots
@@ -270,6 +270,28 @@ class Grower:
             totals = own.totals() if self.settings.in_pieces else own.fill(self.g[0], self.h[0])
             largest, total = max(largest, float(totals.max_g)), total + float(totals.sum_h)
         return largest, total
+
+    def gradients_of_rows(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the gradients of some of the rows before the next round, float64 of shape
+        (n_outputs, n), for each array of their numbers."""
+        found = [np.empty((self.loss.n_outputs, at.size)) for at in rows]
+        everything = self.device.xp.empty(0, dtype=np.int32)
+        raw, y = self.rows.raw, self.rows.y
+        loss = self.loss.at_round(0)
+        loss = loss.in_round(y, raw, self.whole_weight, everything, self.device)
+        shared = loss.shared(y, raw, self.device)
+        for k in range(loss.n_outputs):
+            own = self._gradients(loss, k, shared)
+            if not self.settings.in_pieces:
+                own.fill(self.g[0], self.h[0])
+                for of_rows, at in zip(found, rows, strict=True):
+                    of_rows[k] = to_numpy(self.g[0][self.device.asarray(at)])
+                continue
+            for begin, end, g, *_ in own.pieces():
+                for of_rows, at in zip(found, rows, strict=True):
+                    inside = (at >= begin) & (at < end)
+                    of_rows[k, inside] = g[at[inside] - begin]
+        return found
 
     def _gradients(self, loss: Loss, k: int, shared: Array) -> Gradients:
         rows = self.rows

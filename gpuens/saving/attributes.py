@@ -79,6 +79,7 @@ _positive, _natural = _number(1), _number(0)
 LEARNED: dict[str, Check] = {
     "_base_score": _floats(1),
     "_binner": _is(Binner, CategoryBinner),
+    "_category_smoothing": _floats(1),
     "_categories": _is(Categories, type(None)),
     "_dropout": _is(DropoutState),
     "_fitted_loss": _is(Loss),

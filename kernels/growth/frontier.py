@@ -87,9 +87,9 @@ PAIR = np.dtype(
     ],
     align=True,
 )
-RULE = np.dtype([("monotone", _I), ("kind", _I)], align=True)
+RULE = np.dtype([("monotone", _I), ("kind", _I), ("cat_smooth", _F)], align=True)
 """The rules of a feature: 1 and -1 make values rise and fall along it; kind is that of
-``CategorySplits``."""
+``CategorySplits``; ``cat_smooth`` is that of ``GrowthParams`` or its own."""
 MEMBER = np.dtype([("group", _I), ("feature", _I)], align=True)
 """A feature that may interact with the others of a group; those of a group are adjacent."""
 
@@ -185,6 +185,8 @@ def allocate(
     if by_categories:
         kinds = np.where(n_bins <= params.max_cat_to_onehot, ALONE, ORDERED)
         rules["kind"] = np.where(feature_rules.categorical, kinds, NUMERIC)
+        own = feature_rules.cat_smooth
+        rules["cat_smooth"] = own if own.size else params.cat_smooth
     members = [(k, feature) for k, group in enumerate(feature_rules.groups) for feature in group]
     return Frontier(
         nodes=np.zeros(capacity, NODE),

@@ -40,17 +40,17 @@ def l2_of(frontier, params, x):
 
 
 @inner
-def category_least_h(frontier, params, x):
-    """Return the quantised hessian below which a category goes with the missing values; its
-    number of rows is estimated from its share of the hessian."""
+def row_h(frontier, x):
+    """Return the mean hessian of the node's rows, by which rows of categories are estimated from
+    their hessians."""
     node = frontier.nodes[x]
-    share = node.h / (node.end - node.begin)
-    return max(1, int(math.ceil((params.cat_smooth - 0.5) * share)))
+    return node.h / (node.end - node.begin)
 
 
 @inner
-def category_smoothing(frontier, params, x):
-    return mul(params.cat_smooth, frontier.trees[frontier.nodes[x].tree].scale_h)
+def scale_h(frontier, x):
+    """Return the quantised hessian of a hessian of one."""
+    return frontier.trees[frontier.nodes[x].tree].scale_h
 
 
 @inner

@@ -22,7 +22,7 @@ class GrowthParams(NamedTuple):
         Most different features of a path from the root; ``UNLIMITED`` where there is no limit.
     cat_smooth : float
         Added to the hessian of a category where categories are ordered. A category with fewer
-        rows in a node goes with its missing values.
+        rows in a node goes with its missing values. ``FeatureRules`` may have other values.
     cat_l2 : float
         Added to ``l2`` where ordered categories are cut.
     max_cat_to_onehot : int
@@ -57,11 +57,14 @@ class FeatureRules(NamedTuple):
         may interact.
     categorical : bool, shape (n_features,) or (0,)
         Which features are split by categories, one for each bin.
+    cat_smooth : float64, shape (n_features,) or (0,)
+        Takes the place of the setting of that name.
     """
 
     monotone: np.ndarray = np.zeros(0, np.int8)
     groups: tuple[tuple[int, ...], ...] = ()
     categorical: np.ndarray = np.zeros(0, np.bool_)
+    cat_smooth: np.ndarray = np.zeros(0)
 
 
 NO_RULES = FeatureRules()

@@ -198,9 +198,9 @@ class CategorySplits(NamedTuple):
 
     kind : int32, shape (n_features,)
         ``NUMERIC``, ``ORDERED`` or ``ALONE``.
-    least_h : int64, shape (n_nodes,)
+    least_h : float64, shape (n_nodes, n_features)
         A category with less, at least 1, goes with the missing values.
-    smoothing : float64, shape (n_nodes,)
+    smoothing : float64, shape (n_nodes, n_features)
         Of ``category_key``, in quantised units.
     l2 : float64, shape (n_nodes,)
         Takes the place of the regularisation where ordered categories are cut.

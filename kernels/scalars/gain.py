@@ -36,6 +36,15 @@ def category_key(g, h, smoothing):
 
 
 @formula
+def category_least_h(smoothing, row_h):
+    """The hessian below which a category goes with the missing values: that of ``smoothing`` rows,
+    less half a row because hessians are rounded, and at least 1. ``row_h`` is the mean hessian of
+    the node's rows."""
+    least = (smoothing - 0.5) * row_h
+    return select(least > 1.0, least, 1.0)
+
+
+@formula
 def within(value, low, high):
     """The number from ``low`` to ``high`` that is closest to ``value``."""
     value = select(value < low, low, value)

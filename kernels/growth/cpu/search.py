@@ -7,18 +7,20 @@ import numpy as np
 from ...runtime.compilation import inlined, inner
 from ...runtime.cpu.team import atomic_add
 from ...runtime.dtypes import ALONE, CODE_WORDS, N_SLOTS, NUMERIC, ORDERED
+from ...scalars.gain import category_least_h
+from ...scalars.primitives import mul
 from .. import frontier as fr
 from ..control import settle
 from ..limits import (
     allow_features,
     can_split,
     category_l2,
-    category_least_h,
-    category_smoothing,
     direction_of,
     kind_of,
     l2_of,
     least_h,
+    row_h,
+    scale_h,
 )
 from .few_rows import best_of_rows, load_rows
 from .histogram import STRIDE, add_rows, add_used, clear_used, expand, subtract_used
@@ -205,8 +207,8 @@ def _best_of_feature(thread, table, frontier, params, work, x, limits, bins, f, 
     n_used = n_bins
     if kind != NUMERIC:
         least, smoothing = (
-            category_least_h(frontier, params, x),
-            category_smoothing(frontier, params, x),
+            category_least_h(frontier.rules[f].cat_smooth, row_h(frontier, x)),
+            mul(frontier.rules[f].cat_smooth, scale_h(frontier, x)),
         )
         n_used = arrange(
             bins, n_bins, total, kind == ALONE, least, smoothing, row_counts,

@@ -260,7 +260,7 @@ def _worker(
             regularisation = l2[k]
             kind = categories.kind[f]
             if kind != NUMERIC:
-                least, smoothing = categories.least_h[k], categories.smoothing[k]
+                least, smoothing = categories.least_h[k, f], categories.smoothing[k, f]
                 n_used = arrange(
                     bins, n_used, total, kind == ALONE, least, smoothing, row_counts, scores, lines
                 )
@@ -309,9 +309,9 @@ def split(
 ) -> Splits:
     n_sets = 0 if categories is None else len(totals)
     if categories is None:
-        none = np.zeros(len(totals))
+        none = np.zeros((len(totals), 0))
         categories = CategorySplits(
-            np.zeros(n_bins.size, np.int32), none.astype(np.int64), none, none
+            np.zeros(n_bins.size, np.int32), none, none, np.zeros(len(totals))
         )
     n = len(totals)
     if bounds is None:

@@ -15,9 +15,9 @@ i32, i64 = np.int32, np.int64
 can_split = control(growth_limits.can_split)
 least_h = control(growth_limits.least_h)
 l2_of = control(growth_limits.l2_of)
-category_least_h = control(growth_limits.category_least_h)
 category_l2 = control(growth_limits.category_l2)
-category_smoothing = control(growth_limits.category_smoothing)
+row_h = control(growth_limits.row_h)
+scale_h = control(growth_limits.scale_h)
 
 
 @device_function
@@ -132,7 +132,7 @@ def write_limits(frontier, settings, n_pairs, looked, limits, n_looked, t):
                 wanted = i64(1)
             limit.least_h = least_h(frontier, settings, x)
             limit.l2 = l2_of(frontier, settings, x)
-            limit.category_least_h = category_least_h(frontier, settings, x)
             limit.category_l2 = category_l2(frontier, settings, x)
-            limit.smoothing = category_smoothing(frontier, settings, x)
+            limit.row_h = row_h(frontier, x)
+            limit.scale_h = scale_h(frontier, x)
         limit.wanted = wanted

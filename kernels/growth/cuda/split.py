@@ -33,6 +33,8 @@ from ...runtime.dtypes import (
     NodeBounds,
     Splits,
 )
+from ...scalars.gain import category_least_h
+from ...scalars.primitives import mul
 from .. import frontier as fr
 from .candidates import (
     BLOCK,
@@ -63,7 +65,7 @@ def best_of_features(
     low,
     high,
     kind,
-    category_least_h,
+    least_of_categories,
     smoothing,
     category_l2,
     counts,
@@ -120,8 +122,8 @@ def best_of_features(
             else:
                 tables = (keys, places, arranged, arranged_rows)
                 n_used = arrange(
-                    bins, rows, needed > 0, n_bins[f], alone, category_least_h[node],
-                    smoothing[node], tables, t,
+                    bins, rows, needed > 0, n_bins[f], alone, least_of_categories[node, f],
+                    smoothing[node, f], tables, t,
                 )  # fmt: skip
                 best_of_bins(
                     arranged, arranged_rows, needed, n_used, alone, total, limits, scratch, t
@@ -201,7 +203,9 @@ def split(
     out = empty((N_FIELDS, n_nodes), np.float64)
     codes_out = empty((n_nodes, width), np.uint32)
     no_bounds = NodeBounds(np.empty(0, np.int8), *np.empty((2, 0)))
-    no_categories = CategorySplits(np.empty(0, np.int32), np.empty(0, np.int64), *np.empty((2, 0)))
+    no_categories = CategorySplits(
+        np.empty(0, np.int32), *np.empty((2, 0, n_features)), np.empty(0)
+    )
     kind, *of_categories = categories or no_categories
     host = (n_bins, totals, least_h, l2, allowed, *(bounds or no_bounds), kind, *of_categories)
     small = upload(*host)
@@ -360,9 +364,11 @@ def search_kernel(with_rules: bool) -> Any:
                         if with_rules and kind != NUMERIC:
                             alone = kind == ALONE
                             tables = (keys, places, arranged, arranged_rows)
+                            smooth = rules[f].cat_smooth
+                            least = category_least_h(smooth, limit.row_h)
                             n_used = arrange(
-                                bins, rows, needed > 0, n_bins[f], alone, limit.category_least_h,
-                                limit.smoothing, tables, t,
+                                bins, rows, needed > 0, n_bins[f], alone, least,
+                                mul(smooth, limit.scale_h), tables, t,
                             )  # fmt: skip
                             best_of_bins(
                                 arranged, arranged_rows, needed, n_used, alone, total, bounds,

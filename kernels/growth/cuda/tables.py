@@ -34,10 +34,10 @@ LIMITS = np.dtype(
     [
         ("wanted", _I),  # 1: a split is looked for
         ("least_h", _I),
-        ("category_least_h", _I),
         ("l2", _F),
         ("category_l2", _F),
-        ("smoothing", _F),
+        ("row_h", _F),
+        ("scale_h", _F),
         ("counted", _I),  # of a node to recheck: see ``control.plan_counts``; -1: not counted yet
     ],
     align=True,

@@ -15,6 +15,9 @@ from ...runtime.arrays import Array
 from ...runtime.compilation import callable_from_python
 from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
 from ...runtime.reference.arrays import to_host
+from ...scalars import gain as formulas
+from ...scalars import primitives
+from ...scalars.primitives import vectorise
 from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
@@ -35,8 +38,8 @@ from ..split import split
     can_split,
     least_h,
     l2_of,
-    category_least_h,
-    category_smoothing,
+    row_h,
+    scale_h,
     category_l2,
     allow_features,
 ) = (
@@ -50,12 +53,14 @@ from ..split import split
         growth_limits.can_split,
         growth_limits.least_h,
         growth_limits.l2_of,
-        growth_limits.category_least_h,
-        growth_limits.category_smoothing,
+        growth_limits.row_h,
+        growth_limits.scale_h,
         growth_limits.category_l2,
         growth_limits.allow_features,
     )
 )
+
+category_least_h, mul = vectorise(formulas.category_least_h), vectorise(primitives.mul)
 
 
 def grow(
@@ -187,11 +192,11 @@ class _Batch:
         kind = self.frontier.rules["kind"].astype(np.int32)
         if not (kind != NUMERIC).any():
             return None
-        of_nodes = (
-            np.array([function(self.frontier, self.params, k) for k in x])
-            for function in (category_least_h, category_smoothing, category_l2)
-        )
-        return CategorySplits(kind, *of_nodes)
+        smooth = self.frontier.rules["cat_smooth"]
+        least_h = [category_least_h(smooth, row_h(self.frontier, k)) for k in x]
+        smoothing = [mul(smooth, scale_h(self.frontier, k)) for k in x]
+        l2 = [category_l2(self.frontier, self.params, k) for k in x]
+        return CategorySplits(kind, *map(np.array, (least_h, smoothing, l2)))
 
     def best_splits_counted(self, x: int) -> Splits:
         """Find the best split of a node that leaves enough rows (see ``Frontier.recheck``)."""

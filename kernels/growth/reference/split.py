@@ -50,11 +50,11 @@ def arrange(
     sums = xp.asarray(sums, copy=True)
     counts = None if counts is None else xp.asarray(counts, copy=True)
     arrangement = Arrangement(np.array(n_bins, np.int32), {})
-    smoothing = float(categories.smoothing[node])
     for feature in np.flatnonzero(categories.kind != NUMERIC).tolist():
         n = int(n_bins[feature])
         g, h = (xp.astype(sums[plane, feature, :n], xp.float64) for plane in (0, 1))
-        used = h >= float(categories.least_h[node])
+        used = h >= float(categories.least_h[node, feature])
+        smoothing = float(categories.smoothing[node, feature])
         bins = xp.arange(n, dtype=xp.float64, device=device(sums))
         is_alone = categories.kind[feature] == ALONE
         key = bins if is_alone else category_key(g, xp.where(used, h, 1.0), smoothing)

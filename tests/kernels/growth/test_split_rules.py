@@ -92,8 +92,8 @@ def categories_of(rng, case: Case) -> CategorySplits:
     n = len(case.totals)
     return CategorySplits(
         KINDS,
-        rng.choice([1, 20, 10**9], n, p=[0.5, 0.4, 0.1]).astype(np.int64),
-        rng.choice([0.0, 100.0], n),
+        rng.choice([1.0, 20.0, 1e9], (n, KINDS.size), p=[0.5, 0.4, 0.1]),
+        rng.choice([0.0, 100.0], (n, KINDS.size)),
         np.full(n, 12.5),
     )
 
@@ -150,9 +150,9 @@ def test_categories_are_cut_in_the_order_of_exact_ratios(oracle, seed):
         if KINDS[feature] != ORDERED:
             continue
         g, h = case.histograms[node, :, feature].astype(object)
-        used = np.flatnonzero(h[: N_BINS[feature]] >= categories.least_h[node])
+        used = np.flatnonzero(h[: N_BINS[feature]] >= categories.least_h[node, feature])
         left = in_set(found.left_codes[node], used)
-        smoothing = Fraction(categories.smoothing[node])
+        smoothing = Fraction(categories.smoothing[node, feature])
         keys = [(Fraction(int(g[c])) / (int(h[c]) + smoothing), c) for c in used]
         assert max(k for k, is_left in zip(keys, left, strict=True) if is_left) < min(
             (k for k, is_left in zip(keys, left, strict=True) if not is_left),

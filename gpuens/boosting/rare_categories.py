@@ -1,0 +1,165 @@
+"""The smoothing of features with rare categories, learned from the gradients before the first tree.
+
+A category with fewer rows than ``cat_smooth`` goes with the missing values: its mean says little,
+and splits that trust it overfit. Not so where the means of rare categories differ by far more than
+their rows do: then such a feature may be all there is to learn. Credibility theory says how many
+rows a mean needs to be worth as much as the mean of all: the variance within categories divided by
+that between them (Bühlmann 1967). A feature gets that number where it is certainly smaller than
+``cat_smooth``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import fdtri
+
+from ..devices.placement import module_of, to_numpy
+from ..kernels.growth.sparse_codes import SparseCodes
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.dtypes import N_SLOTS
+from .parameters import AUTO_SMOOTHING
+from .round import Grower
+from .sampling import Sampling
+
+CERTAINTY = 0.95
+STEPS = 64.0
+"""Smoothing is a multiple of 1 / STEPS, so that it does not depend on the last bits of a sum."""
+PIECE_ROWS = 1 << 22
+"""Rows whose categories are counted at once, with 9 bytes each."""
+
+
+def smooth_categories(model: Any, grower: Grower, is_new: bool) -> None:
+    """Let a grower of ``cat_smooth="auto"`` smooth features with rare categories as learned from
+    its rows, or, unless ``is_new``, as the trees before were."""
+    if is_new:
+        vars(model).pop("_category_smoothing", None)
+    if model.cat_smooth != "auto":
+        return
+    if is_new and (smoothing := smoothing_of_features(grower)).size:
+        model._category_smoothing = smoothing
+    if (own := getattr(model, "_category_smoothing", None)) is not None:
+        rules = grower.settings.rules._replace(cat_smooth=own)
+        grower.settings = replace(grower.settings, rules=rules)
+
+
+def smoothing_of_features(grower: Grower) -> np.ndarray:
+    """Return the smoothing of each feature, float64 of shape (n_features,), or (0,) where
+    ``AUTO_SMOOTHING`` is right for all.
+
+    Every worker of those that share a table gets the same.
+    """
+    smoothing = np.full(grower.n_bins.size, AUTO_SMOOTHING)
+    share = _share_of_round(grower.settings.sampling)
+    rare = {}
+    for f in np.flatnonzero(grower.settings.rules.categorical).tolist():
+        counts = _count(grower, f)[: grower.n_bins[f]]
+        is_rare = (counts >= 2) & (counts * share < AUTO_SMOOTHING)
+        if is_rare.sum() >= 2:
+            rare[f] = is_rare
+    if not rare:
+        return np.empty(0)
+    found = [_rows_of_bins(grower, f, is_rare) for f, is_rare in rare.items()]
+    gradients = grower.gradients_of_rows([at for at, _ in found])
+    for f, (_, bins), g in zip(rare, found, gradients, strict=True):
+        smoothing[f] = min(AUTO_SMOOTHING, credible_rows(*_of_all_workers(bins, g)))
+    return smoothing if (smoothing < AUTO_SMOOTHING).any() else np.empty(0)
+
+
+def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
+    """Return how many rows of a group make its mean as credible as the mean of all: the largest
+    number that the values do not contradict, infinity where they do not contradict equal means.
+
+    The ratio of the variance between groups to that within has an exact lower confidence limit
+    where both are normal and groups are of equal size, otherwise nearly so (Searle, Casella and
+    McCulloch 1992, section 3.6).
+
+    Parameters
+    ----------
+    groups : integers, shape (n,)
+    values : float64, shape (n_outputs, n)
+        The variances of all outputs, which may differ in scale, are added up.
+    """
+    _, groups = np.unique(groups, return_inverse=True)
+    n, sizes = groups.size, np.bincount(groups)
+    k = sizes.size
+    if k < 2 or n == k:
+        return math.inf
+    between, within = [], []
+    for own in values:
+        own = own - math.fsum(own) / n
+        means = np.bincount(groups, own) / sizes
+        among, inside = math.fsum(sizes * means**2), math.fsum((own - means[groups]) ** 2)
+        if among + inside > 0.0:
+            between.append(among / (among + inside))
+            within.append(inside / (among + inside))
+    least = float(fdtri(k - 1, n - k, CERTAINTY))
+    ratio = math.fsum(between) / (k - 1)
+    limit = math.fsum(within) / (n - k) * least
+    if ratio <= limit:
+        return math.inf
+    typical_size = (n - math.fsum(sizes**2) / n) / (k - 1)
+    return round(STEPS * typical_size * limit / (ratio - limit)) / STEPS
+
+
+def _share_of_round(sampling: Sampling) -> float:
+    """Return the share of the rows that a tree gets."""
+    if sampling.scheme == "goss":
+        return min(1.0, sampling.top_rate + sampling.other_rate)
+    return sampling.fraction
+
+
+def _count(grower: Grower, feature: int) -> np.ndarray:
+    """Count the rows of positive weight of each bin, those of other workers included."""
+    rows, counts = grower.rows, np.zeros(N_SLOTS, np.int64)
+    column = _column(grower, feature)
+    for begin in range(0, column.shape[0], PIECE_ROWS):
+        codes = column[begin : begin + PIECE_ROWS]
+        if rows.weight.size:
+            codes = codes[_like(codes, rows.weight[begin : begin + PIECE_ROWS] > 0)]
+        counts += to_numpy(module_of(codes).bincount(codes, minlength=N_SLOTS))
+    if (share := current_share()) is not None:
+        share.collective.add(counts)
+    return counts
+
+
+def _rows_of_bins(grower: Grower, feature: int, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return this worker's rows of positive weight in some bins, ascending, and their bins."""
+    rows, at, bins = grower.rows, [], []
+    column = _column(grower, feature)
+    is_wanted = np.zeros(N_SLOTS, bool)
+    is_wanted[: wanted.size] = wanted
+    for begin in range(0, column.shape[0], PIECE_ROWS):
+        codes = column[begin : begin + PIECE_ROWS]
+        chosen = module_of(codes).asarray(is_wanted)[codes]
+        if rows.weight.size:
+            chosen &= _like(codes, rows.weight[begin : begin + PIECE_ROWS] > 0)
+        inside = module_of(codes).flatnonzero(chosen)
+        at.append(to_numpy(inside) + begin)
+        bins.append(to_numpy(codes[inside]))
+    return np.concatenate(at), np.concatenate(bins)
+
+
+def _column(grower: Grower, feature: int) -> Array:
+    codes = grower.rows.codes
+    assert not isinstance(codes, SparseCodes), "sparse tables have no categories"
+    return codes.columns[feature]
+
+
+def _like(codes: Array, values: Array) -> Array:
+    """Return values where the codes are: those of a table larger than a GPU are on the host."""
+    xp = module_of(codes)
+    return values if xp is module_of(values) else xp.asarray(to_numpy(values))
+
+
+def _of_all_workers(bins: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bins and values of all workers' rows, in the order of the rows."""
+    if (share := current_share()) is None:
+        return bins, values
+    gather = share.collective.gather
+    values = np.concatenate(gather(np.ascontiguousarray(values.T))).T
+    return np.concatenate(gather(bins)), values
