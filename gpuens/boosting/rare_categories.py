@@ -4,8 +4,10 @@ A category with fewer rows than ``cat_smooth`` goes with the missing values: its
 and splits that trust it overfit. Not so where the means of rare categories differ by far more than
 their rows do: then such a feature may be all there is to learn. Credibility theory says how many
 rows a mean needs to be worth as much as the mean of all: the variance within categories divided by
-that between them (Bühlmann 1967). A feature gets that number where it is certainly smaller than
-``cat_smooth``.
+that between them (Bühlmann 1967). A feature gets that number, divided by the share of its rows
+whose categories are rare, where it is certainly smaller than ``cat_smooth``: where these rows are
+few, little is lost without them, and frequent categories, which are rare in small nodes, would lose
+their smoothing.
 """
 
 from __future__ import annotations
@@ -55,18 +57,21 @@ def smoothing_of_features(grower: Grower) -> np.ndarray:
     """
     smoothing = np.full(grower.n_bins.size, AUTO_SMOOTHING)
     share = _share_of_round(grower.settings.sampling)
-    rare = {}
+    rare, share_of_rare = {}, {}
     for f in np.flatnonzero(grower.settings.rules.categorical).tolist():
-        counts = _count(grower, f)[: grower.n_bins[f]]
-        is_rare = (counts >= 2) & (counts * share < AUTO_SMOOTHING)
+        counts = _count(grower, f)
+        bins = counts[: grower.n_bins[f]]
+        is_rare = (bins >= 2) & (bins * share < AUTO_SMOOTHING)
         if is_rare.sum() >= 2:
             rare[f] = is_rare
+            share_of_rare[f] = bins[is_rare].sum() / counts.sum()
     if not rare:
         return np.empty(0)
     found = [_rows_of_bins(grower, f, is_rare) for f, is_rare in rare.items()]
     gradients = grower.gradients_of_rows([at for at, _ in found])
     for f, (_, bins), g in zip(rare, found, gradients, strict=True):
-        smoothing[f] = min(AUTO_SMOOTHING, credible_rows(*_of_all_workers(bins, g)))
+        rows = credible_rows(*_of_all_workers(bins, g)) / share_of_rare[f]
+        smoothing[f] = math.ceil(STEPS * min(AUTO_SMOOTHING, rows)) / STEPS
     return smoothing if (smoothing < AUTO_SMOOTHING).any() else np.empty(0)
 
 
@@ -103,7 +108,7 @@ def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
     if ratio <= limit:
         return math.inf
     typical_size = (n - math.fsum(sizes**2) / n) / (k - 1)
-    return round(STEPS * typical_size * limit / (ratio - limit)) / STEPS
+    return typical_size * limit / (ratio - limit)
 
 
 def _share_of_round(sampling: Sampling) -> float:
