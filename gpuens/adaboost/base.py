@@ -18,6 +18,7 @@ from ..devices.placement import Device, is_sparse
 from ..devices.policy import Work, prediction_work, size_of
 from ..estimators.base import Exportable
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
+from ..estimators.nothing_learned import warn_if_members_have_no_split
 from ..estimators.parameters import (
     COUNT,
     NONE,
@@ -201,6 +202,10 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             lambda so_far: self._snapshot(learners, so_far, base),
         )
         self._finish(learners, result, base)
+        members = [self] if hasattr(self, "forest_") else self.estimators_
+        used = target if weight is None else target[weight > 0]
+        n_seen = int(used.shape[0])
+        warn_if_members_have_no_split(base, members, learners.values, used, n_seen)
         return result.error
 
     def _rounds_before(self, grows: bool) -> AdaBoostResult:

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from ..devices.placement import Device, home_of, near, to_numpy
+from ..estimators.nothing_learned import of_ensemble
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
 from ..inputs.categories import read_features
@@ -154,7 +155,8 @@ class AnyClassifiers(AnyLearners):
         return class_numbers(self.members[t], self.values, self._estimator.classes_, self._device)
 
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
-        member.fit(self.values, self._y, sample_weight=rows.on_grid())
+        with of_ensemble():
+            member.fit(self.values, self._y, sample_weight=rows.on_grid())
 
 
 class AnyRegressors(AnyLearners):
@@ -169,11 +171,13 @@ class AnyRegressors(AnyLearners):
     def _fit_member(self, member: Any, t: int, rows: RowWeights) -> None:
         counts = bootstrap_weights(rows, self._estimator._seed, t)
         if has_fit_parameter(member, "sample_weight"):
-            member.fit(self.values, self._y, sample_weight=self._device.asarray(counts))
+            with of_ensemble():
+                member.fit(self.values, self._y, sample_weight=self._device.asarray(counts))
             return
         drawn = np.repeat(np.arange(self.n_rows), counts.astype(np.int64))
         at = drawn if issparse(self.values) else self._device.asarray(drawn)
-        member.fit(self.values[at], self._y[self._device.asarray(drawn)])
+        with of_ensemble():
+            member.fit(self.values[at], self._y[self._device.asarray(drawn)])
 
 
 def numbers_of(member: Any, X: Any, device: Device) -> Array:

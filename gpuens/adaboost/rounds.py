@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..devices.placement import Device
+from ..estimators.nothing_learned import warn_user
 from ..estimators.training import (
     FINISHED,
     Evaluation,
@@ -19,7 +20,6 @@ from ..estimators.training import (
     TrainingPlan,
     TrainingResult,
     train,
-    warn_user,
 )
 from ..forest.forest import Forest
 from ..kernels.runtime.arrays import Array

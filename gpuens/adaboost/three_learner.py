@@ -17,6 +17,7 @@ from ..devices.placement import CPU, Device, to_numpy
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Savable
 from ..estimators.docstrings import FITTED, LABELS, PREDICTED, documented
+from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import check_learner, seed_of
 from ..estimators.scores import ScoresClasses
 from ..inputs.arrays import to_input_library
@@ -132,6 +133,7 @@ class ThreeLearnerBoostingClassifier(
         self.estimators_: list[Any] = []
         self.estimators_samples_: list[np.ndarray] = []
         problem = self._train(values, codes, device)
+        warn_if_members_have_no_split(base, self.estimators_, values, codes, self._n_draws)
         if problem:
             del self.estimators_[1:], self.estimators_samples_[1:]
             warnings.warn(f"{problem}: the model is the first learner alone.", stacklevel=3)
@@ -204,7 +206,9 @@ class ThreeLearnerBoostingClassifier(
     def _add(self, values: Any, codes: np.ndarray, rows: np.ndarray, device: Device) -> None:
         """Train the next learner."""
         member = new_member(self.estimator_, self._seed, len(self.estimators_))
-        member.fit(values[self._at(rows, values, device)], self._labels(codes[rows], device))
+        with of_ensemble():
+            part = values[self._at(rows, values, device)]
+            member.fit(part, self._labels(codes[rows], device))
         self.estimators_.append(whole(member))
         self.estimators_samples_.append(rows)
 

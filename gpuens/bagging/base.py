@@ -21,6 +21,7 @@ from ..devices.policy import Work
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
+from ..estimators.nothing_learned import warn_if_members_have_no_split
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
@@ -213,6 +214,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         self.estimators_features_ = features + [plan.features(member) for member in new]
         if self.oob_score:
             self._set_oob_score(values, target, device)
+        warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws)
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work | None:

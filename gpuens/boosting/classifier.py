@@ -9,13 +9,15 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..estimators.docstrings import BOOSTING, documented
+from ..estimators.nothing_learned import warn_of_one_class
 from ..inputs.labels import class_factors, places_among, read_labels
 from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share, largest_of_all
+from ..kernels.runtime.collective import Share, current_share, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
 from .estimator import BoostingEstimator
+from .round_data import RawRows
 from .sharing import classes_of_all
 
 
@@ -103,6 +105,13 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
                 "the factor of a class that occurs."
             )
         return weight
+
+    def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:
+        sets, share = super()._hold_out(sets, device)
+        if self.do_early_stopping_ and len(sets) > 1:
+            data, _, target, weight = sets[1]
+            warn_of_one_class(data, target[weight > 0] if weight.size else target, self.classes_)
+        return sets, share
 
     def _bound(self, loss: Loss, target: Array) -> Loss:
         return loss.for_classes(self._n_classes())

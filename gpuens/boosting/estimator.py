@@ -250,8 +250,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         grower = Grower(rows, binner, loss, settings, device, dropout)
         smooth_categories(self, grower, is_new)
         result = boost(grower, builder, plan, self._snapshot)
-        if not hasattr(self, "init_"):  # which may leave nothing to learn
-            warn_if_nothing_was_learned(result.forest, grower, float(self.min_sum_hessian))
+        warn_if_nothing_was_learned(self, result.forest, grower)
         return result
 
     def _begin(
@@ -362,8 +361,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "
                 "set warm_start=False to start again."
             )
-        ended = self.evals_result_, self.stopped_
-        return BoostingResult(self.forest_, self.n_iter_, *ended, dropout=self._kept_dropout())
+        results = self.forest_, self.n_iter_, self.evals_result_, self.stopped_
+        return BoostingResult(*results, dropout=self._kept_dropout())
 
     def _result_of(self, init: Any) -> BoostingResult:
         """Take over the attributes of the model ``init`` and return its result."""
@@ -392,8 +391,8 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         for rows, read in zip(given, sets, strict=True):
             target = read.target
             loss.check_target(target if target.ndim == 1 else target.T, rows.names[1])
-        n = rows_of_all(sets[0].table.shape[0])
-        self.do_early_stopping_ = self._stops_early(n, len(sets) > 1)
+        n_rows = rows_of_all(sets[0].table.shape[0])
+        self.do_early_stopping_ = self._stops_early(n_rows, len(sets) > 1)
         return sets
 
     def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:

@@ -6,10 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..estimators.nothing_learned import warn
+import numpy as np
+
+from ..devices.placement import to_numpy
+from ..estimators.nothing_learned import Seen, warn_if_no_split
 from ..estimators.training import Rounds, TrainingPlan, TrainingResult, train
 from ..forest.forest import Forest
-from ..kernels.runtime.collective import current_share
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import count_of_all, largest_of_all
+from ..losses.ranking import RankingLoss
 from .round import Grower
 from .round_data import BoostingResult, StartedRound, TrainingRows
 from .trees import ForestBuilder, GrownRound
@@ -87,34 +92,53 @@ class BoostingRounds(Rounds):
         return BoostingResult(forest, result.n_rounds, result.evals, *ended, dropout)
 
 
-def warn_if_nothing_was_learned(forest: Forest, grower: Grower, min_sum_hessian: float) -> None:
-    """Warn if no tree has a split, and the size of the target or of the weights is the reason.
+def warn_if_nothing_was_learned(model: Any, forest: Forest, grower: Grower) -> None:
+    """Warn if no tree has a split, with the reason.
 
     Parameters
     ----------
+    model : BoostingEstimator
     forest : Forest
     grower : Grower
         Has grown the trees.
-    min_sum_hessian : float
-        Of a child.
     """
-    if current_share() is not None:  # a worker does not know the targets of the others
-        return
-    y, weight = grower.rows.y, grower.rows.weight
-    if forest.n_trees == 0 or forest.feature.size > forest.n_trees:
-        return
-    seen = y[..., weight > 0] if weight.size else y
-    if bool((seen.min(axis=-1) == seen.max(axis=-1)).all()):
-        return
-    gradient, hessian = grower.sizes()
-    if gradient == 0.0:
-        warn(
-            "No tree has a split: in float32, in which trees see them, all gradients are zero. "
-            "Multiply y by a power of two, such as 2.0**100, and divide the predictions by it."
-        )
-    elif hessian < 2.0 * min_sum_hessian:
-        warn(
-            f"No tree has a split: the hessians of all rows add up to {hessian:.3g}, and each "
-            f"child needs min_sum_hessian={min_sum_hessian:g}. Multiply sample_weight by a power "
-            "of two, or, where the hessian depends on y (as of Poisson), y."
-        )
+    rows = grower.rows
+
+    def seen() -> Seen:
+        has_weight = rows.weight > 0
+        y = rows.y[..., has_weight] if rows.weight.size else rows.y
+        n = count_of_all(int(y.shape[-1]))
+        y = y[:1] if isinstance(grower.loss, RankingLoss) else y
+        n_bins = model._binner.n_bins
+        n_seen = round(n * grower.settings.sampling.share)
+        return Seen(n_seen, _ends(y), lambda: bool((n_bins > 1).any()))
+
+    def reason() -> str:
+        gradient, hessian = grower.sizes()
+        if gradient == 0.0:
+            return (
+                "in float32, in which trees see them, all gradients are zero. Multiply y by a "
+                "power of two, such as 2.0**100, and divide the predictions by it."
+            )
+        if hessian < 2.0 * model.min_sum_hessian:
+            return (
+                f"the hessians of all rows add up to {hessian:.3g}, and each child needs "
+                f"min_sum_hessian={model.min_sum_hessian:g}. Multiply sample_weight by a power of "
+                "two, or, where the hessian depends on y (as of Poisson), y."
+            )
+        return ""
+
+    if grower.linear is None and not hasattr(model, "init_"):  # which may leave nothing to learn
+        warn_if_no_split(model, [forest], seen, reason)
+
+
+def _ends(y: Array) -> np.ndarray:
+    """Return the smallest and the largest value of each target, those of other workers included:
+    float64, shape (n_targets, 2)."""
+    of_targets = to_numpy(y.reshape(-1, y.shape[-1]))
+    inside = of_targets.shape[1] > 0
+    low = [float(own.min()) if inside else np.inf for own in of_targets]
+    high = [float(own.max()) if inside else -np.inf for own in of_targets]
+    return np.array(
+        [(-largest_of_all(-a), largest_of_all(b)) for a, b in zip(low, high, strict=True)]
+    )

@@ -26,7 +26,6 @@ from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import N_SLOTS
 from .parameters import AUTO_SMOOTHING
 from .round import Grower
-from .sampling import Sampling
 
 CERTAINTY = 0.95
 STEPS = 64.0
@@ -56,7 +55,7 @@ def smoothing_of_features(grower: Grower) -> np.ndarray:
     Every worker of those that share a table gets the same.
     """
     smoothing = np.full(grower.n_bins.size, AUTO_SMOOTHING)
-    share = _share_of_round(grower.settings.sampling)
+    share = grower.settings.sampling.share
     rare, share_of_rare = {}, {}
     for f in np.flatnonzero(grower.settings.rules.categorical).tolist():
         counts = _count(grower, f)
@@ -109,13 +108,6 @@ def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
         return math.inf
     typical_size = (n - math.fsum(sizes**2) / n) / (k - 1)
     return typical_size * limit / (ratio - limit)
-
-
-def _share_of_round(sampling: Sampling) -> float:
-    """Return the share of the rows that a tree gets."""
-    if sampling.scheme == "goss":
-        return min(1.0, sampling.top_rate + sampling.other_rate)
-    return sampling.fraction
 
 
 def _count(grower: Grower, feature: int) -> np.ndarray:

@@ -42,6 +42,11 @@ class Sampling(NamedTuple):
     top_rate: float = 0.2
     other_rate: float = 0.1
 
+    @property
+    def share(self) -> float:
+        """The share of the rows that a tree gets."""
+        return min(1.0, self.top_rate + self.other_rate) if self.scheme == "goss" else self.fraction
+
 
 class Sample(NamedTuple):
     """The rows of a sample.

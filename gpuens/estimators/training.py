@@ -7,9 +7,7 @@ of them end in the same ways.
 from __future__ import annotations
 
 import copy
-import sys
 import time
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,13 +16,13 @@ from typing import Any, Protocol
 
 from ..forest.forest import Forest
 from ..numerics.weighted import Later
+from .nothing_learned import warn_of_unknown_metric, warn_user
 from .validation import EarlyStopping
 
 FINISHED, EARLY, CALLBACK, INTERRUPTED, ERROR = (
     "finished", "early stopping", "callback", "interrupted", "error",
 )  # fmt: skip
 """Why a training ended; ``Rounds.ends`` may give further reasons."""
-PACKAGE = __name__.partition(".")[0]
 
 Evaluations = dict[str, dict[str, list[float]]]
 """``evaluations[data][metric]``: a value for every round, entry 0 is before the first."""
@@ -281,6 +279,9 @@ class _Course:
         if stopping is not None and self._plan.keep_best and self.stopped in (EARLY, FINISHED):
             self.done = max(stopping.best_iteration, 1)
         self._rounds.keep(self.done)
+        for k, e in enumerate(self._plan.evaluations):
+            stops = k == 0 and stopping is not None
+            warn_of_unknown_metric(e.data, e.metric, self.watch.evals[e.data][e.metric], stops)
         del self.state  # a cycle, which would keep the rows until garbage is collected
         return TrainingResult(self.done, self.watch.evals, self.stopped, self._error)
 
@@ -356,11 +357,3 @@ def _same_until(before: Evaluations, now: Evaluations, first: int) -> Evaluation
                 return {}
             kept.setdefault(data, {})[metric] = values
     return kept
-
-
-def warn_user(text: str, category: type[Warning]) -> None:
-    """Warn about the line that called this package, however deep the call is."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, category, stacklevel=level)

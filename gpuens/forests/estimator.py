@@ -161,6 +161,13 @@ class ForestOfTrees(SampledMembers, CartEstimator):
             grower = ForestGrower(self, data, self._plan, self._seed, device)
             grown = pruned(self._grow(grower, first, n_new, report), self.ccp_alpha)
             self.forest_ = grown if before is None else Forest.concatenate([before, grown])
+            drawn = (
+                self._n_draws
+                if self.bootstrap or data.weight is None
+                else int(np.count_nonzero(data.weight))
+            )
+            n_seen = drawn // 2 if getattr(self, "honest", False) else drawn
+            self._warn_if_no_split(self.forest_, data, n_seen)
             if report.done < n_new:
                 warn_of_interruption(self.forest_.n_trees, stacklevel=3)
                 # Its sums may lack a tree, or half of one.

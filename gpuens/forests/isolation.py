@@ -18,6 +18,7 @@ from ..devices.policy import NO_WORK, Work, prediction_work, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import ForestEstimator
 from ..estimators.docstrings import FITTED, documented
+from ..estimators.nothing_learned import Seen, features_vary, warn_if_no_split
 from ..estimators.parameters import (
     COUNT,
     FLOAT_SHARE,
@@ -317,6 +318,9 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         progress.finish()
         self.forest_ = grown if before is None else Forest.concatenate([before, grown])
         self._plans: list[SamplingPlan] = plans + [plan] * grown.n_trees
+        if plan.n_rows > 1:
+            seen = Seen(plan.n_draws, None, lambda: features_vary(values))
+            warn_if_no_split(self, [self.forest_], lambda: seen)
         if before is None:
             self.__dict__.pop("_members", None)
         if grown.n_trees < n_new:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import is_classifier
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +18,7 @@ from ..callbacks import callbacks_of
 from ..devices.placement import CPU, Device, on_host, resolve_device, to_numpy
 from ..devices.policy import NO_WORK, Work, outputs_in, sum_of
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
+from ..estimators.nothing_learned import warn_of_one_class
 from ..estimators.parameters import (
     COUNT,
     HELD_OUT,
@@ -28,7 +28,6 @@ from ..estimators.parameters import (
     SWITCH,
     VERBOSE,
     check_callbacks,
-    check_learner,
     check_rules,
     one_of,
     seed_of,
@@ -43,7 +42,7 @@ from ..kernels.runtime.arrays import Array
 from ..losses import ArrayLoss, Loss, loss_of
 from ..losses.distributions import DistributionLoss
 from ..members.fitting import input_tags, prediction_work_of, read_features, training_work
-from ..members.rows import Rows, home_of, is_own, takes_weights
+from ..members.rows import Rows, home_of, is_own
 from ..trees.on_host import growth_on_host
 from ..trees.trees import DecisionTreeRegressor
 from .rounds import (
@@ -51,7 +50,10 @@ from .rounds import (
     StagewiseResult,
     StagewiseRounds,
     StagewiseRows,
+    check_kinds,
+    check_weighted,
     directions_of,
+    warn_if_nothing_was_learned,
 )
 
 RULES = {
@@ -175,6 +177,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
     _base_score: np.ndarray
     _fitted_loss: Loss
     _seed: int
+    classes_: np.ndarray
     estimators_: list[Any]
 
     @documented(FITTED, ends=ENDS_EARLY)
@@ -244,8 +247,11 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         for rows in (training, held_out):
             if rows is not None:
                 rows.raw = self._raw_so_far(rows.table, base, before, device)
+        if held_out is not None and self._of_classes():
+            warn_of_one_class("validation", held_out.y, self.classes_)
         before = before or StagewiseResult([], [], [], {})
         result = self._run(kinds, loss, base, training, held_out, before, device)
+        warn_if_nothing_was_learned(kinds, result, training, float(self.subsample))
         self._finish(result, base, loss)
         return result.error
 
@@ -462,40 +468,3 @@ def _added(raw: Array, table: Rows, fitted: StagewiseResult, device: Device) -> 
         for k, step in enumerate(fitted.steps[of_round]):
             raw[k] = raw[k] + (rate * step) * directions[k]
         yield raw
-
-
-def check_kinds(kinds: list[Any]) -> None:
-    """Check that base learners are regressors, at least one.
-
-    Raises
-    ------
-    TypeError
-        One of them is not, or lacks a method.
-    ValueError
-        There is none.
-    """
-    if not kinds:
-        raise ValueError("estimator is an empty list: pass a regressor, or a list of some.")
-    for kind in kinds:
-        check_learner(kind, "None, a list of regressors, or an object")
-        if hasattr(kind, "__sklearn_tags__") and is_classifier(kind):
-            raise TypeError(
-                f"estimator must be a regressor, got {kind!r}, which is a classifier. Base "
-                "learners are fitted to negative gradients, which are real numbers for classes too."
-            )
-
-
-def check_weighted(kinds: list[Any]) -> None:
-    """Check that base learners take the weights of the rows.
-
-    Raises
-    ------
-    ValueError
-        One of them does not.
-    """
-    for kind in kinds:
-        if not takes_weights(kind):
-            raise ValueError(
-                f"sample_weight was given, but the fit of the base learner {kind!r} takes none. "
-                "Fit without sample_weight, or use base learners that take it."
-            )

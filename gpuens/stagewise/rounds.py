@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from ..adaboost.learners import new_member
 from ..boosting.parameters import Schedule
 from ..devices.placement import Device, to_numpy
+from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
+from ..estimators.parameters import check_learner
 from ..estimators.training import FINISHED, Evaluations, Rounds, TrainingResult
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from ..members.rows import Rows, fit_one
+from ..members.rows import Rows, fit_one, takes_weights
 from ..numerics.sampling import draw_rows
 from ..numerics.weighted import Later, whole_weights
 from .steps import find_steps, negative_gradients
@@ -232,8 +235,18 @@ class StagewiseLearners:
             if drawn.weight.size:
                 parameters["sample_weight"] = table.vector(member, drawn.weight)
             y = table.vector(member, residual)
-            members.append(fit_one("sample_weight", member, table.table(member), y, parameters))
+            with of_ensemble():
+                fitted = fit_one("sample_weight", member, table.table(member), y, parameters)
+            members.append(fitted)
         return members
+
+
+def warn_if_nothing_was_learned(
+    kinds: list[Any], result: StagewiseResult, rows: StagewiseRows, subsample: float
+) -> None:
+    """Warn if the members are trees of this package, none of which has a split."""
+    n_seen = round(subsample * rows.table.n)
+    warn_if_members_have_no_split(kinds[0], result.members, rows.table.X, rows.y, n_seen)
 
 
 def directions_of(members: list[Any], table: Rows, device: Device, checked: bool = False) -> Array:
@@ -271,3 +284,40 @@ def directions_of(members: list[Any], table: Rows, device: Device, checked: bool
             )
         result[k] = predicted.reshape(table.n)
     return result
+
+
+def check_kinds(kinds: list[Any]) -> None:
+    """Check that base learners are regressors, at least one.
+
+    Raises
+    ------
+    TypeError
+        One of them is not, or lacks a method.
+    ValueError
+        There is none.
+    """
+    if not kinds:
+        raise ValueError("estimator is an empty list: pass a regressor, or a list of some.")
+    for kind in kinds:
+        check_learner(kind, "None, a list of regressors, or an object")
+        if hasattr(kind, "__sklearn_tags__") and is_classifier(kind):
+            raise TypeError(
+                f"estimator must be a regressor, got {kind!r}, which is a classifier. Base "
+                "learners are fitted to negative gradients, which are real numbers for classes too."
+            )
+
+
+def check_weighted(kinds: list[Any]) -> None:
+    """Check that base learners take the weights of the rows.
+
+    Raises
+    ------
+    ValueError
+        One of them does not.
+    """
+    for kind in kinds:
+        if not takes_weights(kind):
+            raise ValueError(
+                f"sample_weight was given, but the fit of the base learner {kind!r} takes none. "
+                "Fit without sample_weight, or use base learners that take it."
+            )

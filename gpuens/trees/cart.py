@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..devices.placement import Device, home_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
-from ..estimators.nothing_learned import warn_of_tiny_targets
+from ..estimators.nothing_learned import Seen, warn_if_no_split
 from ..estimators.parameters import (
     monotone_constraints,
     n_features_to_look_at,
@@ -128,6 +128,16 @@ class CartEstimator(ForestEstimator, ABC):
         kept = values if keeps_values else None
         shape = n_rows, n_features
         return TrainingData(table, problem, used, y_read, shape, itemsize, kept, weight, share)
+
+    def _warn_if_no_split(self, forest: Forest, data: TrainingData, n_rows: int) -> None:
+        """Warn if no tree has a split; each has seen so many rows."""
+
+        def seen() -> Seen:
+            used = slice(None) if data.weight is None else data.weight > 0
+            n_bins = data.table.n_bins
+            return Seen(n_rows, data.truth[used].T, lambda: bool((n_bins > 1).any()))
+
+        warn_if_no_split(self, [forest], seen)
 
     def _n_columns_of(self, n_features: int) -> int:
         """Return how many columns a table of some features has as the trees read it."""
@@ -359,8 +369,6 @@ class CartRegressor(ScoresValues, RegressorMixin, CartEstimator):
                         "Sum of y is not strictly positive which is necessary for Poisson "
                         "regression. Use another criterion."
                     )
-        if self.criterion in ("squared_error", "friedman_mse"):
-            warn_of_tiny_targets(targets)
         return targets
 
     def _problem(

@@ -104,6 +104,7 @@ class SingleTree(CartEstimator):
             plan.require()
             with plan.explaining():
                 self._keep(self._grow(data, lambda tree, device: records, seeds, device))
+            self._warn_if_no_split(self.forest_, data, int(records.size))
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work:
