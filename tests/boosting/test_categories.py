@@ -354,7 +354,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"categorical_features": [3]}, ["categorical_features must hold positions from 0 to 2", "3"]),
     ({"categorical_features": ["a"]}, ["categorical_features names ['a']", "not a data frame"]),
     ({"categorical_features": "all"}, ["categorical_features must be None", "'all'"]),
-    ({"cat_smooth": -1.0}, ["cat_smooth must be a finite number >= 0", "-1.0"]),
+    ({"cat_smooth": -1.0}, ["cat_smooth must be 'auto' or a finite number >= 0", "-1.0"]),
     ({"cat_hash_groups": 0}, ["cat_hash_groups must be an integer >= 1", "0"]),
     ({"cat_hash_groups": 300}, ["cat_hash_groups must be at most max_bins=", "300"]),
     ({"max_cat_to_onehot": 0}, ["max_cat_to_onehot must be an integer >= 1", "0"]),

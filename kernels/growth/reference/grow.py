@@ -16,8 +16,7 @@ from ...runtime.compilation import callable_from_python
 from ...runtime.dtypes import NUMERIC, CategorySplits, Codes, NodeBounds, Splits, TreeRecords
 from ...runtime.reference.arrays import to_host
 from ...scalars import gain as formulas
-from ...scalars import primitives
-from ...scalars.primitives import vectorise
+from ...scalars.primitives import mul, vectorise
 from .. import control as growth_control
 from .. import frontier as fr
 from .. import limits as growth_limits
@@ -60,7 +59,7 @@ from ..split import split
     )
 )
 
-category_least_h, mul = vectorise(formulas.category_least_h), vectorise(primitives.mul)
+category_least_h = vectorise(formulas.category_least_h)
 
 
 def grow(
