@@ -17,6 +17,7 @@ from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
 from .estimator import BoostingEstimator
+from .loop import ends
 from .round_data import RawRows
 from .sharing import classes_of_all
 
@@ -109,8 +110,13 @@ class GradientBoostingClassifier(AdditiveClassifier, BoostingEstimator):
     def _hold_out(self, sets: list[RawRows], device: Device) -> tuple[list[RawRows], Share | None]:
         sets, share = super()._hold_out(sets, device)
         if self.do_early_stopping_ and len(sets) > 1:
-            data, _, target, weight = sets[1]
-            warn_of_one_class(data, target[weight > 0] if weight.size else target, self.classes_)
+            trained, watched = (
+                rows.target[rows.weight > 0] if rows.weight.size else rows.target
+                for rows in sets[:2]
+            )
+            ((low, high),) = ends(trained)
+            if low < high:
+                warn_of_one_class(sets[1].data, watched, self.classes_)
         return sets, share
 
     def _bound(self, loss: Loss, target: Array) -> Loss:

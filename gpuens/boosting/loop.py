@@ -111,7 +111,7 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, grower: Grower) -> N
         y = y[:1] if isinstance(grower.loss, RankingLoss) else y
         n_bins = model._binner.n_bins
         n_seen = round(n * grower.settings.sampling.share)
-        return Seen(n_seen, _ends(y), lambda: bool((n_bins > 1).any()))
+        return Seen(n_seen, ends(y), lambda: bool((n_bins > 1).any()))
 
     def reason() -> str:
         gradient, hessian = grower.sizes()
@@ -132,7 +132,7 @@ def warn_if_nothing_was_learned(model: Any, forest: Forest, grower: Grower) -> N
         warn_if_no_split(model, [forest], seen, reason)
 
 
-def _ends(y: Array) -> np.ndarray:
+def ends(y: Array) -> np.ndarray:
     """Return the smallest and the largest value of each target, those of other workers included:
     float64, shape (n_targets, 2)."""
     of_targets = to_numpy(y.reshape(-1, y.shape[-1]))

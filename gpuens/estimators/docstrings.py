@@ -126,9 +126,13 @@ BOOSTING = """Parameters
         the best cut in the order of their mean gradients. Missing values, and categories that
         were not in the training data, go where a split learned to send what is rare or missing.
         Of more categories than ``max_bins`` the rarest share bins (see ``cat_hash_groups``).
-    cat_smooth : float, default=10
+    cat_smooth : float or "auto", default="auto"
         Added to the sum of the second derivatives of a category where categories are ordered.
-        A category with fewer rows in a node counts as missing there.
+        A category with fewer rows in a node counts as missing there. "auto": 10, or less for a
+        feature whose categories with 2 to 9 rows certainly differ: the number of rows that make
+        the mean gradient of a category as credible as that of all (the variance within these
+        categories / that between them, by a lower confidence limit of 95 %), divided by the share
+        of rows in such categories. It is learned before the first tree; a warm start keeps it.
     cat_l2 : float, default=0
         Added to ``l2_regularization`` where ordered categories are compared with other splits.
     max_cat_to_onehot : int, default=4

@@ -16,6 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens.boosting.rare_categories import credible_rows
 from gpuens.devices.placement import CPU
 from gpuens.inputs.category_bins import CategoryBinner, fit_binner
 from gpuens.kernels.runtime.dispatch import Implementation, using
@@ -209,6 +210,106 @@ def test_one_model_everywhere(settings):
     with using(Implementation.REFERENCE):
         models.append(GradientBoostingRegressor(**settings).fit(X, y))
     assert len({model.forest_.fingerprint() for model in models}) == 1
+
+
+def levels(sizes: Any, effect: float, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """A category of levels with so many rows and two columns of noise, in order of no meaning; the
+    target is the level's effect and noise of 0.1. Training rows, test rows."""
+    rng = np.random.default_rng(seed)
+    effects = effect * rng.normal(size=len(sizes))
+    of_rows = np.repeat(np.arange(len(sizes)), sizes)
+    found = []
+    for _ in range(2):
+        category = rng.permutation(of_rows)
+        X = np.column_stack([category, rng.normal(size=(category.size, 2))])
+        found += [X, effects[category] + 0.1 * rng.normal(size=category.size)]
+    return tuple(found)
+
+
+OF_LEVELS: dict[str, Any] = {"categorical_features": [0]}
+MIXED = [8] * 100 + [50] * 100
+
+
+@pytest.mark.parametrize("sizes", [*([n] * 200 for n in (2, 4, 8, 9, 10, 15)), MIXED])
+def test_rare_categories_that_differ_are_learned(sizes):
+    """A cliff where all have fewer rows than ``cat_smooth`` would lose all there is to learn."""
+    X, y, X_test, y_test = levels(sizes, 1.0)
+    model = GradientBoostingRegressor(**OF_LEVELS).fit(X, y)
+    assert model.score(X_test, y_test) >= 0.95
+    fixed = GradientBoostingRegressor(**OF_LEVELS, cat_smooth=10.0).fit(X, y)
+    if min(sizes) < 10:  # a number keeps its meaning
+        assert fixed.score(X_test, y_test) < 0.94
+    else:
+        assert fixed.forest_.fingerprint() == model.forest_.fingerprint()
+
+
+@pytest.mark.parametrize("sizes", [[4] * 200, [8] * 200, MIXED])
+def test_rare_categories_of_noise_are_left_alone(sizes):
+    X, y, _, _ = levels(sizes, 0.0)
+    model = GradientBoostingRegressor(**OF_LEVELS, n_estimators=10).fit(X, y)
+    fixed = clone(model).set_params(cat_smooth=10.0).fit(X, y)
+    assert fixed.forest_.fingerprint() == model.forest_.fingerprint()
+
+
+def test_a_feature_is_smoothed_by_its_own_categories():
+    """Rare categories of noise beside others of meaning are still too rare to judge."""
+    X, y, _, _ = levels([8] * 200, 1.0)
+    X[:, 1] = np.random.default_rng(5).permutation(X[:, 0])
+    model = GradientBoostingRegressor(n_estimators=20, categorical_features=[0, 1]).fit(X, y)
+    assert set(model.forest_.feature[model.forest_.feature >= 0].tolist()) <= {0, 2}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("loss", ["squared_error", "absolute_error", "classes", "subsample"])
+def test_rare_categories_give_one_model_everywhere(loss, weighted):
+    X, y, X_test, y_test = levels([8] * 60, 1.0)
+    weight = np.random.default_rng(2).integers(0, 3, y.size).astype(float) if weighted else None
+    settings: dict[str, Any] = OF_LEVELS | {"n_estimators": 8, "learning_rate": 0.5}
+    cls: Any = GradientBoostingRegressor
+    if loss == "classes":
+        cls, y, y_test = (
+            GradientBoostingClassifier,
+            np.digitize(y, [-0.5, 0.5]),
+            np.digitize(y_test, [-0.5, 0.5]),
+        )
+    else:
+        settings |= {"subsample": 0.7} if loss == "subsample" else {"loss": loss}
+    models = [cls(**settings, n_jobs=n).fit(X, y, weight) for n in (1, 3)]
+    with using(Implementation.REFERENCE):
+        models.append(cls(**settings).fit(X, y, weight))
+    assert len({model.forest_.fingerprint() for model in models}) == 1
+    assert models[0].score(X_test, y_test) > 0.75
+    if weighted:  # rows of weight zero as if they were not there
+        used = weight > 0
+        apart = cls(**settings | {"subsample": 1.0}).fit(X[used], y[used], weight[used])
+        whole = clone(apart).fit(X, y, weight)
+        np.testing.assert_array_equal(apart._category_smoothing, whole._category_smoothing)
+
+
+def test_a_warm_start_goes_on_with_the_same_smoothing(tmp_path):
+    X, y, _, _ = levels([8] * 60, 1.0)
+    model = GradientBoostingRegressor(**OF_LEVELS, n_estimators=6).fit(X, y)
+    half = GradientBoostingRegressor(**OF_LEVELS, n_estimators=3, warm_start=True).fit(X, y)
+    save(half, tmp_path / "half")
+    whole = load(tmp_path / "half").set_params(n_estimators=6).fit(X, y)
+    assert whole.forest_.fingerprint() == model.forest_.fingerprint()
+    again = whole.set_params(warm_start=False).fit(X[:, [1, 0, 2]], y)
+    assert not hasattr(again, "_category_smoothing")
+
+
+def test_the_rows_that_make_a_mean_credible():
+    """Of many groups it is the variance within over that between, or slightly more."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(4000), 5)
+    noise = rng.normal(size=groups.size)
+    values = np.stack([0.5 * rng.normal(size=4000)[groups] + noise, noise])
+    assert 4.0 < credible_rows(groups, values[:1]) < 4.7
+    assert credible_rows(groups, values[1:]) == np.inf
+    assert credible_rows(groups, np.stack([values[0], 1e9 * values[0]])) == pytest.approx(
+        credible_rows(groups, values[:1])
+    )
+    assert credible_rows(np.arange(9), noise[None, :9]) == np.inf  # nothing within
+    assert credible_rows(groups[:20], groups[None, :20].astype(float)) == 0.0
 
 
 def test_large_tables_and_bundles_are_the_same_on_any_number_of_threads():
