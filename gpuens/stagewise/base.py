@@ -247,7 +247,8 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
         for rows in (training, held_out):
             if rows is not None:
                 rows.raw = self._raw_so_far(rows.table, base, before, device)
-        if held_out is not None and self._of_classes():
+        several = bool((training.y != training.y[:1]).any())
+        if held_out is not None and self._of_classes() and several:
             warn_of_one_class("validation", held_out.y, self.classes_)
         before = before or StagewiseResult([], [], [], {})
         result = self._run(kinds, loss, base, training, held_out, before, device)

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
+from gpuens import GradientBoostingClassifier, GradientBoostingRegressor, NothingLearnedWarning
 from gpuens.devices.placement import CPU
 from gpuens.inputs import shared_tables
 from gpuens.kernels.growth.cpu import grow as cpu_grow
@@ -154,6 +154,29 @@ def test_any_number_of_workers(n_workers):
     rows = X.astype(np.float32), Y, WEIGHT
     for shared in fit_shared(model, rows, CUTS[n_workers]):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
+@pytest.mark.parametrize("target", ["reg", "classes"])
+def test_rare_categories_are_those_of_all_rows(target):
+    """Most of them have fewer rows on each worker than two, all of them fewer than ten."""
+    levels = np.r_[np.repeat(np.arange(150), 8), 150 + np.arange(N - 1200) % 20]
+    rare = np.random.default_rng(4).permutation(levels)
+    y = np.random.default_rng(5).normal(size=170)[rare] + 0.05 * Y
+    y = y if target == "reg" else np.digitize(y, [-0.5, 0.5])
+    table = np.column_stack([rare, X[:, :2]]).astype(float)
+    cls = R if target == "reg" else C
+    model = cls(n_estimators=6, device="cpu", categorical_features=[0])
+    plain = cls(**model.get_params()).fit(table, y, WEIGHT)
+    assert plain._category_smoothing[0] < 5.0
+    for n_workers in (2, 5):
+        for shared in fit_shared(model, (table, y, WEIGHT), CUTS[n_workers]):
+            assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
+def test_a_model_of_shared_rows_without_splits_warns():
+    model = R(n_estimators=2, device="cpu", min_gain_to_split=1e9)
+    with pytest.warns(NothingLearnedWarning, match="min_gain_to_split=1000000000.0"):
+        fit_shared(model, (X, Y, WEIGHT), CUTS[3])
 
 
 def test_features_share_bytes_as_in_fit(monkeypatch):

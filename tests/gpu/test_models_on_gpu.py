@@ -167,6 +167,25 @@ def assert_same(
             np.testing.assert_array_equal(host(found), getattr(on_cpu, method)(X[:500]))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rare_categories_as_on_the_cpu(cupy, weighted):
+    """Their smoothing is learned from gradients that are on the device."""
+    rng = np.random.default_rng(3)
+    category = rng.permutation(np.r_[np.repeat(np.arange(100), 8), 100 + np.arange(1200) % 12])
+    X = np.column_stack([category, rng.normal(size=(2000, 2))]).astype(np.float32)
+    y = rng.normal(size=112)[category] + 0.1 * rng.normal(size=2000)
+    weight = rng.integers(0, 3, 2000).astype(float) if weighted else None
+    settings = {"n_estimators": 2, "categorical_features": [0]}
+    models = []
+    for device, array in (("cpu", np.asarray), ("cuda", cupy.asarray)):
+        model = gpuens.GradientBoostingRegressor(**settings, device=device)
+        models.append(model.fit(array(X), array(y), None if weight is None else array(weight)))
+    here, there = models
+    assert 0.0 < here._category_smoothing[0] < 5.0
+    np.testing.assert_array_equal(there._category_smoothing, here._category_smoothing)
+    assert there.forest_.fingerprint() == here.forest_.fingerprint()
+
+
 @pytest.mark.filterwarnings("ignore:Some inputs do not have OOB scores")
 @pytest.mark.parametrize(("order", "weighted"), [("C", True), ("F", False)])
 def test_tables_that_come_from_the_host_in_pieces(cupy, n_trees, monkeypatch, order, weighted):
