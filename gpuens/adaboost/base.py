@@ -203,9 +203,8 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         )
         self._finish(learners, result, base)
         members = [self] if hasattr(self, "forest_") else self.estimators_
-        used = target if weight is None else target[weight > 0]
-        n_seen = int(used.shape[0])
-        warn_if_members_have_no_split(base, members, learners.values, used, n_seen)
+        n_rows = learners.n_rows
+        warn_if_members_have_no_split(base, members, learners.values, target, n_rows, weight)
         return result.error
 
     def _rounds_before(self, grows: bool) -> AdaBoostResult:

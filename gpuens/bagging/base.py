@@ -214,7 +214,7 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         self.estimators_features_ = features + [plan.features(member) for member in new]
         if self.oob_score:
             self._set_oob_score(values, target, device)
-        warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws)
+        warn_if_members_have_no_split(base, self.estimators_, values, target, plan.n_draws, weight)
         return self
 
     def _training_work(self, X: Any, y: Any) -> Work | None:

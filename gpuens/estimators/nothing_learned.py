@@ -115,7 +115,7 @@ def warn_if_no_split(
 
 
 def warn_if_members_have_no_split(
-    settings: Any, members: Iterable[Any], X: Any, target: Any, n_rows: int
+    settings: Any, members: Iterable[Any], X: Any, target: Any, n_rows: int, weight: Any = None
 ) -> None:
     """Warn of an ensemble whose members are trees of this package, none of which has a split.
 
@@ -128,11 +128,18 @@ def warn_if_members_have_no_split(
     target : array, shape (n_rows,) or (n_rows, n_outputs)
     n_rows : int
         Rows that a member sees.
+    weight : array, shape (n_rows,), or None
+        Rows of weight zero do not count.
     """
     forests = [getattr(member, "forest_", None) for member in members]
+
+    def seen() -> Seen:
+        y = to_numpy(target)
+        y = y if weight is None else y[to_numpy(weight) > 0]
+        return Seen(n_rows, y.T, lambda: features_vary(X))
+
     if all(isinstance(forest, Forest) for forest in forests):
-        data = Seen(n_rows, to_numpy(target).T, lambda: features_vary(X))
-        warn_if_no_split(settings, forests, lambda: data)  # type: ignore[arg-type]
+        warn_if_no_split(settings, forests, seen)  # type: ignore[arg-type]
 
 
 def features_vary(X: Any) -> bool:
