@@ -21,7 +21,7 @@ from ..devices.policy import Work
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.base import Exportable, Savable
 from ..estimators.docstrings import FITTED, documented
-from ..estimators.nothing_learned import warn_if_members_have_no_split
+from ..estimators.nothing_learned import of_ensemble, warn_if_members_have_no_split
 from ..estimators.parameters import seed_of, threads_of
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import IDENTITY, NotASumOfTreesError, SumOfTrees
@@ -207,9 +207,10 @@ class Bagging(SampledMembers, Savable, Exportable, MetaEstimatorMixin, BaseEstim
         self._max_samples = plan.n_draws
         self.estimator_ = base
         own = grown_on.asarray(rows_of_share(target, share))
-        self.estimators_ = members + fit_members(
-            base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
-        )
+        with of_ensemble():
+            self.estimators_ = members + fit_members(
+                base, plan, new, values, own, grown_on, self.n_jobs, self.verbose
+            )
         self._plans = plans + [plan] * len(new)
         self.estimators_features_ = features + [plan.features(member) for member in new]
         if self.oob_score:

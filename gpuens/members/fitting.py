@@ -25,7 +25,6 @@ from ..devices.placement import (
     to_numpy,
 )
 from ..devices.policy import NO_WORK, Work
-from ..estimators.nothing_learned import of_ensemble
 from ..forest.forest import Forest
 from ..inputs.arrays import read_table, require_readable
 from ..inputs.frames import is_frame
@@ -268,12 +267,10 @@ def _fit_member(base: Any, plan: SamplingPlan, member: int, X: Any, y: Any, devi
     features = plan.features(member)
     if has_fit_parameter(estimator, "sample_weight"):
         counts = plan.counts(member, device).astype(np.float64)
-        with of_ensemble():
-            estimator.fit(_part(X, None, features), y, sample_weight=counts)
+        estimator.fit(_part(X, None, features), y, sample_weight=counts)
     else:
         rows = device.asarray(plan.rows(member))
-        with of_ensemble():
-            estimator.fit(_part(X, rows, features), y[rows])
+        estimator.fit(_part(X, rows, features), y[rows])
     return whole(estimator)
 
 
