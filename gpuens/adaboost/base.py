@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ..callbacks import callbacks_of
-from ..devices.placement import Device, is_sparse
+from ..devices.placement import Device, is_sparse, to_numpy
 from ..devices.policy import Work, prediction_work, size_of
 from ..estimators.base import Exportable
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -154,8 +154,8 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
             Other learners validate X themselves.
         y : array, shape (n_rows,)
         sample_weight : array of shape (n_rows,), default=None
-            The weights of the rows in the first round, up to a factor. Rows of weight zero keep
-            it.
+            The weights of the rows in the first round, up to a factor. Rows of weight zero are as
+            if they were not there.
 
         <shared>
         """
@@ -190,6 +190,11 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
         learners = self._learners(grows)(self, base, X, device, before)
         target = self._read_y(y, learners.n_rows, device, before is not None)
         weight = read_sample_weight(sample_weight, learners.n_rows, device, estimator=self)
+        if weight is not None and not bool((weight > 0).all()):
+            used = np.flatnonzero(to_numpy(weight))
+            learners.take(used)
+            at = device.asarray(used)
+            target, weight = target[at], weight[at]
         rows = RowWeights(weight, learners.n_rows, device)
         learners.start(target, rows)
         result = boost(

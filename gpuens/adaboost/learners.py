@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from ..devices.placement import Device, home_of, near, to_numpy
+from ..devices.placement import Device, home_of, module_of, near, to_numpy
 from ..estimators.nothing_learned import of_ensemble
 from ..estimators.parameters import monotone_constraints, seed_of, threads_of
 from ..forest.forest import Forest
@@ -91,7 +91,23 @@ def class_numbers(member: Any, X: Any, classes: np.ndarray, device: Device) -> A
     return device.asarray(xp.where(known[codes] == predicted, codes, -1))
 
 
-class AnyLearners:
+class HasRows:
+    """Has training rows.
+
+    values : array or sparse matrix, shape (n_rows, ...)
+    """
+
+    values: Any
+    n_rows: int
+
+    def take(self, rows: np.ndarray) -> None:
+        """Keep some of the rows, before ``start``."""
+        at = rows if issparse(self.values) else module_of(self.values).asarray(rows)
+        self.values = self.values[at]
+        self.n_rows = rows.size
+
+
+class AnyLearners(HasRows):
     """Clones of an estimator.
 
     Parameters
@@ -204,7 +220,7 @@ def are_trees(base: Any) -> bool:
     return False
 
 
-class TreeLearners:
+class TreeLearners(HasRows):
     """Trees that are grown on the rows of one table.
 
     Parameters
@@ -245,6 +261,7 @@ class TreeLearners:
         max_bins = None if base.max_bins is None else int(base.max_bins)
         self._table = cart_table(
             self.values,
+            weight=to_numpy(rows.values),
             n_categories=n_categories,
             monotone=monotone_constraints(
                 base.monotonic_cst, n_categories > 0, self._n_classes(), 1
@@ -322,8 +339,7 @@ class ClassificationTrees(TreeLearners):
         self._problem = classification_problem(
             [y], self._n_classes(), None, self._base.criterion, 1, self._device
         )
-        records = all_rows(self.n_rows, self._device)
-        self._records = records if rows.used is None else records[rows.used]
+        self._records = all_rows(self.n_rows, self._device)
 
     def _sample(self, t: int, rows: RowWeights) -> tuple[Problem, Array]:
         target = self._problem.target._replace(weight=rows.whole())

@@ -46,19 +46,21 @@ ROWS_AT_ONCE = 2**16
 
 @dataclass(frozen=True)
 class Bounds:
-    """Least and largest finite value of each feature, float64 of shape (n_features,); those of all
-    workers where they share the rows."""
+    """Least and largest finite value of each feature in the rows of positive weight, float64 of
+    shape (n_features,); those of all workers where they share the rows."""
 
     low: np.ndarray
     high: np.ndarray
 
     @classmethod
-    def of(cls, table: Array, device: Device) -> Bounds:
+    def of(cls, table: Array, weight: Array, device: Device) -> Bounds:
         xp, n_features = device.xp, table.shape[1]
         low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
         for begin in range(0, table.shape[0], ROWS_AT_ONCE):
             rows = table[begin : begin + ROWS_AT_ONCE]
             finite, infinity = xp.isfinite(rows), rows.dtype.type(np.inf)
+            if weight.size:
+                finite &= (weight[begin : begin + ROWS_AT_ONCE] > 0)[:, None]
             least = xp.where(finite, rows, infinity).min(axis=0)
             largest = xp.where(finite, rows, -infinity).max(axis=0)
             low = np.minimum(low, to_numpy(least))
@@ -104,14 +106,17 @@ class LinearFitter:
     ----------
     table : float32 or float64, shape (n_rows, n_features), on the device
         The training rows.
+    weight : float64, shape (n_rows,) or (0,), on the device
     binner : Binner
     ridge : float
     device : Device
     """
 
-    def __init__(self, table: Array, binner: Binner, ridge: float, device: Device) -> None:
+    def __init__(
+        self, table: Array, weight: Array, binner: Binner, ridge: float, device: Device
+    ) -> None:
         self._table, self._binner, self._ridge, self._device = table, binner, ridge, device
-        self._bounds = Bounds.of(table, device)
+        self._bounds = Bounds.of(table, weight, device)
 
     def fitted(self, trees: list[OutputTree], batch: LeafBatch, largest: float) -> list[OutputTree]:
         """Return the trees of a batch with linear functions, times the learning rate.

@@ -96,7 +96,7 @@ class Grower:
         self._tree_key = _draw(int(settings.seed), int(PURPOSE_TREE))
         self.linear: LinearFitter | None = None
         if settings.ridge is not None and rows.table is not None:
-            self.linear = LinearFitter(rows.table, binner, settings.ridge, device)
+            self.linear = LinearFitter(rows.table, rows.weight, binner, settings.ridge, device)
         n_kept = 0 if settings.in_pieces else n
         self.g = xp.empty((self.batch, n_kept), dtype=xp.float32)
         self.h = xp.empty((self.batch, n_kept), dtype=xp.float32)

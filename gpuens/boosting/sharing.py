@@ -247,18 +247,22 @@ def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -
     if isinstance(rows.table, BinnedTable):
         raise TypeError("X must be an array or a data frame where workers share the rows.")
     collective = share.collective
-    sampled = sample_rows(share.n_all, model._seed)
-    at = np.arange(share.n_own)
+    at, first, n_used = np.arange(share.n_own), share.first, share.n_all
+    if rows.weight.size:
+        at = np.flatnonzero(to_numpy(rows.weight) > 0)
+        of_workers = objects_of_all(at.size, share)
+        first, n_used = sum(of_workers[: collective.rank]), sum(of_workers)
+    sampled = sample_rows(n_used, model._seed)
     if sampled is not None:
-        inside = (sampled >= share.first) & (sampled < share.first + share.n_own)
-        at = sampled[inside] - share.first
+        inside = (sampled >= first) & (sampled < first + at.size)
+        at = at[sampled[inside] - first]
     weight = None
     if rows.weight.size:
         weight = np.concatenate(collective.gather(_rows_on_host(rows.weight, at)))
     if isinstance(rows.table, SparseTable):
         if device.is_gpu:
             _refuse("device", model.device, "set device='cpu' for a sparse X")
-        own_rows = rows.table if sampled is None else rows.table[at]
+        own_rows = rows.table if at.size == share.n_own else rows.table[at]
         return _fit_shared_sparse_binner(model, own_rows, weight, share)
     n_features = rows.table.shape[1]
     cuts: list[np.ndarray] = []

@@ -146,7 +146,7 @@ class ObliqueTrees(ForestOfTrees):
         n_rows = n_rows_of(X)
         is_whole = n_rows <= TRIAL_ROWS or isinstance(X, BinnedTable)
         if not is_whole and _fit_together(n_rows, y, sample_weight):
-            rows = subset(n_rows, TRIAL_ROWS, self._seed, 0, CPU)
+            rows = self._trial_rows(n_rows, sample_weight)
             X = take(on_host(X), rows, CPU)
             y = np.asarray(on_host(y))[rows]
             if np.ndim(sample_weight):
@@ -158,6 +158,17 @@ class ObliqueTrees(ForestOfTrees):
             self._pools = pools
             if self.bootstrap:
                 self._begun = best.forest_
+
+    def _trial_rows(self, n_rows: int, sample_weight: Any) -> np.ndarray:
+        """Draw the rows of the trials, none of them of weight zero unless all are."""
+        rows = np.arange(n_rows)
+        if np.ndim(sample_weight):
+            used = np.flatnonzero(np.asarray(on_host(sample_weight)))
+            rows = used if used.size else rows
+        if rows.size <= TRIAL_ROWS:
+            return rows
+        drawn: np.ndarray = subset(rows.size, TRIAL_ROWS, self._seed, 0, CPU)
+        return rows[drawn]
 
     def _best_trial(self, data: tuple[Any, Any, Any]) -> tuple[ObliqueTrees, Pools]:
         """Return the small forest of the least out-of-bag error, and its columns."""
@@ -246,7 +257,7 @@ class ObliqueTrees(ForestOfTrees):
         self, values: Array, n_categories: np.ndarray, monotone: np.ndarray, **settings: Any
     ) -> Pool:
         alone = (n_categories > 0) | (monotone != 0)
-        projections = self._drawn(values, ~alone)
+        projections = self._drawn(values, settings["weight"], ~alone)
         lead = projections.member[projections.begin[:-1]]
         single = projections.sizes == 1
         n_categories, monotone = n_categories[lead] * single, monotone[lead] * single
@@ -266,13 +277,15 @@ class ObliqueTrees(ForestOfTrees):
             )
         return Pool(projections, side_by_side(parts))
 
-    def _drawn(self, values: Array, combines: np.ndarray) -> Projections:
+    def _drawn(self, values: Array, weight: np.ndarray | None, combines: np.ndarray) -> Projections:
         """Return the projections, in a warm start those of the existing trees."""
         before = self._forest_before()
         if isinstance(before, ObliqueForest) and before.n_features == combines.size:
             return before.projections
         n = self._n_columns_of(combines.size)
-        return draw_projections(scales_of(values), combines, n, self._combinations, self._seed)
+        return draw_projections(
+            scales_of(values, weight), combines, n, self._combinations, self._seed
+        )
 
     def _of_features(self, forest: Forest) -> Forest:
         return ObliqueForest.of(forest, self.n_features_in_, self._projections)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ..devices.placement import to_numpy
+from ..devices.placement import module_of, to_numpy
 from ..forest.oblique import Projections
 from ..kernels.runtime.arrays import Array
 from ..kernels.scalars import rng
@@ -94,7 +94,7 @@ def _poisson(bits: np.ndarray, mean: float) -> np.ndarray:
     return np.searchsorted(np.cumsum(np.exp(logs)), bits / 2.0**32, side="right").astype(np.int64)
 
 
-def scales_of(X: Array) -> np.ndarray:
+def scales_of(X: Array, weight: np.ndarray | None = None) -> np.ndarray:
     """Return the power of two that brings the spread of each feature between 1/2 and 1.
 
     Without it the sum of two features would be the one whose values are larger. A power of two
@@ -104,14 +104,20 @@ def scales_of(X: Array) -> np.ndarray:
     ----------
     X : float32 or float64, shape (n_rows, n_features)
         On a device, or on the host. NaN is missing.
+    weight : float64, shape (n_rows,), NumPy, or None
+        Rows of weight zero have no effect.
 
     Returns
     -------
     float64, shape (n_features,), NumPy
         1 for a constant feature.
     """
-    step = -(-X.shape[0] // MOST_SAMPLED)
-    sample = to_numpy(X[::step]).astype(np.float64)
+    if weight is None or (weight > 0).all():
+        sample = X[:: -(-X.shape[0] // MOST_SAMPLED)]
+    else:
+        used = np.flatnonzero(weight)
+        sample = X[module_of(X).asarray(used[:: -(-used.size // MOST_SAMPLED)])]
+    sample = to_numpy(sample).astype(np.float64)
     spread = np.array([_spread(column) for column in sample.T])
     exponent = np.clip(np.frexp(spread)[1], -MOST_EXPONENT, MOST_EXPONENT)
     return np.where(spread > 0, np.ldexp(1.0, -exponent), 1.0)

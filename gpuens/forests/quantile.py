@@ -224,7 +224,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         )
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, device: Device) -> None:
-        _read_quantiles(self.default_quantiles, "default_quantiles")
+        self._require_no_bounds(_read_quantiles(self.default_quantiles, "default_quantiles"))
         before = self._forest_before()
         super()._fit(X, y, sample_weight, device)
         grown: _Grown | None = self.__dict__.pop("_grown", None)
@@ -237,6 +237,16 @@ class QuantileForestRegressor(RandomForestRegressor):
         if before is not None:
             targets = self._targets.joined(targets)
         self._targets: TargetsInLeaves = targets
+
+    def _require_no_bounds(self, quantiles: np.ndarray | None) -> None:
+        """Refuse quantiles where predictions have bounds: in leaves whose means rise, the quantiles
+        of the targets need not."""
+        if quantiles is not None and np.any(self.monotonic_cst):
+            raise ValueError(
+                f"monotonic_cst={self.monotonic_cst!r} bounds means, and quantiles of the rows in "
+                "leaves need not follow them: set default_quantiles='mean' or monotonic_cst=None, "
+                "or use GradientBoostingRegressor(loss='quantile'), which bounds quantiles."
+            )
 
     def _grow(self, grower: ForestGrower, first: int, n_new: int, report: ForestReport) -> Forest:
         kept: list[np.ndarray] = []
@@ -288,7 +298,8 @@ class QuantileForestRegressor(RandomForestRegressor):
         Raises
         ------
         ValueError
-            A quantile is not in [0, 1], or the list is empty.
+            A quantile is not in [0, 1], the list is empty, or quantiles are wanted of a forest with
+            ``monotonic_cst``, which bounds means.
         """
         if pred_contribs or pred_interactions:
             return explained(self, X, pred_contribs, pred_interactions)
@@ -297,6 +308,7 @@ class QuantileForestRegressor(RandomForestRegressor):
         if quantiles is None:
             name, quantiles = "default_quantiles", self.default_quantiles
         wanted = _read_quantiles(quantiles, name)
+        self._require_no_bounds(wanted)
         if wanted is None:
             return super().predict(X)
         device = self._device_to_predict(X)

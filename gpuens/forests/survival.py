@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..members.samples import OutOfBag, left_out
 from ..survival_metrics import concordance, curve_times
 from ..trees.cart import CartRegressor
 from ..trees.criteria import Problem, regression_problem
+from ..trees.growth import clip
 from ..trees.training_data import TrainingData
 from ..trees.trees import DecisionTreeRegressor, ExtraTreeRegressor
 from .estimator import ForestOfTrees
@@ -117,7 +118,10 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
         hazards = LeafHazards.collect(forest, grown.records, timeline)
         self._hazards: LeafHazards = hazards if before is None else self._hazards.joined(hazards)
         self.unique_times_ = timeline.times
-        self.forest_ = self._hazards.with_mortality(self.forest_, self.unique_times_)
+        risks = self._hazards.with_mortality(self.forest_, self.unique_times_)
+        value = risks.value.copy()
+        clip(grown.data.table, grown.data.problem, risks, value)
+        self.forest_ = replace(risks, value=value)
         if self.oob_score:
             self._set_out_of_bag(grown.data, survival, device)
 
@@ -195,6 +199,8 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def predict_cumulative_hazard_function(self, X: Any, times: Any = None) -> Any:
         """Predict the cumulative hazard of each row until some times, the mean over the trees.
 
+        ``monotonic_cst`` bounds the risks of ``predict``, not these curves.
+
         Parameters
         ----------
         X : array, sparse matrix or data frame, shape (n_rows, n_features)
@@ -211,6 +217,8 @@ class ForestOfSurvivalTrees(CartRegressor, ForestOfTrees):
     def predict_survival_function(self, X: Any, times: Any = None) -> Any:
         """Predict the probability that each row has no event until some times: the exponential of
         the negative cumulative hazard.
+
+        ``monotonic_cst`` bounds the risks of ``predict``, not these curves.
 
         Parameters
         ----------

@@ -62,13 +62,13 @@ class Binner:
         X : float32 or float64, shape (n_rows, n_features)
             On ``device``, or on the host. NaN is missing.
         weight : float64, shape (n_rows,), or None
-            On ``device``.
+            Rows of weight zero have no effect, not even on the sample.
         max_bins : int
             2 … 255, not counting missing values.
         seed : int
             Key of the sample when the table has more than ``SAMPLE_SIZE`` rows.
         """
-        sampled = sample_rows(X.shape[0], seed)
+        sampled = sample_rows(X.shape[0], seed, weight)
         rows = slice(None) if sampled is None else module_of(X).asarray(sampled)
         if weight is not None and sampled is not None:
             weight = weight[module_of(weight).asarray(sampled)]
@@ -186,10 +186,16 @@ def _cut_there(
     return cut_points_of_table(sort_rows(columns), max_bins)
 
 
-def sample_rows(n: int, seed: int) -> np.ndarray | None:
-    """Return one random row from each of ``SAMPLE_SIZE`` equal stretches; None takes all rows."""
+def sample_rows(n: int, seed: int, weight: Array | None = None) -> np.ndarray | None:
+    """Return one random row from each of ``SAMPLE_SIZE`` equal stretches of the rows of positive
+    weight, or these where they are fewer; None takes all rows."""
     if n <= SAMPLE_SIZE:
         return None
+    if weight is not None:
+        used = np.flatnonzero(to_numpy(weight > 0))
+        if used.size < n:
+            among = sample_rows(used.size, seed)
+            return used if among is None else used[among]
     stretch = np.arange(SAMPLE_SIZE + 1, dtype=np.int64) * n // SAMPLE_SIZE
     key = vectorise(subkey)(np.uint64(seed), PURPOSE_BIN_SAMPLE, np.uint64(0))
     bits = vectorise(draw)(key, np.arange(SAMPLE_SIZE, dtype=np.uint64)).astype(np.int64)

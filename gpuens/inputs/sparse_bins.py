@@ -32,7 +32,7 @@ def fit_sparse_binner(
     max_bins : int
     seed : int
     """
-    sampled = sample_rows(table.shape[0], seed)
+    sampled = sample_rows(table.shape[0], seed, weight)
     if sampled is not None:
         table, weight = table[sampled], None if weight is None else weight[sampled]
     if weight is not None and not (weight > 0).all():

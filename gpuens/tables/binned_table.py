@@ -114,7 +114,8 @@ class BinnedTable:
         """Bin a table that is read in batches.
 
         The batches are read two or three times: to survey the columns and to choose the cut points
-        (separately if the number of rows is not known before), and to bin. In memory are two
+        (separately if the number of rows is not known before, or more than 200,000 rows have
+        weights of which some are zero), and to bin. In memory are two
         batches (files and memory maps are read ahead by a thread), bins of one that are being
         written, the sample of up to 200,000 rows that cut points are chosen from, the target and
         the weights, and without ``path`` the bins.

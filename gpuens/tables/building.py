@@ -50,6 +50,11 @@ class Survey:
     def n_rows(self) -> int:
         return sum(self.lengths)
 
+    @property
+    def n_used(self) -> int:
+        """The number of rows of positive weight."""
+        return self.n_rows if self.weight is None else int(np.count_nonzero(self.weight))
+
 
 @dataclass
 class Reader:
@@ -172,8 +177,8 @@ class Reader:
 class _Sample:
     """The rows that cut points are chosen from, collected where the number of rows is known."""
 
-    def __init__(self, n_rows: int | None, seed: int) -> None:
-        self.wanted = None if n_rows is None else sample_rows(n_rows, seed)
+    def __init__(self, n_rows: int | None, seed: int, weight: np.ndarray | None = None) -> None:
+        self.wanted = None if n_rows is None else sample_rows(n_rows, seed, weight)
         self.collects = n_rows is not None
         self.begin = 0
         self._parts: list[np.ndarray] = []
@@ -200,12 +205,14 @@ class _Sample:
 
 def fit_bins(reader: Reader, survey: Survey, max_bins: int, n_groups: int, n_threads: int) -> Any:
     """Choose the bins: those of ``inputs.category_bins.fit_binner`` for the same rows."""
-    if survey.sample is None:
-        sample = _Sample(survey.n_rows, reader.seed)
+    sampled, weight = sample_rows(survey.n_rows, reader.seed, survey.weight), survey.weight
+    is_other = sampled is not None and survey.n_used < survey.n_rows  # weights are known only now
+    if survey.sample is None or is_other:
+        survey.sample = None
+        sample = _Sample(survey.n_rows, reader.seed, weight)
         for _, table in reader.again(survey, "Sampling"):
             sample.add(table)
         survey.sample = sample.rows
-    sampled, weight = sample_rows(survey.n_rows, reader.seed), survey.weight
     if weight is not None and sampled is not None:
         weight = weight[sampled]
     assert survey.sample is not None
@@ -228,12 +235,19 @@ def write_codes(
     """Bin every row, hand the codes of each batch to ``store``, in a thread, and return the values
     in the bins."""
     is_numeric = survey.features.n_categories == 0
-    extremes = ExtremesOfBatches(is_numeric, max_bins, survey.n_rows > SAMPLE_SIZE)
+    extremes = ExtremesOfBatches(is_numeric, max_bins, survey.n_used > SAMPLE_SIZE)
     with write_behind(store) as store_behind:
         for rows, table in reader.again(survey, "Binning"):
             codes = binner.transform(table, CPU)
             store_behind(rows, codes)
-            extremes.add(table, codes.columns)
+            columns = codes.columns
+            if survey.n_used < survey.n_rows:
+                assert survey.weight is not None
+                used = survey.weight[rows] > 0
+                if not used.any():
+                    continue
+                table, columns = table[used], np.ascontiguousarray(columns[:, used])
+            extremes.add(table, columns)
     return extremes.found
 
 

@@ -26,8 +26,9 @@ from ..kernels.runtime.system import write_at
 from .extremes import Extremes
 from .parts import Binning, Content, Features, stride_of
 
-FORMAT = 2
-"""Since 2, targets of few values are numbers of one byte."""
+FORMAT = 3
+"""Since 2, targets of few values are numbers of one byte; since 3, rows of weight zero are not
+among the values in bins."""
 CELLS_AT_ONCE = 1 << 22
 """Cells whose bins are checked together."""
 DOCUMENT = "gpuens table"
@@ -170,6 +171,8 @@ def _opened(
     binning = Binning(*(int(document[name]) for name in ("max_bins", "seed", "n_groups")))
     _require(2 <= binning.max_bins <= MAX_BINS, "max_bins is out of range")
     extremes = _extremes(arrays, binner)
+    if document["format"] < 3 and weight is not None and not (weight > 0).all():
+        extremes = None
     return codes, binner, features, binning, Content(y, weight, path), extremes
 
 

@@ -15,28 +15,25 @@ from ..tables.binned_table import BinnedTable
 from .table import joined_ends
 
 
-def binned_target(table: BinnedTable, y: Any, needs_values: bool) -> Any:
-    """Return the target of a fit: y, or that of the table.
+def beside_bins(
+    table: BinnedTable, y: Any, sample_weight: Any, needs_values: bool
+) -> tuple[Any, Any]:
+    """Return the target of a fit, y or that of the table, and the weights, those of the table.
 
     Raises
     ------
     NotImplementedError
         Trees are applied to rows outside their samples, whose values can be on either side of a
         threshold that lies in their bin.
-    ValueError
-        The table was made with weights.
+    TypeError
+        Weights were passed, which the cut points do not follow.
     """
     if needs_values:
         raise NotImplementedError(
             "X is a BinnedTable, which has no values to apply the trees to while they grow: set "
             "oob_score=False and honest=False, or pass the rows as an array or a data frame."
         )
-    if table.sample_weight is not None:
-        raise ValueError(
-            "X is a BinnedTable whose cut points follow the weights that it was made with, those "
-            "of trees do not: make it without sample_weight, and pass sample_weight to fit."
-        )
-    return table.y if y is None else y
+    return table.beside(y, sample_weight)
 
 
 def cart_table_of_bins(
@@ -70,6 +67,7 @@ def cart_table_of_bins(
             "with BinnedTable.from_batches."
         )
     n_rows, n_features = table.shape
+    n_used = n_rows if table.sample_weight is None else np.count_nonzero(table.sample_weight)
     categories = binner.bins if isinstance(binner, CategoryBinner) else (None,) * n_features
     codes = np.empty((n_features, n_rows), np.uint8)
     lower, upper = [], []
@@ -85,7 +83,7 @@ def cart_table_of_bins(
         else:
             filled = extremes.lowest[f] <= extremes.highest[f]
             low, high = extremes.lowest[f][filled], extremes.highest[f][filled]
-            if n_rows > SAMPLE_SIZE and low.size < extremes.n_distinct[f] <= max_bins:
+            if n_used > SAMPLE_SIZE and low.size < extremes.n_distinct[f] <= max_bins:
                 _refuse(table, f, "values that the sample for the cut points did not have")
             place[:] = low.size
             place[:MAX_BINS][filled] = np.arange(low.size)

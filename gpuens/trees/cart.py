@@ -36,7 +36,7 @@ from ..kernels.cart.problem import CartTable
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share, rows_of_all
 from ..tables.binned_table import BinnedTable
-from .binned import binned_target, cart_table_of_bins
+from .binned import beside_bins, cart_table_of_bins
 from .criteria import (
     CLASSIFICATION,
     REGRESSION,
@@ -85,7 +85,7 @@ class CartEstimator(ForestEstimator, ABC):
         """
         values: Any
         if isinstance(X, BinnedTable):
-            y, values = binned_target(X, y, keeps_values), X
+            (y, sample_weight), values = beside_bins(X, y, sample_weight, keeps_values), X
             X.describe(self)
         else:
             values = read_features(
@@ -114,15 +114,19 @@ class CartEstimator(ForestEstimator, ABC):
                 stacklevel=4,
             )
         given = rows_of_workers(read_sample_weight(sample_weight, n_own, device, estimator=self))
+        given = None if given is None else to_numpy(given)
         targets = self._read_outputs(columns, n_own, device)
         self.n_outputs_ = len(columns)
         with apart(share):
-            weight = self._with_class_weight(None if given is None else to_numpy(given), targets)
-            problem = self._problem(targets, weight, multiplicity, device)
-        table = self._table(values, (n_rows, n_features), problem, device)
-        used = None
-        if weight is not None and not bool((weight > 0).all()):
-            used = device.asarray(weight > 0)
+            weight = self._with_class_weight(given, targets)
+            all_used = weight is None or bool((weight > 0).all())
+            used = None if all_used else device.asarray(weight > 0)
+            problem = self._problem_of_used(targets, weight, used, multiplicity, device)
+        if (
+            weight is not None
+        ):  # bins follow the user's weights, and leave out what classes leave out
+            given = np.where(weight > 0, 1.0 if given is None else given, 0.0)
+        table = self._table(values, given, problem, device)
         host = [to_numpy(target) for target in targets]
         y_read = host[0] if len(host) == 1 else np.stack(host, axis=1)
         kept = values if keeps_values else None
@@ -156,15 +160,25 @@ class CartEstimator(ForestEstimator, ABC):
         """Return trees that were grown on these columns as trees of the features."""
         return forest
 
+    def _problem_of_used(
+        self, targets: list[Any], weight: Any, used: Any, multiplicity: int, device: Device
+    ) -> Problem:
+        """Return the problem of the rows of positive weight, with places for the others."""
+        if used is None:
+            return self._problem(targets, weight, multiplicity, device)
+        some, is_used = [target[used] for target in targets], weight > 0
+        return self._problem(some, weight[is_used], multiplicity, device).with_unused(is_used)
+
     def _table(
-        self, values: Array, shape: tuple[int, int], problem: Problem, device: Device
+        self, values: Array, weight: np.ndarray | None, problem: Problem, device: Device
     ) -> CartTable:
+        n_rows = rows_of_all(values.shape[0]) if weight is None else int(np.count_nonzero(weight))
         categories = self._categories
         n_categories = (
             np.zeros(values.shape[1], np.int32) if categories is None else categories.n_categories
         )
         max_bins = None if self.max_bins is None else int(self.max_bins)
-        max_bins = bins_for_classes(max_bins, shape, problem.n_classes)
+        max_bins = bins_for_classes(max_bins, (n_rows, values.shape[1]), problem.n_classes)
         monotone = monotone_constraints(
             self.monotonic_cst, n_categories > 0, problem.n_classes, problem.n_outputs
         )
@@ -174,6 +188,7 @@ class CartEstimator(ForestEstimator, ABC):
             values,
             n_categories,
             monotone,
+            weight=weight,
             max_bins=max_bins,
             seed=seed_of(self.random_state),
             device=device,

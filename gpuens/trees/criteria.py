@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from scipy.special import xlogy
 
 from ..devices.placement import Device, to_numpy
@@ -101,6 +103,25 @@ class Problem:
     def width(self) -> int:
         """Values of a leaf: class shares of all outputs side by side, or one mean each."""
         return sum(self.n_classes) if self.n_classes else self.n_outputs
+
+    def with_unused(self, used: np.ndarray) -> Problem:
+        """Return the problem with places for rows of a table that are in no sample, and have no
+        part in this one; ``used`` marks the others, bool of shape (n_rows,), NumPy."""
+
+        def spread(values: Any, fill: int) -> Any:
+            if not values.size:
+                return values
+            xp = array_namespace(values)
+            of_all = xp.full((*values.shape[:-1], used.size), fill, dtype=values.dtype)
+            of_all[..., xp.asarray(used)] = values
+            return of_all
+
+        target = self.target._replace(
+            classes=spread(self.target.classes, 0),
+            values=spread(self.target.values, 0),
+            weight=spread(self.target.weight, 1),
+        )
+        return replace(self, target=target, weight=spread(self.weight, 1), y=spread(self.y, 0))
 
     @property
     def gain_unit(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -23,9 +24,10 @@ from ..devices.transfer import PIECE_BYTES
 from ..forest.forest import Forest
 from ..inputs.binning import SAMPLE_SIZE
 from ..inputs.sparse_bins import ENTRIES_AT_ONCE
-from ..kernels.cart.grow_cart import clip_values, grow_cart
+from ..kernels.cart.grow_cart import grow_cart
 from ..kernels.cart.grown import LIKELY_NODES
 from ..kernels.cart.problem import FEW_BINS, CartParams, CartTable, GrownCart, grows_on_device
+from ..kernels.leaves.inner_nodes import bound_values
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
@@ -181,10 +183,9 @@ def clip(table: CartTable, problem: Problem, grown: GrownCart | Forest, value: n
     """Clip the values of all nodes, in place, to their bounds: means, or the shares of class 1."""
     free = value[:, -1].copy()
     clipped = free.copy()
-    low, high = np.empty_like(free), np.empty_like(free)
-    clip_values(
-        grown.offset, grown.left, grown.right, grown.feature, table.monotone, clipped, low, high
-    )
+    for first, last in pairwise(grown.offset.tolist()):
+        of_nodes = (getattr(grown, name)[first:last] for name in ("feature", "left", "right"))
+        bound_values(*of_nodes, table.monotone, clipped[first:last])
     value[:, -1] = clipped
     if problem.n_classes:
         value[:, 0] = np.where(clipped == free, value[:, 0], 1.0 - clipped)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from ..devices.placement import CPU, Device, is_streamed, to_numpy
+from ..devices.placement import CPU, Device, is_streamed, module_of, to_numpy
 from ..devices.sparse_tables import SparseTable
 from ..devices.threads import map_in_threads
 from ..devices.transfer import in_pieces
@@ -29,6 +29,8 @@ COLUMN_BYTES = 32
 """Bytes of a row of the columns that come to a GPU together."""
 BLOCK_CELLS = 2**18
 """Cells of the columns that are sorted together on the CPU."""
+COPIED_BYTES = 2**25
+"""Bytes of the rows of positive weight that are copied at a time, if one column has not more."""
 EXACT_CELLS = 2**20
 """Most cells of a table whose values each get a bin where there are more than 255 classes."""
 
@@ -65,6 +67,7 @@ def cart_table(
     seed: int,
     device: Device,
     n_threads: int,
+    weight: np.ndarray | None = None,
 ) -> CartTable:
     """Return the codes of a table.
 
@@ -80,17 +83,26 @@ def cart_table(
     max_bins : int or None
         Bins of a numeric feature; None: one for each distinct value. A feature with at most
         so many distinct values has one for each in any case, otherwise the bins hold about the
-        same number of rows each.
+        same weight each.
     seed : int
         Key of the sample that cuts are chosen from where there are very many rows.
+    weight : float64, shape (n_rows,), NumPy, or None
+        Rows of weight zero have no bins: their codes are those of missing values.
 
     Returns
     -------
     CartTable
     """
+    if weight is not None and not (weight > 0).all():
+        return _of_used_rows(
+            X, weight, n_categories=n_categories, monotone=monotone, max_bins=max_bins, seed=seed,
+            device=device, n_threads=n_threads,
+        )  # fmt: skip
+    if weight is not None and (weight == weight[0]).all():
+        weight = None
     categorical = (n_categories > 0).astype(np.uint8)
     if isinstance(X, SparseTable):
-        return _of_sparse(X, categorical, monotone, max_bins, seed, device)
+        return _of_sparse(X, weight, categorical, monotone, max_bins, seed, device)
     if device.xp is np and not categorical.any() and has_few_rows(X.shape[0], max_bins):
         few = codes_of_few_rows(to_numpy(X), 1 if X.size < CELLS_WORTH_A_THREAD else n_threads)
         return CartTable(
@@ -102,19 +114,19 @@ def cart_table(
             categorical=categorical,
             monotone=monotone,
         )
-    sampled: tuple[np.ndarray, ...] | None = None
-    if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
-        sampled = Binner.fit(X, None, max_bins, seed, device, n_threads).thresholds
+    cuts: tuple[np.ndarray, ...] | None = None
+    if max_bins is not None and (weight is not None or X.shape[0] > SAMPLE_SIZE):
+        cuts = Binner.fit(X, weight, max_bins, seed, device, n_threads).thresholds
 
     def encode(f: int, column: Array) -> _Feature:
         if n_categories[f]:
             return _categories(column, int(n_categories[f]))
         if max_bins is None:
             return _distinct(column, device)
-        return _ranges(column, None if sampled is None else sampled[f], max_bins, device)
+        return _ranges(column, None if cuts is None else cuts[f], max_bins, device)
 
     if device.xp is np and max_bins is not None:
-        features = _in_blocks(X, n_categories, sampled, max_bins, n_threads)
+        features = _in_blocks(X, n_categories, cuts, max_bins, n_threads)
     else:
         features = _for_each(encode, X, device, n_threads)
     n_bins = np.array([feature.lower.size for feature in features], np.int32)
@@ -151,21 +163,46 @@ def side_by_side(parts: Sequence[CartTable]) -> CartTable:
     )
 
 
+def _of_used_rows(
+    X: Array | SparseTable, weight: np.ndarray, *, device: Device, **settings: Any
+) -> CartTable:
+    """Return the table of the rows of positive weight, with places for the others in its codes."""
+    used = np.flatnonzero(weight > 0)
+    n_categories, monotone = settings.pop("n_categories"), settings.pop("monotone")
+    step = X.shape[1]
+    if not isinstance(X, SparseTable):  # the rows are copied, not all columns at a time
+        step = max(1, COPIED_BYTES // (used.size * X.dtype.itemsize))
+    places, parts = device.asarray(used), []
+    for first in range(0, X.shape[1], step):
+        some = slice(first, first + step)
+        rows = X[used] if isinstance(X, SparseTable) else X[:, some][module_of(X).asarray(used)]
+        part = cart_table(
+            rows, weight=weight[used], n_categories=n_categories[some], monotone=monotone[some],
+            device=device, **settings,
+        )  # fmt: skip
+        missing = device.asarray(part.n_bins.astype(part.codes.dtype))
+        codes = device.xp.repeat(missing[:, None], weight.size, axis=1)
+        codes[:, places] = part.codes
+        parts.append(part._replace(codes=codes))
+    return parts[0] if len(parts) == 1 else side_by_side(parts)
+
+
 def _of_sparse(
     X: SparseTable,
+    weight: np.ndarray | None,
     categorical: np.ndarray,
     monotone: np.ndarray,
     max_bins: int | None,
     seed: int,
     device: Device,
 ) -> CartTable:
-    sampled: tuple[np.ndarray, ...] | None = None
-    if max_bins is not None and X.shape[0] > SAMPLE_SIZE:
-        sampled = fit_sparse_binner(X, None, max_bins, seed).thresholds
+    cuts: tuple[np.ndarray, ...] | None = None
+    if max_bins is not None and (weight is not None or X.shape[0] > SAMPLE_SIZE):
+        cuts = fit_sparse_binner(X, weight, max_bins, seed).thresholds
 
     def of_many(f: int) -> tuple[np.ndarray, np.ndarray]:
-        cuts, most = None if sampled is None else sampled[f], max_bins or 0
-        feature = _ranges(X.column(f), cuts, most, CPU)
+        own = None if cuts is None else cuts[f]
+        feature = _ranges(X.column(f), own, max_bins or 0, CPU)
         return joined_ends([feature.lower]), joined_ends([feature.upper])
 
     bins = bins_of_sparse(X, max_bins, of_many)
@@ -265,7 +302,7 @@ def _distinct(column: Array, device: Device) -> _Feature:
 def _in_blocks(
     X: Array,
     n_categories: np.ndarray,
-    sampled: tuple[np.ndarray, ...] | None,
+    cuts: tuple[np.ndarray, ...] | None,
     max_bins: int,
     n_threads: int,
 ) -> list[_Feature]:
@@ -278,12 +315,12 @@ def _in_blocks(
         block = numeric[first : first + step]
         with using_threads(n_threads):
             ordered = sort_rows(np.ascontiguousarray(X.T[block]))
-            if sampled is None:
-                cuts = cut_points_of_table(ordered, max_bins)
+            if cuts is None:
+                of_block = cut_points_of_table(ordered, max_bins)
             else:
-                cuts = [sampled[f] for f in block]
-        rounded = round_down(np.concatenate(cuts), X.dtype)
-        ends = np.cumsum([own.size for own in cuts])
+                of_block = [cuts[f] for f in block]
+        rounded = round_down(np.concatenate(of_block), X.dtype)
+        ends = np.cumsum([own.size for own in of_block])
         for f, line, own in zip(block, ordered, np.split(rounded, ends[:-1]), strict=True):
             features[f] = _ranges_of_sorted(line, own, max_bins, CPU)
     return [features[f] for f in np.arange(n_categories.size)]

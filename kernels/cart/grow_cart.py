@@ -69,8 +69,8 @@ def grow_cart(
     ``min_samples_leaf``, the least weight, POISSON's condition or a monotone constraint are
     struck out. Constraint +1 on the split's feature: ``value(left) <= value(right)``, and both
     values within the node's bounds; splits of free features are not bounded, their children's
-    values are clipped in the end (``clip_values``). The root's bounds are infinite; children
-    have their parent's, and below a split of a constrained feature the mean
+    values are clipped in the end (``leaves.inner_nodes.bound_values``). The root's bounds are
+    infinite; children have their parent's, and below a split of a constrained feature the mean
     ``value(left) / 2 + value(right) / 2`` as upper bound on the lower side and as lower bound on
     the other. A split is made if ``gain >= min_gain * weight of the tree`` or
     ``min_gain`` is zero.
@@ -107,28 +107,3 @@ def add_children_impurity(offset, left, right, gain, impurity):
             if left[node] >= 0:
                 below = impurity[root + left[node]] + impurity[root + right[node]]
                 impurity[node] = below + gain[node]
-
-
-@kernel
-def clip_values(offset, left, right, feature, monotone, value, low, high):
-    """Clip the values of the nodes, in place, to the bounds that monotone constraints set.
-
-    ``low`` and ``high`` are scratch for a bound of each node. A split of a constrained feature
-    bounds the nodes below it by the mean of its children's own values.
-    """
-    for tree in range(offset.size - 1):
-        root = offset[tree]
-        low[root], high[root] = -np.inf, np.inf
-        for node in range(root, offset[tree + 1]):  # parents come before their children
-            if left[node] >= 0:
-                lower_side, upper_side = root + left[node], root + right[node]
-                low[lower_side] = low[upper_side] = low[node]
-                high[lower_side] = high[upper_side] = high[node]
-                direction = monotone[feature[node]]
-                middle = value[lower_side] * 0.5 + value[upper_side] * 0.5
-                if direction < 0:
-                    lower_side, upper_side = upper_side, lower_side
-                if direction != 0:
-                    high[lower_side] = min(high[node], middle)
-                    low[upper_side] = max(low[node], middle)
-            value[node] = min(max(value[node], low[node]), high[node])

@@ -280,7 +280,7 @@ class OwnExtraRegressor(ExtraTreeRegressor):
 CLASS_TREES: list[tuple[type, type, dict[str, Any]]] = [
     (DecisionTreeClassifier, Recorded, settings)
     for settings in (
-        {"max_depth": 1}, {"max_depth": 1, "max_bins": 20}, {"max_leaf_nodes": 5},
+        {"max_depth": 1}, {"max_depth": 1, "max_bins": 100}, {"max_leaf_nodes": 5},
         {"max_depth": 3, "max_features": 2}, {"max_depth": 2, "categorical_features": [1]},
         {"max_depth": 3, "criterion": "entropy", "min_samples_leaf": 5, "splitter": "random"},
         {"max_depth": 4, "min_weight_fraction_leaf": 0.05, "min_impurity_decrease": 1e-3},
@@ -289,7 +289,7 @@ CLASS_TREES: list[tuple[type, type, dict[str, Any]]] = [
 NUMBER_TREES: list[tuple[type, type, dict[str, Any]]] = [
     (DecisionTreeRegressor, RecordedRegressor, settings)
     for settings in (
-        {"max_depth": 3}, {"max_depth": 3, "max_bins": 20},
+        {"max_depth": 3}, {"max_depth": 3, "max_bins": 100},
         {"max_leaf_nodes": 6, "categorical_features": [1]},
         {"max_depth": 3, "criterion": "absolute_error"}, {"max_depth": 3, "max_features": 2},
         {"max_depth": 3, "monotonic_cst": [0, 0, 1, 0]},

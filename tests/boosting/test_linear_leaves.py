@@ -21,6 +21,8 @@ from gpuens import (
     TreeExplainer,
     load,
 )
+from gpuens.boosting.linear_leaves import Bounds
+from gpuens.devices.placement import CPU
 from gpuens.forest.export import export_text
 from gpuens.forest.linear import LinearForest
 from gpuens.forest.view import TreeView
@@ -381,3 +383,12 @@ def test_damaged_files_are_refused(field, value, message, tmp_path):
     model.save(tmp_path / "model.gpuens")
     with pytest.raises(ModelFileError, match=message):
         load(tmp_path / "model.gpuens")
+
+
+def test_rows_of_weight_zero_do_not_widen_ranges():
+    """By which features are scaled, and their coefficients penalised."""
+    table = np.array([[1.0, np.nan], [3.0, 4.0], [1e9, -1e9], [2.0, np.inf]])
+    found = Bounds.of(table, np.array([1.0, 0.5, 0.0, 2.0]), CPU)
+    assert found.low.tolist() == [1.0, 4.0] and found.high.tolist() == [3.0, 4.0]
+    found = Bounds.of(table, np.empty(0), CPU)
+    assert found.low.tolist() == [1.0, -1e9] and found.high.tolist() == [1e9, 4.0]

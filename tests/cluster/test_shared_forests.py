@@ -162,15 +162,25 @@ def test_a_single_worker_and_few_rows():
     assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 
-def test_cut_points_of_a_sample(monkeypatch):
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+def test_cut_points_of_a_sample(monkeypatch, weight):
     from gpuens.inputs import binning
     from gpuens.trees import table
 
     monkeypatch.setattr(binning, "SAMPLE_SIZE", 3_000)
     monkeypatch.setattr(table, "SAMPLE_SIZE", 3_000)
     model = RR(n_estimators=3, random_state=5, device="cpu", max_bins=30)
-    plain = RR(**model.get_params()).fit(X, TARGETS["reg"])
-    for shared in of_all_workers(model, TARGETS["reg"], None, CUTS[3]):
+    plain = RR(**model.get_params()).fit(X, TARGETS["reg"], weight)
+    for shared in of_all_workers(model, TARGETS["reg"], weight, CUTS[3]):
+        assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
+
+
+def test_rows_of_weight_zero():
+    """The model of workers is that of the other rows; some workers have none of these."""
+    weight, used = WEIGHT, WEIGHT > 0
+    model = ER(n_estimators=4, random_state=5, device="cpu", max_bins=30, bootstrap=False)
+    plain = ER(**model.get_params()).fit(X[used], TARGETS["reg"][used], weight[used])
+    for shared in of_all_workers(model, TARGETS["reg"], weight, CUTS[5]):
         assert shared.forest_.fingerprint() == plain.forest_.fingerprint()
 
 

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.datasets import load_diabetes, load_wine
 
 from gpuens import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    ObliqueRandomForestClassifier,
+    ObliqueRandomForestRegressor,
     QuantileForestRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -126,12 +129,46 @@ def test_quantiles_are_those_of_the_other_half():
         assert (forest.predict(X[leaves == leaf]) == median).all()
 
 
-def test_monotone_constraints_hold():
-    forest = RandomForestRegressor(10, honest=True, monotonic_cst=[0, 0, 1, *[0] * 7], device="cpu")
-    forest.fit(X, Y)
-    rows = np.repeat(X[:20], 50, axis=0)
-    rows[:, 2] = np.tile(np.linspace(-0.1, 0.2, 50), 20)
-    assert (np.diff(forest.predict(rows).reshape(20, 50), axis=1) >= 0).all()
+MONOTONE = [1, -1, *[0] * 8]
+
+
+@pytest.mark.parametrize("settings", [
+    {}, {"bootstrap": False, "min_samples_leaf": 2}, {"ccp_alpha": 0.002, "max_bins": 16},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("cls, further", [
+    (RandomForestRegressor, {}),
+    (RandomForestRegressor, {"criterion": "poisson"}),
+    (ExtraTreesRegressor, {}),
+    (ObliqueRandomForestRegressor, {"feature_combinations": 2}),
+    (QuantileForestRegressor, {"default_quantiles": "mean"}),
+    (RandomForestClassifier, {}),
+    (RandomForestClassifier, {"class_weight": "balanced_subsample"}),
+    (ExtraTreesClassifier, {"criterion": "entropy"}),
+    (ObliqueRandomForestClassifier, {"feature_combinations": 2}),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("reads", [np.asarray, csr_array])
+def test_monotone_constraints_hold(cls, further, settings, reads):
+    """Also where the targets of the other half contradict them: these are noise."""
+    rng = np.random.default_rng(0)
+    table, noise = rng.normal(size=(200, 10)).round(1), rng.integers(0, 2, 200)
+    model = cls(6, honest=True, monotonic_cst=MONOTONE, device="cpu", **further, **settings)
+    model.fit(reads(table), noise)
+    answer = model.predict_proba if hasattr(model, "classes_") else model.predict
+    for feature, sign in ((0, 1), (1, -1)):
+        along = np.repeat(table[:20], 90, axis=0)
+        along[:, feature] = np.tile(np.linspace(-4.5, 4.5, 90), 20)
+        found = answer(along).reshape(20, 90, -1)[:, :, -1]
+        assert (sign * np.diff(found, axis=1) >= -1e-15).all()
+        assert len(np.unique(found)) > 1
+
+
+def test_bounds_of_bounds():
+    """A node far below a split is bounded by it, whatever its own children say."""
+    table, y = np.arange(40.0)[:, None], np.tile([0.0, 1.0], 20)
+    settings = {"monotonic_cst": [1], "honest": True, "bootstrap": False, "min_samples_leaf": 2}
+    for seed in range(20):
+        forest = RandomForestRegressor(1, random_state=seed, device="cpu", **settings)
+        assert (np.diff(forest.fit(table, y).predict(table)) >= 0).all()
 
 
 def test_several_outputs_poisson_and_out_of_bag():

@@ -320,3 +320,19 @@ def test_coverage_where_the_noise_is_known():
     for half in (wide, ~wide):
         assert inside[half].mean() == pytest.approx(0.9, abs=0.06)
     assert (high - low)[wide].mean() > 3 * (high - low)[~wide].mean()
+
+
+def test_monotone_constraints_bound_means_alone():
+    refused = "monotonic_cst=.* bounds means, and quantiles of the rows in leaves need not follow"
+    constraints = [1, *[0] * 9]
+    forest = QuantileForestRegressor(5, monotonic_cst=constraints, device="cpu")
+    with pytest.raises(ValueError, match=refused):
+        forest.fit(X, Y)
+    forest.set_params(default_quantiles="mean").fit(X, Y)
+    for ask in (lambda: forest.predict(X, 0.5), lambda: forest.predict_interval(X)):
+        with pytest.raises(ValueError, match=refused):
+            ask()
+    plain = RandomForestRegressor(5, monotonic_cst=constraints, device="cpu").fit(X, Y)
+    assert np.array_equal(forest.predict(X), plain.predict(X))
+    free = forest.set_params(default_quantiles=0.5, monotonic_cst=[0] * 10).fit(X, Y)
+    assert free.predict_interval(X).shape == (len(X), 2)

@@ -172,3 +172,20 @@ def test_real_tables(name, least):
         pytest.skip(str(gap))
     forest = RandomSurvivalForest(oob_score=True)
     assert forest.fit(data["X"], (data["event"], data["y"])).oob_score_ > least
+
+
+@both
+@pytest.mark.parametrize("bootstrap", [False, True])
+def test_monotone_constraints_bound_risks(cls, bootstrap):
+    """Also where leaves of few rows contradict them."""
+    rng = np.random.default_rng(3)
+    rows, times = rng.normal(size=(200, 3)), rng.exponential(size=200).round(2)
+    settings = {"min_samples_leaf": 2, "bootstrap": bootstrap, "monotonic_cst": [1, -1, 0]}
+    model = cls(**FEW | settings).fit(rows, (rng.random(200) < 0.7, times))
+    model.set_params(n_estimators=16, warm_start=True).fit(rows, (rng.random(200) < 0.7, times))
+    for feature, sign in ((0, 1), (1, -1)):
+        along = np.repeat(rows[:20], 80, axis=0)
+        along[:, feature] = np.tile(np.linspace(-3, 3, 80), 20)
+        risks = model.predict(along).reshape(20, 80)
+        assert (sign * np.diff(risks, axis=1) >= -1e-12 * risks.max()).all()
+        assert len(np.unique(risks)) > 1

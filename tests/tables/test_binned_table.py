@@ -490,9 +490,10 @@ class TestForests:
     @pytest.mark.parametrize("on_disk", [False, True], ids=["", "file"])
     def test_those_of_the_rows_in_memory(self, model, y, weight, on_disk, tmp_path):
         path = tmp_path / "table" if on_disk else None
-        table = BinnedTable.from_batches(in_batches(X, y), max_bins=model.max_bins, path=path)
-        expected = forest(model).fit(X, y, weight)
-        fitted = forest(model).fit(table, sample_weight=weight)
+        rows = (X, y) if weight is None else (X, y, weight)
+        table = BinnedTable.from_batches(in_batches(*rows), max_bins=model.max_bins, path=path)
+        expected = forest(model).fit(*rows)
+        fitted = forest(model).fit(table)
         assert same(fitted, expected)
         assert np.array_equal(fitted.predict(X), expected.predict(X))
 
@@ -548,9 +549,9 @@ class TestForests:
             forest(RandomForestRegressor(), **params).fit(table)
 
     def test_refused_tables(self):
-        weighted = BinnedTable.from_batches(in_batches(X, Y, WEIGHT))
-        with pytest.raises(ValueError, match="make it without sample_weight, and pass sample_wei"):
-            forest(RandomForestRegressor()).fit(weighted)
+        table = BinnedTable.from_batches(in_batches(X, Y))
+        with pytest.raises(TypeError, match="weights: pass them to BinnedTable.from_batches"):
+            forest(RandomForestRegressor()).fit(table, sample_weight=WEIGHT)
         part = BinnedTable.from_batches(in_batches(X, Y))[np.arange(90)]
         with pytest.raises(ValueError, match="does not know the smallest and largest values of"):
             forest(RandomForestRegressor()).fit(part)

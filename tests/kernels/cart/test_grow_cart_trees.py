@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from gpuens.kernels.cart.grow_cart import clip_values
 from gpuens.kernels.cart.problem import (
     ABSOLUTE_ERROR,
     COUNT_SHIFT,
@@ -22,6 +21,7 @@ from gpuens.kernels.cart.problem import (
     SQUARED_ERROR,
     WEIGHT_MASK,
 )
+from gpuens.kernels.leaves.inner_nodes import bound_values
 from gpuens.kernels.runtime.dispatch import Implementation
 from gpuens.kernels.scalars.rng import PURPOSE_FEATURES, PURPOSE_THRESHOLD, draw, subkey
 from tests.support.cart_problems import (
@@ -346,9 +346,7 @@ def test_predictions_are_monotone(cpu, criterion, direction, random_splits, seed
     case = case.with_monotone(direction, 0, 0, 0, 0, 0, 0)
     grown, records = case.grow(cpu, criterion=criterion, random_splits=random_splits)
     value = leaf_values(case, grown, records, criterion).astype(np.float64)
-    low, high = np.empty_like(value), np.empty_like(value)
-    monotone = case.table.monotone
-    clip_values(grown.offset, grown.left, grown.right, grown.feature, monotone, value, low, high)
+    bound_values(grown.feature, grown.left, grown.right, case.table.monotone, value)
     grid = np.sort(case.X[~np.isnan(case.X[:, 0]), 0])
     for row in case.X[:8]:
         along = np.tile(row, (grid.size, 1))
