@@ -24,7 +24,7 @@ from numba.cuda import compile_ptx, dispatcher
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import ahead, ptx_text
-from gpuens.kernels.runtime.cuda.compiling import kinds_of
+from gpuens.kernels.runtime.cuda.compiling import RELEASE, kinds_of
 from gpuens.kernels.runtime.cuda.loops import COMMENT
 from gpuens.kernels.scalars.deferred import load_numba
 
@@ -34,7 +34,6 @@ FILES = ((75, 80), (90, 100, 120))
 a generation run its code. Those of compute capability 8.6 and 8.9 run that of 8.0: one instruction
 of forty is another one in their own, the rest in another order. 10.3 and 12.1 run that of 10.0 and
 12.0."""
-RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
 ENTRY = re.compile(r"\.entry (\w+)")
 NO_UNROLLING = '.pragma "nounroll";\n'
 """In front of a kernel: the assembler leaves all of its loops as libNVVM has written them."""

@@ -18,6 +18,8 @@ OLDEST_CARD = (7, 5)
 """Compute capability that a GPU must have."""
 PACKAGES = (("CuPy", "cupy"), ("cuda-bindings", "cuda.bindings"), ("cuda-core", "cuda.core"))
 """Packages that GPUs need, and a module of each."""
+CUDA_OF_WHEELS = 13
+"""Major version of CUDA whose drivers take the machine code of wheels."""
 COMPILER = ("numba-cuda", "numba_cuda")
 """The package that kernels are compiled with which did not come compiled."""
 LIBRARY_WORDS = (
@@ -114,28 +116,22 @@ def driver_version() -> tuple[int, int] | None:
 
 
 def _compiler_problem(driver: tuple[int, int], extra: str) -> str | None:
-    """Return why kernels cannot be compiled: numba-cuda alone comes without the compiler.
+    """Return why kernels cannot be compiled, found by compiling and linking something.
 
-    It is not needed where all GPUs have kernels that came compiled.
+    The compiler is not needed where all GPUs have kernels that came compiled.
     """
-    if _came_compiled(driver):
-        return None
-    package, module = COMPILER
-    if not _is_installed(module):
-        return _not_installed(package, extra)
-    try:
-        _load_compiler()
-    except Exception as error:  # of several libraries, with types of their own
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        return (
-            f"numba-cuda does not find the compiler of CUDA, libNVVM and nvJitLink ({text}). Run: "
-            f"pip install 'gpuens[{extra}]', or install the CUDA toolkit and set CUDA_HOME"
-        )
+    for capability in _compiled_for(driver):
+        package, module = COMPILER
+        if not _is_installed(module):
+            return f"{_not_installed(package, extra)}{_or_the_wheel(driver)}"
+        if problem := _trial(capability, driver, extra):
+            return problem
     return None
 
 
-def _came_compiled(driver: tuple[int, int]) -> bool:
-    """Return whether compiled kernels that the driver takes came for every usable GPU."""
+def _compiled_for(driver: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the compute capabilities of usable GPUs that no kernels came for which the driver
+    takes: they are compiled here."""
     import cupy
 
     from ..kernels.runtime.cuda import ahead
@@ -143,14 +139,63 @@ def _came_compiled(driver: tuple[int, int]) -> bool:
     runtime = cupy.cuda.runtime
     properties = map(runtime.getDeviceProperties, range(runtime.getDeviceCount()))
     capabilities = {(int(card["major"]), int(card["minor"])) for card in properties}
-    usable = (capability for capability in capabilities if capability >= OLDEST_CARD)
-    return all(ahead.has_code_for(capability, driver) for capability in usable)
+    usable = sorted(capability for capability in capabilities if capability >= OLDEST_CARD)
+    return [capability for capability in usable if not ahead.has_code_for(capability, driver)]
 
 
-def _load_compiler() -> None:
-    from ..kernels.runtime.cuda.compiling import load_compiler
+def _or_the_wheel(driver: tuple[int, int]) -> str:
+    """Return how an installation from sources does without a compiler: no wheel has machine code
+    for drivers of CUDA 12."""
+    from ..kernels.runtime.cuda import ahead
 
-    load_compiler()
+    if driver[0] < CUDA_OF_WHEELS or any(ahead.FOLDER.glob("cuda-*.xz")):
+        return ""
+    return ". Or install the wheel of `make wheels`, which brings compiled kernels"
+
+
+def _trial(capability: tuple[int, int], driver: tuple[int, int], extra: str) -> str | None:
+    """Return why nothing can be compiled for a compute capability, None if it can."""
+    from ..kernels.runtime.cuda import compiling
+
+    command = f"pip install --upgrade 'gpuens[{extra}]'"
+    try:
+        compiling.read_declarations()
+    except Exception as error:  # here and below: of several libraries, with types of their own
+        return (
+            f"numba-cuda {_version('numba-cuda')} does not work with NumPy {_version('numpy')} and "
+            f"Numba {_version('numba')} ({_text_of(error)}). Run: {command}"
+        )
+    try:
+        ptx = compiling.trial_ptx(capability)
+    except Exception as error:
+        return (
+            "numba-cuda does not find libNVVM, NVRTC or libdevice, its compiler, or they do not "
+            f"know compute capability {capability[0]}.{capability[1]} ({_text_of(error)}). Run: "
+            f"{command}, or install the CUDA toolkit and set CUDA_HOME"
+        )
+    try:
+        compiling.link_trial(ptx, capability)
+    except Exception as error:
+        linker = compiling.nvjitlink_version()
+        name = f"nvJitLink of CUDA {linker[0]}.{linker[1]}" if linker else (
+            f"the driver, of CUDA {driver[0]}.{driver[1]}, without nvJitLink"
+        )  # fmt: skip
+        return (
+            f"libNVVM of CUDA {compiling.release_of(ptx)} writes code that {name} does not link "
+            f"({_text_of(error)}). Install both of one version: {command}"
+        )
+    return None
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "of an unknown version"
+
+
+def _text_of(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def _cupy_problem(driver: tuple[int, int], extra: str) -> str | None:

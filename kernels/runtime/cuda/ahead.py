@@ -205,8 +205,17 @@ def archive_for(capability: Version, driver: Version, folder: Path) -> Archive |
 
 
 def has_code_for(capability: Version, driver: Version) -> bool:
-    """Return whether there is a file for devices of a compute capability."""
-    return FOLDER.is_dir() and archive_for(capability, driver, FOLDER) is not None
+    """Return whether there is a file for devices of a compute capability, and all in it was made of
+    the sources that are here."""
+    archive = archive_for(capability, driver, FOLDER) if FOLDER.is_dir() else None
+    return archive is not None and _stamps() >= {
+        kernel.stamp for kernel in archive.kernels.values()
+    }
+
+
+def _stamps() -> set[str]:
+    """Return the stamps of all files of kernels."""
+    return set(map(compilation.stamp_of_sources, FOLDER.parent.glob("*/cuda/*.py")))
 
 
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:

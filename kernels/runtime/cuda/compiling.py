@@ -8,25 +8,111 @@ name and source (see ``runtime.disk`` for the rest of the cache).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
-from types import CellType, SimpleNamespace
+from types import CellType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ..disk import keep_on_disk
 
+RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
+"""How libNVVM names its version in PTX."""
 PACKAGE = __package__.removesuffix(".runtime.cuda")
 
 
-def load_compiler() -> None:
-    """Load the libraries that Numba compiles kernels with: an error names the missing one."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-    from numba.cuda.cudadrv.nvvm import NVVM
+@functools.cache
+def numba_cuda() -> ModuleType:
+    """Import Numba's module ``cuda`` with its declarations for arrays."""
+    with newest_numpy_allowed():
+        cuda = import_module("numba.cuda")
+        import_module("numba.cuda.cudaimpl")
+    return cuda
 
-    NVVM()
-    load_nvidia_dynamic_lib("nvJitLink")
+
+@contextmanager
+def newest_numpy_allowed() -> Iterator[None]:
+    """Let numba-cuda 0.30 be imported inside the block with NumPy 2.5: it declares a version of
+    ``row_stack``, which is not there any more, and calls once what is deprecated."""
+    is_missing = not hasattr(np, "row_stack")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The 'generic' unit for NumPy", DeprecationWarning)
+        if is_missing:
+            np.row_stack = np.vstack  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            if is_missing:
+                del np.row_stack  # type: ignore[attr-defined]
+
+
+# Whether the compiler works: each step raises an error of one of several libraries if not.
+
+TRIAL = """target triple = "nvptx64-nvidia-cuda"
+target datalayout = "{layout}"
+define void @trial() {{
+  ret void
+}}
+!nvvmir.version = !{{!0}}
+!0 = !{{i32 {}, i32 {}, i32 {}, i32 {}}}
+"""
+"""A function that does nothing, as libNVVM reads it."""
+
+
+def read_declarations() -> None:
+    """Import everything that numba-cuda compiles with."""
+    numba_cuda()
+    from numba.cuda.descriptor import cuda_target
+
+    cuda_target.typing_context.refresh()
+    cuda_target.target_context.refresh()
+
+
+def trial_ptx(capability: tuple[int, int]) -> str:
+    """Return the PTX that libNVVM writes of ``TRIAL`` for a compute capability."""
+    numba_cuda()
+    from numba.cuda.cudadrv import nvrtc, nvvm
+
+    library = nvvm.NVVM()
+    text = TRIAL.format(*library.get_ir_version(), layout=library.data_layout)
+    arch = nvrtc.get_arch_option(*architecture_of(capability))
+    return nvvm.compile_ir(text, arch=arch).decode().strip("\0")
+
+
+def link_trial(ptx: str, capability: tuple[int, int]) -> None:
+    """Link PTX as numba-cuda does: by nvJitLink, by the driver where that is missing."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    options = LinkerOptions(arch="sm_{}{}{}".format(*architecture_of(capability)))
+    Linker(ObjectCode.from_ptx(ptx.encode()), options=options).link("cubin")
+
+
+def nvjitlink_version() -> tuple[int, int] | None:
+    """Return the version of CUDA that nvJitLink is of, None if it is not found."""
+    try:
+        from cuda.bindings import nvjitlink
+
+        major, minor = nvjitlink.version()
+    except Exception:  # of cuda-bindings and cuda-pathfinder, with types of their own
+        return None
+    return int(major), int(minor)
+
+
+def release_of(ptx: str) -> str:
+    """Return the version of CUDA that the libNVVM of PTX is of."""
+    found = RELEASE.search(ptx)
+    return f"{found[1]}.{found[2]}" if found else "an unknown version"
+
+
+def architecture_of(capability: tuple[int, int]) -> tuple[int, int, str]:
+    """Return what numba-cuda compiles for: from 9.0 on with what is not in later architectures."""
+    return (*capability, "a" if capability >= (9, 0) else "")
 
 
 def kept_on_disk(compiled: Any) -> Any:

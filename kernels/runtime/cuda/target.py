@@ -24,7 +24,7 @@ from ...scalars import primitives
 from ...scalars.deferred import Deferred, declaration, load_numba
 from ..arrays import Array
 from . import launching
-from .compiling import kept_on_disk
+from .compiling import kept_on_disk, newest_numpy_allowed, numba_cuda
 
 __all__ = [
     "block_size",
@@ -73,19 +73,18 @@ class Cuda:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # questions of Python itself are no reason to import it
             raise AttributeError(name)
-        from numba import cuda
-
-        return getattr(cuda, name)
+        return getattr(numba_cuda(), name)
 
     @property
     def _numba_type_(self) -> Any:
-        from numba import cuda, types
+        from numba import types
 
-        return types.Module(cuda)
+        return types.Module(numba_cuda())
 
 
 if is_simulated():
-    from .simulator import install
+    with newest_numpy_allowed():
+        from .simulator import install
 
     load_numba()
     cuda: Any = install()
@@ -139,6 +138,7 @@ def _register_overloads() -> None:
     """Register CUDA versions of primitives. They take precedence over the versions for every
     target, which serve CUDA too where they mean the same there (``select``, ``two_to``,
     ``exponent``)."""
+    numba_cuda()
     from numba.cuda import libdevice
     from numba.extending import overload
 
