@@ -24,11 +24,13 @@ from gpuens.devices.placement import (
 )
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
+from gpuens.kernels.runtime import compilation
 from gpuens.kernels.runtime.cuda import ahead
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
 from tests.support import strict_cupy
 
 HOST = np.zeros((3, 2))
+KERNELS = ahead.FOLDER.parent
 PACKAGES = [("cupy", "CuPy"), ("cuda.bindings", "cuda-bindings"), ("cuda.core", "cuda-core")]
 
 
@@ -49,7 +51,7 @@ def probe(monkeypatch, tmp_path):
     monkeypatch.setattr(gpu_problems, "driver_version", lambda: (13, 0))
     monkeypatch.setattr(gpu_problems, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_problems, "version", lambda package: "12.9.1")
-    monkeypatch.setattr(gpu_problems, "_load_compiler", lambda: None)
+    monkeypatch.setattr(gpu_problems, "_trial", lambda *asked: None)
     monkeypatch.setattr(ahead, "FOLDER", tmp_path)
     monkeypatch.delenv("NUMBA_DISABLE_CUDA", raising=False)
     gpu_problem.cache_clear()
@@ -185,6 +187,16 @@ class TestWhatIsMissing:
             command = f"pip install 'gpuens[cuda{driver[0]}]'"
             assert probe() == f"the package numba-cuda is not installed. Run: {command}"
 
+    @pytest.mark.parametrize("driver", [12, 13])
+    def test_the_wheel_does_without_a_compiler(self, cupy, probe, monkeypatch, driver):
+        """With a driver that takes its machine code; an installation from sources brings none."""
+        monkeypatch.setattr(cupy.cuda.runtime, "runtimeGetVersion", lambda: 12000)
+        monkeypatch.setattr(gpu_problems, "driver_version", lambda: (driver, 0))
+        missing = "numba_cuda"
+        monkeypatch.setattr(gpu_problems, "find_spec", lambda name: None if name == missing else 1)
+        advice = "pip install 'gpuens[cuda13]'. Or install the wheel of `make wheels`, which brings"
+        assert (advice in probe()) == (driver == 13)
+
     def test_device(self, probe, monkeypatch):
         strict_cupy.install(monkeypatch, gpus=0)
         assert "finds no device that works (RuntimeError: it lists no device)" in probe()
@@ -263,21 +275,32 @@ class TestWhatIsMissing:
         cupy.zeros = fail
         assert "finds no device that works (RuntimeError: cudaErrorUnknown" in probe()
 
-    def test_numba_cuda_without_the_compiler(self, cupy, probe, monkeypatch):
-        """As ``pip install numba-cuda`` leaves it."""
+    def test_a_compiler_that_does_not_work(self, cupy, probe, monkeypatch):
+        """Tried for each architecture that no kernels came for (more in tests/cuda_compile)."""
+        cards = [{"name": b"card", "major": major, "minor": 0} for major in (9, 8, 9, 7)]
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", cards.__getitem__)
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: len(cards))
+        tried = []
+        monkeypatch.setattr(
+            gpu_problems, "_trial", lambda *asked: tried.append(asked) or "no" * (len(tried) > 1)
+        )
+        assert probe() == "no" and probe() == "no"
+        assert tried == [((8, 0), (13, 0), "cuda13"), ((9, 0), (13, 0), "cuda13")]
 
-        def fail():
-            raise RuntimeError('Failure finding "libnvvm.so.4":\n  No such file')
-
-        monkeypatch.setattr(gpu_problems, "_load_compiler", fail)
-        assert "does not find the compiler of CUDA, libNVVM and nvJitLink (Runt" in probe()
-        assert 'RuntimeError: Failure finding "libnvvm.so.4": No such file)' in probe()
-        assert "pip install 'gpuens[cuda13]', or install the CUDA toolkit" in probe()
-
-    def test_the_compiler_is_found_where_it_is(self):
-        pytest.importorskip("cuda.bindings.nvjitlink")
-        pytest.importorskip("numba_cuda")
-        gpu_problems._load_compiler()
+    def test_kernels_of_other_sources_are_none(self, cupy, probe, monkeypatch):
+        """As in a checkout whose sources changed since the files were built."""
+        stamps = set(map(compilation.stamp_of_sources, KERNELS.glob("statistics/cuda/*.py")))
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 1)
+        monkeypatch.setattr(ahead, "_stamps", lambda: stamps)
+        monkeypatch.setattr(gpu_problems, "_trial", lambda *asked: "tried")
+        card = {"name": b"card", "major": 9, "minor": 0}
+        monkeypatch.setattr(cupy.cuda.runtime, "getDeviceProperties", lambda index: card)
+        for stamp, expected in ((min(stamps), None), ("another", "tried")):
+            kernels = {90: {"key": ahead.Code("symbol", stamp, b"code")}}
+            ahead.write(ahead.FOLDER / "cuda-sm_90.xz", (13, 0), kernels)
+            ahead.archive_for.cache_clear()
+            probe.cache_clear()
+            assert probe() == expected
 
     def test_switched_off(self, probe, monkeypatch):
         monkeypatch.setenv("NUMBA_DISABLE_CUDA", "1")

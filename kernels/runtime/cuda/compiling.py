@@ -40,16 +40,17 @@ def numba_cuda() -> ModuleType:
 def newest_numpy_allowed() -> Iterator[None]:
     """Let numba-cuda 0.30 be imported inside the block with NumPy 2.5: it declares a version of
     ``row_stack``, which is not there any more, and calls once what is deprecated."""
-    is_missing = not hasattr(np, "row_stack")
+    names = vars(np)
+    is_missing = "row_stack" not in names
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The 'generic' unit for NumPy", DeprecationWarning)
         if is_missing:
-            np.row_stack = np.vstack  # type: ignore[attr-defined]
+            names["row_stack"] = np.vstack
         try:
             yield
         finally:
             if is_missing:
-                del np.row_stack  # type: ignore[attr-defined]
+                del names["row_stack"]
 
 
 # Whether the compiler works: each step raises an error of one of several libraries if not.
