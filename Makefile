@@ -2,6 +2,7 @@
 #
 #   make demo         train on real data beside scikit-learn and draw the learning curve
 #   make test         all tests: CPU, compiled CUDA kernels without a GPU, the built wheel
+#   make test-newest  some of them with the newest Python and NumPy, in .venv-newest
 #   make conformance  scikit-learn's own tests on these estimators, as a table
 #   make docs         the documentation site, in docs/_build/html, and the code on its pages
 #   make lint         format, lint and types
@@ -10,7 +11,7 @@
 #   make bench        all measurements of benchmarks/RESULTS.md
 #   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in nine minutes;
 #                     ARGS="--part fit --resume" hands options on
-#   make clean        remove .venv and everything built
+#   make clean        remove .venv, .venv-newest and everything built
 #
 # PYTHON=python3.12 chooses the interpreter of .venv. PY=python3 uses an environment that has
 # everything already, and sets up nothing.
@@ -102,11 +103,42 @@ $(GROUPS:%=test-%): test-%:
 	if $(PY) -m pytest $(TESTS) >$$log 2>&1; then echo "Tests of $*: $$(tail -n 1 $$log)"; \
 	else cat $$log; echo "Tests of $*: failed, see above or $$log"; exit 1; fi
 
+# The newest Python on PATH or of pyenv, if it is newer than that of .venv, with the newest packages
+# that the extra for GPUs resolves to: its compiler must work, and kernels that it compiles for a GPU
+# must pass as PTX.
+NEWEST := .venv-newest
+NEWEST_TESTS := --ptx --ptx-arch=9.0 -k "not reference" tests/cuda_compile/test_compiler.py \
+	tests/kernels/leaves tests/kernels/statistics tests/front/test_first_models.py
+
+test-newest: $(VENV)/bin/python
+	@oldest=$$($(VENV)/bin/python -c 'import sys; print(sys.version_info.minor + 1)'); \
+	for minor in $$(seq 14 -1 $$oldest); do \
+	  for found in python3.$$minor $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$$minor.*/bin/python3; do \
+	    if $$found -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	      exec $(MAKE) --no-print-directory test-with-newest FOUND=$$found; \
+	    fi; \
+	  done; \
+	done; \
+	echo "Tests of newest: skipped, no Python is newer than that of $(VENV)"
+
+.PHONY: test-newest test-with-newest
+test-with-newest: $(NEWEST)/.ready
+	@echo "Tests of newest: begun, $$($(NEWEST)/bin/python -c 'import numpy, platform; \
+	  print("Python", platform.python_version(), "NumPy", numpy.__version__)')"
+	OMP_WAIT_POLICY=passive NUMBA_CACHE_DIR=$(CURDIR)/$(LOGS)/kernels-newest \
+	  $(NEWEST)/bin/python -m pytest -q $(NEWEST_TESTS)
+
+$(NEWEST)/.ready: pyproject.toml
+	[ -x $(NEWEST)/bin/python ] || $(FOUND) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable ".[cuda13]" pytest hypothesis array-api-strict
+	@touch $@
+
 conformance: $(call ready,test)
 	@$(PY) -m tests.conformance
 
 clean:
-	rm -rf $(VENV) $(LOGS) build dist kernels/prebuilt docs/_build docs/gallery docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
+	rm -rf $(VENV) $(NEWEST) $(LOGS) build dist kernels/prebuilt docs/_build docs/gallery docs/api/generated *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The wheel of XGBoost with CUDA takes the place of the one without, where there is a driver.

@@ -48,6 +48,11 @@ def ptx_of(entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
     with mock.patch.object(dispatcher, "get_current_device", lambda: device):
         signature, bounds = types.void(*entry.arguments), entry.kernel.bounds
         text, _ = compile_ptx(entry.kernel.py_func, signature, cc=OLDEST, launch_bounds=bounds)
+    return shipped(text, entry)
+
+
+def shipped(text: str, entry: catalogue.Entry) -> tuple[ahead.Code, ahead.Version]:
+    """Return the PTX of a kernel as files hold it, with the version of CUDA that it is of."""
     (release,), (symbol,) = RELEASE.findall(text), ENTRY.findall(text)
     lines = (line for line in as_shipped(text).splitlines() if not line.lstrip().startswith("//"))
     name = f"gpuens_{entry.name}"

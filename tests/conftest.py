@@ -24,12 +24,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"the compute capabilities that --ptx compiles for (default: {ARCHITECTURES})",
     )
     parser.addoption(
+        "--ptx-archive",
+        metavar="FOLDER",
+        help="with --ptx tests/gpu: take kernels from a file in this folder, without numba-cuda "
+        "(see tests/ptx/archive.py)",
+    )
+    parser.addoption(
         "--ptx-watch",
         choices=WATCHED,
         default="operations",
         help="where --ptx checks accesses to memory: nowhere, in the tests of single operations on "
         "the first architecture (the default), or everywhere, which takes five times as long",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--ptx-archive"):
+        from tests.ptx.archive import block_compiler
+
+        block_compiler()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,6 +27,7 @@ class Watch:
             _tell(
                 "gpuens compiles kernels at their first use: once, for up to a minute. Later "
                 f"processes load them from {folder}; gpuens.warmup() compiles them ahead."
+                f"{_advice()}"
             )
 
     def finish(self) -> None:
@@ -41,6 +42,18 @@ class Watch:
             return
         self._summed_up = True
         _tell(f"gpuens compiled {self._n_kernels} kernels in {self._seconds:.1f} s.")
+
+
+def _advice() -> str:
+    """Return what an installation from sources lacks, beside the wheel."""
+    from .native import is_from_sources  # here, so that no kernel is stamped with that file
+
+    if not is_from_sources():
+        return ""
+    return (
+        " It was installed from sources: the wheel that `make wheels` writes into dist/ of a "
+        "checkout brings the kernels of the CPU and of GPUs compiled."
+    )
 
 
 def _tell(message: str) -> None:

@@ -251,7 +251,7 @@ def _stamp(files: tuple[str, ...]) -> str:
 
 def _level(built: Iterable[str]) -> str:
     """Return the best level of this processor that there is a library for."""
-    if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
+    if not _has_wheel():
         raise Unusable(f"there is none for {platform.system()} on {platform.machine()}")
     features = processor_features()
     usable = [level for level in LEVELS if features.issuperset(_needed(level).split())]
@@ -259,6 +259,16 @@ def _level(built: Iterable[str]) -> str:
         if level in built:
             return level
     raise Unusable("this processor is below x86-64-v2")
+
+
+def _has_wheel() -> bool:
+    """Return whether there is a wheel with compiled kernels for this system."""
+    return platform.machine() in ("x86_64", "AMD64") and platform.system() == "Linux"
+
+
+def is_from_sources(folder: Path = FOLDER) -> bool:
+    """Return whether this installation lacks what the wheel for this system brings."""
+    return _has_wheel() and not folder.is_dir()
 
 
 def _needed(level: str) -> str:

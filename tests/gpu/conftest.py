@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ def cupy(request: Any) -> Iterator[Any]:
     on its first GPU, which is of the last architecture asked for."""
     if simulated():
         pytest.skip("needs a real GPU: NUMBA_ENABLE_CUDASIM=1 is set")
+    if folder := request.config.getoption("--ptx-archive"):
+        from tests.ptx import archive
+
+        with archive.installed(Path(folder)) as found:
+            yield found
+        return
     if request.config.getoption("--ptx"):
         from tests.ptx import host
 

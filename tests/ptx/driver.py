@@ -9,7 +9,6 @@ does, through the table of addresses that it is given.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,10 @@ from numba.np.numpy_support import as_dtype
 
 from gpuens.kernels import catalogue
 from gpuens.kernels.runtime.cuda import launching, target
+from tests.ptx.parameters import parameter_block, words_in
 from tests.support.ptx_option import Gpu
+
+__all__ = ["installed", "library_of", "parameter_block", "take_place", "words_in"]
 
 ADDRESS = 4
 """Number of the word of an array's address among the words of the array."""
@@ -121,30 +123,6 @@ def smallest(dtype: np.dtype) -> int:
     """The bytes of the smallest field of a record, or of a number."""
     fields = (dtype.fields or {}).values()
     return min((smallest(field[0]) for field in fields), default=dtype.base.itemsize)
-
-
-def parameter_block(places: Sequence[tuple[int, int]], pointers: int) -> bytes:
-    """What the driver reads of the parameters of a kernel.
-
-    Parameters
-    ----------
-    places : sequence of (offset, size)
-        Of each parameter, in bytes.
-    pointers : int
-        The address of a table with the address of each parameter.
-    """
-    block = bytearray(max((offset + size for offset, size in places), default=0))
-    addresses = (ctypes.c_void_p * len(places)).from_address(pointers)
-    for (offset, size), address in zip(places, addresses, strict=True):
-        block[offset : offset + size] = ctypes.string_at(address, size)
-    return bytes(block)
-
-
-def words_in(places: Sequence[tuple[int, int]], block: bytes) -> list[int]:
-    """The bits of each parameter in a block, as an integer with a sign."""
-    return [
-        int.from_bytes(block[begin : begin + size], "little", signed=True) for begin, size in places
-    ]
 
 
 @dataclass(frozen=True)

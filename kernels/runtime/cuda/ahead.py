@@ -30,7 +30,8 @@ from .. import origins, sources
 from . import ptx_text
 from .compiling import describe
 
-FOLDER = Path(__file__).parents[2] / "prebuilt"
+KERNELS = Path(__file__).parents[2]
+FOLDER = KERNELS / "prebuilt"
 FORMAT = 3
 NAME = re.compile(r"cuda-(sm|ptx)_([0-9-]+)\.xz")
 INSTRUCTION = 16
@@ -215,7 +216,7 @@ def has_code_for(capability: Version, driver: Version) -> bool:
 
 def _stamps() -> set[str]:
     """Return the stamps of all files of kernels."""
-    return set(map(compilation.stamp_of_sources, FOLDER.parent.glob("*/cuda/*.py")))
+    return set(map(compilation.stamp_of_sources, KERNELS.glob("*/cuda/*.py")))
 
 
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core import caching, config
 
-from gpuens.kernels.runtime import disk, first_use
+from gpuens.kernels.runtime import disk, first_use, native
 from gpuens.kernels.runtime.sources import _text, stamp_of_sources
 
 
@@ -184,6 +184,23 @@ def test_without_a_compiler_there_is_one_sentence(package, monkeypatch):
         filled(package)
 
 
+@pytest.mark.parametrize(
+    ("system", "machine", "has_folder", "expected"),
+    [
+        ("Linux", "x86_64", False, True), ("Linux", "x86_64", True, False),
+        ("Linux", "aarch64", False, False), ("Darwin", "x86_64", False, False),
+    ],
+)  # fmt: skip
+def test_what_is_installed_from_sources(
+    monkeypatch, tmp_path, system, machine, has_folder, expected
+):
+    """Where there is a wheel with more."""
+    monkeypatch.setattr(native.platform, "system", lambda: system)
+    monkeypatch.setattr(native.platform, "machine", lambda: machine)
+    folder = tmp_path if has_folder else tmp_path / "prebuilt"
+    assert native.is_from_sources(folder) == expected
+
+
 class Terminal(io.StringIO):
     """A file that a person reads."""
 
@@ -191,8 +208,13 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.parametrize("from_sources", [False, True])
 @pytest.mark.parametrize("stderr", [Terminal, io.StringIO])
-def test_a_person_is_told_once_that_kernels_are_compiled(process, monkeypatch, tmp_path, stderr):
+def test_a_person_is_told_once_that_kernels_are_compiled(
+    process, monkeypatch, tmp_path, stderr, from_sources
+):
+    """And, where no wheel was installed, what would spare that."""
+    monkeypatch.setattr(native, "is_from_sources", lambda: from_sources)
     monkeypatch.setattr(disk, "watch", watch := first_use.Watch())
     monkeypatch.setattr("sys.stderr", shown := stderr())
     watch.sum_up()
@@ -205,5 +227,6 @@ def test_a_person_is_told_once_that_kernels_are_compiled(process, monkeypatch, t
     lines = shown.getvalue().splitlines()
     if stderr is Terminal:
         assert len(lines) == 2 and str(tmp_path) in lines[0] and "compiled 2 kernels" in lines[1]
+        assert ("from sources: the wheel that `make wheels` writes" in lines[0]) == from_sources
     else:
         assert lines == []
