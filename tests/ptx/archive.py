@@ -108,6 +108,8 @@ def installed(folder: Path) -> Iterator[Any]:
         for name in ("_multiprocessors_of", "_shared_memory_of"):
             patch.setattr(target, name, functools.cache(getattr(target, name).__wrapped__))
         patch.setattr(gpu_problems, "driver_version", lambda: DRIVER)
+        others = gpu_problems._is_installed
+        patch.setattr(gpu_problems, "_is_installed", lambda name: name == "cupy" or others(name))
         gpu_problems.gpu_problem.cache_clear()
         assert gpu_problems.gpu_problem() is None
         yield cupy

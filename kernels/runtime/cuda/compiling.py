@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from ...scalars.deferred import declaration
 from ..disk import keep_on_disk
 
 RELEASE = re.compile(r"Cuda compilation tools, release (\d+)\.(\d+)")
@@ -29,7 +30,15 @@ PACKAGE = __package__.removesuffix(".runtime.cuda")
 
 @functools.cache
 def numba_cuda() -> ModuleType:
-    """Import Numba's module ``cuda`` with its declarations for arrays."""
+    """Import Numba's module ``cuda`` with its declarations for arrays.
+
+    Raises
+    ------
+    ImportError
+        numba-cuda is not installed. Numba's own, older one is never used.
+    """
+    if not is_installed():
+        raise ImportError("The package numba-cuda is not installed.")
     with newest_numpy_allowed():
         cuda = import_module("numba.cuda")
         import_module("numba.cuda.cudaimpl")
@@ -51,6 +60,25 @@ def newest_numpy_allowed() -> Iterator[None]:
         finally:
             if is_missing:
                 del names["row_stack"]
+
+
+def is_installed() -> bool:
+    """Return whether numba-cuda is installed; kernels that came compiled do without it."""
+    return find_spec("numba_cuda") is not None
+
+
+def declaration_for_cuda(function: Callable[[], None]) -> None:
+    """Let a function that registers overloads for CUDA run before anything is compiled, if there is
+    a compiler for CUDA: what is compiled for the CPU needs none."""
+
+    def declare() -> None:
+        try:
+            numba_cuda()
+        except Exception:  # which the compilation of a kernel for CUDA raises
+            return
+        function()
+
+    declaration(declare)
 
 
 # Whether the compiler works: each step raises an error of one of several libraries if not.
@@ -190,7 +218,7 @@ def compiled(function: Any, kinds: Iterable[Any]) -> Any:
     RuntimeError
         numba-cuda is not installed.
     """
-    if find_spec("numba_cuda") is None:
+    if not is_installed():
         raise RuntimeError(
             f"The kernel {function.py_func.__qualname__} did not come compiled for this GPU, these "
             "types or a custom loss, and the package numba-cuda, which compiles it, is not "

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...scalars.deferred import declaration
+from .compiling import declaration_for_cuda
 from .target import is_simulated
 
 COMMENT = "// not unrolled"
@@ -120,5 +120,5 @@ def _declare_rolled() -> None:
 
 
 if not is_simulated():
-    declaration(_declare_unknown)
-    declaration(_declare_rolled)
+    declaration_for_cuda(_declare_unknown)
+    declaration_for_cuda(_declare_rolled)

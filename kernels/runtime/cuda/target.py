@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from ...scalars import primitives
-from ...scalars.deferred import Deferred, declaration, load_numba
+from ...scalars.deferred import Deferred, load_numba
 from ..arrays import Array
 from . import launching
-from .compiling import kept_on_disk, newest_numpy_allowed, numba_cuda
+from .compiling import declaration_for_cuda, kept_on_disk, newest_numpy_allowed, numba_cuda
 
 __all__ = [
     "block_size",
@@ -138,7 +138,6 @@ def _register_overloads() -> None:
     """Register CUDA versions of primitives. They take precedence over the versions for every
     target, which serve CUDA too where they mean the same there (``select``, ``two_to``,
     ``exponent``)."""
-    numba_cuda()
     from numba.cuda import libdevice
     from numba.extending import overload
 
@@ -152,7 +151,7 @@ def _register_overloads() -> None:
 
 
 if not is_simulated():
-    declaration(_register_overloads)
+    declaration_for_cuda(_register_overloads)
 
 
 # Launch geometry.
