@@ -1,5 +1,6 @@
 """``python -m building library`` compiles the CPU's kernels into the checkout; ``wheels`` compiles
-those of GPUs too and builds wheels, and ``--try`` fits models with one of them."""
+those of GPUs too and builds wheels, and ``--try`` fits models with one of them; ``next_compiler``
+tries the successor of numba-cuda on those of GPUs."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from pathlib import Path
 
 from gpuens.kernels.runtime import native
 
-from . import cubins, library
+from . import cubins, library, next_compiler
 
 
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m building", description=__doc__)
-    parser.add_argument("what", choices=["library", "wheels"])
+    parser.add_argument("what", choices=["library", "wheels", "next_compiler"])
     parser.add_argument("--output", type=Path, default=Path("dist"), help="folder of the wheels")
     parser.add_argument(
         "--if-needed", action="store_true", help="keep what was built from these sources"
@@ -30,6 +31,8 @@ def main() -> None:
         "--cpu-only", action="store_true", help="leave the kernels of GPUs out of the wheel"
     )
     chosen = parser.parse_args()
+    if chosen.what == "next_compiler":
+        next_compiler.run()
     if not (chosen.if_needed and library.is_current(chosen.levels)):
         library.build(chosen.levels)
     if chosen.what == "wheels":

@@ -20,7 +20,7 @@ import venv
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".cache" / "next-compiler"
@@ -29,20 +29,20 @@ LONGEST = 110
 """Characters of an error that are told apart."""
 
 
-def run(arguments: list[str]) -> None:
-    """Make the environment, where there is none, and compile in it."""
+def run() -> NoReturn:
+    """Make the environment, where there is none, and compile all kernels in it."""
     python = FOLDER / "bin" / "python"
     if not python.exists():
         venv.create(FOLDER, with_pip=True)
         install = [python, "-m", "pip", "install", "--quiet", str(ROOT), *PACKAGES]
         subprocess.run(install, check=True)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    sys.exit(subprocess.run([python, "-m", __name__, *arguments], env=environment).returncode)
+    sys.exit(subprocess.run([python, "-m", __name__], env=environment).returncode)
 
 
 def main() -> None:
     """Compile the kernels whose names are given, by default all, and print what fails."""
-    parser = argparse.ArgumentParser(prog="python -m building next_compiler", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m building.next_compiler", description=__doc__)
     parser.add_argument("names", nargs="*", help="kernels of the catalogue")
     parser.add_argument("--architecture", default="9.0", help="compute capability")
     chosen = parser.parse_args()

@@ -111,7 +111,8 @@ def installed(folder: Path) -> Iterator[Any]:
         others = gpu_problems._is_installed
         patch.setattr(gpu_problems, "_is_installed", lambda name: name == "cupy" or others(name))
         gpu_problems.gpu_problem.cache_clear()
-        assert gpu_problems.gpu_problem() is None
+        problem = gpu_problems.gpu_problem()
+        assert problem is None, problem
         yield cupy
         assert bindings.n_launches > 0
         assert origins.of_cuda()[origins.COMPILED] == []
