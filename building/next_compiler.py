@@ -19,12 +19,16 @@ import time
 import venv
 from collections import defaultdict
 from pathlib import Path
-from types import SimpleNamespace
+from types import CellType, FunctionType, SimpleNamespace
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".cache" / "next-compiler"
 PACKAGES = ("numba-cuda-mlir[cu13]", "cuda-toolkit[nvjitlink,nvrtc,nvvm]==13.*")
+TELLING = re.compile(
+    "no MLIR lowering|[Nn]ot ?[Ii]mplemented|not supported|Unknown attribute|cannot|No implementa"
+)
+"""What a line says that names something missing."""
 LONGEST = 110
 """Characters of an error that are told apart."""
 
@@ -41,34 +45,41 @@ def run() -> NoReturn:
 
 
 def main() -> None:
-    """Compile the kernels whose names are given, by default all, and print what fails."""
+    """Compile kernels, each for the first types in the catalogue, and print what fails."""
     parser = argparse.ArgumentParser(prog="python -m building.next_compiler", description=__doc__)
-    parser.add_argument("names", nargs="*", help="kernels of the catalogue")
+    parser.add_argument("names", nargs="*", help="names in the catalogue")
+    parser.add_argument("--all", action="store_true", help="compile each kernel for all types")
     parser.add_argument("--architecture", default="9.0", help="compute capability")
     chosen = parser.parse_args()
     major, minor = map(int, chosen.architecture.split("."))
     take_place((major, minor))
     failed: dict[str, list[str]] = defaultdict(list)
     n, started = 0, time.time()
-    for entry in entries(chosen.names):
+    for entry in entries(chosen.names, chosen.all):
         n += 1
         try:
             compile_entry(entry, (major, minor))
         except Exception as error:  # of any of its stages
             failed[reason(error)].append(entry.name)
-        print(".", end="", flush=True, file=sys.stderr)
+            print(f"{entry.name}: {reason(error)}", flush=True, file=sys.stderr)
     n_failed = sum(map(len, failed.values()))
-    print(f"\n{n - n_failed} of {n} kernels compile, {time.time() - started:.0f} s.\n")
+    print(f"{n - n_failed} of {n} kernels compile, {time.time() - started:.0f} s.\n")
     print("| kernels | why not | which |\n|---|---|---|")
     for why, names in sorted(failed.items(), key=lambda item: -len(item[1])):
         print(f"| {len(names)} | {why} | {', '.join(names)} |")
 
 
-def entries(names: list[str]) -> list[Any]:
-    """Return the entries of the catalogue with some names, by default all."""
+def entries(names: list[str], of_all_types: bool) -> list[Any]:
+    """Return the entries of the catalogue with some names, by default one for each kernel."""
     from gpuens.kernels import catalogue
 
-    return [entry for entry in catalogue.entries() if not names or entry.name in names]
+    if names or of_all_types:
+        return [entry for entry in catalogue.entries() if not names or entry.name in names]
+    functions = {
+        (entry.kernel.py_func.__module__, entry.kernel.py_func.__qualname__): entry
+        for entry in reversed(list(catalogue.entries()))
+    }
+    return list(reversed(functions.values()))
 
 
 def compile_entry(entry: Any, capability: tuple[int, int]) -> str:
@@ -85,17 +96,42 @@ def compile_entry(entry: Any, capability: tuple[int, int]) -> str:
     ]
     bounds = entry.kernel.bounds
     signature = types.void(*arguments)
-    text, _ = cuda.compile_ptx(entry.kernel.py_func, signature, cc=capability, launch_bounds=bounds)
+    function = translated(entry.kernel.py_func)
+    text, _ = cuda.compile_ptx(function, signature, cc=capability, launch_bounds=bounds)
     return text
 
 
-def reason(error: BaseException) -> str:
-    """Return the line of an error that says what is missing."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"[Nn]o |[Uu]nknown|not |[Ii]nvalid|fail", line)]
-    line = (telling or lines or [""])[0]
-    line = re.sub(r"0x[0-9a-f]+|%\d+|\(\S*/[^()]*\)", "…", line).replace("|", "\\|")
-    return f"{type(error).__name__}: {line[:LONGEST]}"
+def translated(function: Any) -> Any:
+    """Return a function that refers to the objects of the successor."""
+    names = function.__globals__
+    own = {name: made(names[name]) for name in function.__code__.co_names if name in names}
+    cells = tuple(CellType(made(cell.cell_contents)) for cell in function.__closure__ or ())
+    return FunctionType(
+        function.__code__, names | own, function.__name__, function.__defaults__, cells or None
+    )
+
+
+def made(value: Any) -> Any:
+    """Return the object of the successor that a value is, or stands for."""
+    from numba_cuda_mlir import cuda
+
+    from gpuens.kernels.runtime.cuda.target import Cuda
+    from gpuens.kernels.scalars.deferred import Deferred
+
+    if isinstance(value, Cuda):
+        return cuda
+    return value.made if issubclass(type(value), Deferred) else value
+
+
+def reason(error: BaseException | None) -> str:
+    """Return the line of an error, or of what caused it, that says what is missing."""
+    lines: list[str] = []
+    while error is not None:
+        lines += [f"{type(error).__name__}: {line.strip()}" for line in str(error).splitlines()]
+        error = error.__cause__ or error.__context__
+    telling = [line for line in lines if TELLING.search(line)]
+    line = (telling or lines)[-1]
+    return re.sub(r" at 0x[0-9a-f]+|\(\S*/[^()]*\)", "", line).replace("|", "\\|")[:LONGEST]
 
 
 def take_place(capability: tuple[int, int]) -> None:
@@ -112,7 +148,7 @@ def take_place(capability: tuple[int, int]) -> None:
     deferred.load_numba = lambda: cuda
     deferred.sys = SimpleNamespace(modules={})  # no object is one of Numba's
     for kind in (deferred.Function, target.DeviceFunction):
-        kind._make = lambda self, module: cuda.jit(device=True)(self.py_func)
+        kind._make = lambda self, module: cuda.jit(device=True)(translated(self.py_func))
     deferred.Intrinsic._make = lambda self, module: reinterpretation(self.__name__)
     deferred.Intrinsic._numba_type_ = property(lambda self: self.made._numba_type_)
     declare()
@@ -140,7 +176,8 @@ def declare() -> None:
 
     from gpuens.kernels.runtime.cuda import loops
     from gpuens.kernels.scalars import primitives
-    from gpuens.kernels.scalars.primitives import bits_of, float_of
+
+    bits_of, float_of = primitives.bits_of.made, primitives.float_of.made
 
     shift = primitives.INT_IN_MANTISSA + primitives.EXPONENT_BIAS
     high, low = primitives._TWO_52_BITS, 2.0**52 + primitives.EXPONENT_BIAS
@@ -154,7 +191,7 @@ def declare() -> None:
         loops.unknown: lambda number: lambda number: number,
     }
     for function, version in versions.items():
-        overload(function, typing_registry=typing_registry)(version)
+        overload(function, inline="always", typing_registry=typing_registry)(version)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from tests.ptx import archive
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = (
-    "squared_error or huber or quantiles or log_normal or negative_binomial or exponential or focal "
-    "or many or goss or categories or linear or rankings or survival or forest or "
-    "extra or AdaBoost or bagging or stagewise or sparse or ones_own"
+    "squared_error or huber or quantiles or log_normal or negative_binomial or exponential or "
+    "focal or many or goss or categories or linear or rankings or survival or forest or extra or "
+    "AdaBoost or bagging or stagewise or sparse or ones_own"
 )
 """Of the tests of whole models; all of them, and the other files of tests/gpu, run in the same way
 by hand."""
