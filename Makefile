@@ -107,8 +107,9 @@ $(GROUPS:%=test-%): test-%:
 # that the extra for GPUs resolves to: its compiler must work, and kernels that it compiles for a GPU
 # must pass as PTX.
 NEWEST := .venv-newest
-NEWEST_TESTS := --ptx --ptx-arch=9.0 -k "not reference" tests/cuda_compile/test_compiler.py \
-	tests/kernels/leaves tests/kernels/statistics tests/front/test_first_models.py
+NEWEST_TESTS := --ptx --ptx-arch=9.0 -k "cuda or compiler or first_models" \
+	tests/cuda_compile/test_compiler.py tests/kernels/leaves tests/kernels/statistics \
+	tests/front/test_first_models.py
 
 test-newest: $(VENV)/bin/python
 	@oldest=$$($(VENV)/bin/python -c 'import sys; print(sys.version_info.minor + 1)'); \
