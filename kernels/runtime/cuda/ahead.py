@@ -216,7 +216,7 @@ def has_code_for(capability: Version, driver: Version) -> bool:
 
 def _stamps() -> set[str]:
     """Return the stamps of all files of kernels."""
-    return set(map(compilation.stamp_of_sources, KERNELS.glob("*/cuda/*.py")))
+    return set(map(sources.stamp_of_sources, KERNELS.glob("*/cuda/*.py")))
 
 
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
