@@ -24,7 +24,7 @@ from gpuens.devices.placement import (
 )
 from gpuens.forest import forest
 from gpuens.forest.forest import Forest
-from gpuens.kernels.runtime import compilation
+from gpuens.kernels.runtime import sources
 from gpuens.kernels.runtime.cuda import ahead
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
 from tests.support import strict_cupy
@@ -288,7 +288,7 @@ class TestWhatIsMissing:
 
     def test_kernels_of_other_sources_are_none(self, cupy, probe, monkeypatch):
         """As in a checkout whose sources changed since the files were built."""
-        ours = compilation.stamp_of_sources(ahead.KERNELS / "statistics" / "cuda" / "gradients.py")
+        ours = sources.stamp_of_sources(ahead.KERNELS / "statistics" / "cuda" / "gradients.py")
         monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 1)
         monkeypatch.setattr(gpu_problems, "_trial", lambda *asked: "tried")
         card = {"name": b"card", "major": 9, "minor": 0}
