@@ -17,6 +17,7 @@ from array_api_compat import is_cupy_array, is_torch_array
 from scipy.sparse import issparse
 
 from ..kernels.runtime import dispatch
+from ..kernels.runtime.cuda import errors
 from ..kernels.runtime.dispatch import Implementation
 from ..other_names import meant_value
 from . import transfer
@@ -24,9 +25,6 @@ from .gpu_problems import card_problem, gpu_problem
 from .memory import available_memory
 from .policy import Work
 from .sparse_tables import SparseTable
-
-OUT_OF_MEMORY = ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
-"""Errors of the CUDA runtime and driver when memory is allocated outside CuPy's pool."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +149,11 @@ class _OnGpu:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
             if isinstance(error, Exception):
-                _explain_memory_error(self._device, error)
+                _explain(self._device, error)
         finally:
-            self._before.__exit__(kind, error, trace)
+            # A GPU that is lost refuses this too: what is raised already says more.
+            with suppress(Exception) if error is not None else nullcontext():
+                self._before.__exit__(kind, error, trace)
 
 
 _ON_HOST = nullcontext()
@@ -446,15 +446,21 @@ def _count_gpus() -> int:
     return int(cupy.cuda.runtime.getDeviceCount())
 
 
-def _explain_memory_error(device: Device, error: Exception) -> None:
-    """Raise a MemoryError with the free bytes if an error means that a GPU has too few."""
+def _explain(device: Device, error: Exception) -> None:
+    """Raise a MemoryError with the free bytes if an error means that a GPU has too few, and a
+    RuntimeError if it means that the GPU is lost."""
     import cupy
 
-    is_ours = isinstance(error, cupy.cuda.memory.OutOfMemoryError)
-    if is_ours or any(name in str(error) for name in OUT_OF_MEMORY):
-        free, total = cupy.cuda.runtime.memGetInfo()
+    name = errors.name_in(error)
+    if isinstance(error, cupy.cuda.memory.OutOfMemoryError) or name in errors.MEMORY:
+        memory = "the free memory is unknown"
+        with suppress(Exception):  # which needs memory too where the GPU has no context yet
+            free, total = cupy.cuda.runtime.memGetInfo()
+            memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB are free"
         raise MemoryError(
-            f"{device} has not enough memory for this data: {free / 2**30:.1f} of "
-            f"{total / 2**30:.1f} GiB are free ({error}). Free memory that other arrays or "
-            "programs hold, pass fewer rows or float32 values, or use device='cpu'."
+            f"{device} has not enough memory for this data: {memory} ({error}). Free memory that "
+            "other arrays or programs hold, pass fewer rows or float32 values, or use "
+            "device='cpu'."
         ) from error
+    if name in errors.LOST and errors.REMEDIES[name] not in str(error):
+        raise RuntimeError(f"{device} has stopped: {errors.remedy(name)}") from error

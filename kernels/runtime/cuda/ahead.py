@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import origins, sources
-from . import ptx_text
+from . import errors, ptx_text
 from .compiling import describe
 
 KERNELS = Path(__file__).parents[2]
@@ -220,7 +220,13 @@ def _stamps() -> set[str]:
 
 
 def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
-    """Return the kernel of ``cuda.core`` for a device, None if it has to be compiled."""
+    """Return the kernel of ``cuda.core`` for a device, None if it has to be compiled.
+
+    Raises
+    ------
+    RuntimeError
+        The GPU is out of memory or lost, which compiling would not help.
+    """
     if not FOLDER.is_dir() or (key := key_of(function, kinds)) is None:
         return None
     archive = archive_for(capability_of(device), driver_version(), FOLDER)
@@ -230,6 +236,11 @@ def find(function: Any, device: int, kinds: tuple[Any, ...]) -> Any:
     try:
         found = loaded(kernel, archive.is_ptx)
     except Exception as error:  # of cuda-core and cuda-bindings, with types of their own
+        if errors.is_of_the_device(error):
+            what = errors.remedy(str(errors.name_in(error)))
+            raise RuntimeError(
+                f"The CUDA driver does not load the kernel {kernel.symbol}: {what}"
+            ) from error
         _refused.add(archive.path)
         _warn(archive.path, f"is refused by the driver ({type(error).__name__}: {error})")
         return None

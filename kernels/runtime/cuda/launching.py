@@ -27,7 +27,7 @@ from weakref import ref
 import numpy as np
 
 from .. import origins
-from . import ahead
+from . import ahead, errors
 from .compiling import compiled
 
 NUMBERS = {
@@ -225,7 +225,9 @@ def check(function: Any, status: Any, how: str = "") -> None:
     """
     if status:
         name = function.py_func.__qualname__
-        raise RuntimeError(f"The CUDA driver does not start the kernel {name}{how}: {status.name}.")
+        raise RuntimeError(
+            f"The CUDA driver does not start the kernel {name}{how}: {errors.remedy(status.name)}"
+        )
 
 
 def allow(parameters: Parameters, shared: int) -> None:
@@ -241,7 +243,8 @@ def allow(parameters: Parameters, shared: int) -> None:
     with _loading:
         if shared > kernel.shared:
             asked = attribute, shared, driver.CUkernel(int(kernel.handle)), parameters.device
-            check(parameters.function, *driver.cuKernelSetAttribute(*asked))
+            (status,) = driver.cuKernelSetAttribute(*asked)
+            check(parameters.function, status, f" with {shared:,} bytes of shared memory a block")
             kernel.shared = shared
 
 
@@ -297,10 +300,24 @@ def bindings() -> ModuleType:
 
 def enter(device: int) -> None:
     """Make the memory of a device, which is CuPy's current one, this thread's: nothing that CuPy
-    does without the device does so."""
+    does without the device does so.
+
+    Raises
+    ------
+    RuntimeError
+        The driver refuses it.
+    """
     from cuda.core import Device
 
-    Device(device).set_current()
+    try:
+        Device(device).set_current()
+    except Exception as error:  # of cuda-core, with a type of its own
+        name = errors.name_in(error)
+        if name is None:
+            raise
+        raise RuntimeError(
+            f"The CUDA driver gives no context on cuda:{device}: {errors.remedy(name)}"
+        ) from error
 
 
 @functools.cache
