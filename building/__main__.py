@@ -1,6 +1,6 @@
-"""``python -m building library`` compiles the CPU's kernels into the checkout; ``wheels`` compiles
-those of GPUs too and builds wheels, and ``--try`` fits models with one of them; ``next_compiler``
-tries the successor of numba-cuda on those of GPUs."""
+"""``python -m building library`` compiles the CPU's kernels into the checkout, ``cubins`` those of
+GPUs; ``wheels`` compiles both and builds wheels, and ``--try`` fits models with one of them;
+``next_compiler`` tries the successor of numba-cuda on the kernels of GPUs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from . import cubins, library, next_compiler
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m building", description=__doc__)
-    parser.add_argument("what", choices=["library", "wheels", "next_compiler"])
+    known = ["library", "cubins", "wheels", "next_compiler"]
+    parser.add_argument("what", choices=known)
     parser.add_argument("--output", type=Path, default=Path("dist"), help="folder of the wheels")
     parser.add_argument(
         "--if-needed", action="store_true", help="keep what was built from these sources"
@@ -23,6 +24,10 @@ def main() -> None:
     parser.add_argument(
         "--levels", nargs="+", choices=native.LEVELS, default=list(native.LEVELS),
         help="the processors to compile for (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--architectures", nargs="+", type=int, metavar="N",
+        help="the GPUs that `cubins` compiles for, as in 90 (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--try", dest="tried", action="store_true", help="fit models in an environment of its own"
@@ -33,6 +38,10 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.what == "next_compiler":
         next_compiler.run()
+        return
+    if chosen.what == "cubins":
+        cubins.build(groups=[chosen.architectures] if chosen.architectures else cubins.FILES)
+        return
     if not (chosen.if_needed and library.is_current(chosen.levels)):
         library.build(chosen.levels)
     if chosen.what == "wheels":

@@ -74,7 +74,8 @@ class Record:
             parser.error(
                 f"--resume: {path} is of {old['benchmark']!r}, not of {ours['benchmark']!r}"
             )
-        ignored = {"machine": NOT_THE_MACHINE, "versions": (), "settings": any_value}
+        added = set(ours["versions"]) - set(old["versions"])  # what was missing then
+        ignored = {"machine": NOT_THE_MACHINE, "versions": added, "settings": any_value}
         found = [
             f"{kind}: {'; '.join(texts)}"
             for kind, but in ignored.items()
@@ -86,7 +87,7 @@ class Record:
                 "Times of both would not be comparable: use the same, or start again without "
                 "--resume"
             )
-        self.path, self.content = path, old
+        self.path, self.content = path, {**old, "versions": {**old["versions"], **ours["versions"]}}
         return old["results"]
 
     def _latest(self, unfinished: bool) -> Path:

@@ -19,26 +19,27 @@ from importlib.util import find_spec
 from typing import Any
 
 from gpuens.devices.placement import simulated
+from gpuens.kernels.runtime.cuda.compiling import kinds_of
+from tests.driver import stub
 
 from ..common.machine import ROOT
 from ..common.peers import GapError, say_skipped
 from ..common.program import Options, Program, Results
+from . import needs
 
 MOST_COMPILERS = 8
 """Processes that compile at the same time."""
-NEEDED = ("hypothesis", "array_api_strict")
-"""Packages of the tests of the operations, beside pytest."""
-ON_A_GPU = {
-    "tests/gpu": (),
-    "tests/kernels": NEEDED,
-    "tests/inputs/test_arrays.py": NEEDED,
-    "tests/inputs/test_categories.py": (*NEEDED, "pandas"),
-    "tests/datasets/test_datasets.py": (),
-    "tests/devices/test_devices.py": (),
-}
-"""Tests that run, or run more, with a GPU, and the packages without which they cannot start."""
+ON_A_GPU = (
+    "tests/gpu", "tests/kernels", "tests/inputs/test_arrays.py", "tests/inputs/test_categories.py",
+    "tests/datasets/test_datasets.py", "tests/devices/test_devices.py",
+)  # fmt: skip
+"""Tests that run, or run more, with a GPU, what matters most first."""
 SUMMARY = re.compile(r"(\d+) (passed|failed|error|errors|skipped|xfailed|deselected)\b")
 
+NOTHING_FOUND = re.compile(r"=+ *(COMPUTE-SANITIZER|(ERROR|RACECHECK) SUMMARY: 0 |$)")
+"""A line of compute-sanitizer that reports no error."""
+IN_COLLECTION = re.compile(r"ERROR \S+\.py( |$)")
+"""A file whose tests could not be collected."""
 NO_CARD = re.compile(r"SKIPPED .*(needs an? (real |NVIDIA )?GPU|CUDA needs)")
 """A test that was skipped for want of a GPU."""
 
@@ -64,6 +65,37 @@ def run(command: Sequence[str], seconds: float) -> tuple[int | None, str]:
 
 def last_lines(output: str, n: int = 15) -> list[str]:
     return [line[:400] for line in output.strip().splitlines()[-n:]]
+
+
+def load_all(options: Options) -> Results:
+    """Load all kernels that came compiled; what the driver says of them, and which are missing."""
+    if simulated():
+        raise GapError("nothing is loaded in the simulator")
+    from gpuens.devices.placement import resolve_device
+    from gpuens.kernels import catalogue
+    from gpuens.kernels.runtime.cuda import ahead, launching, target
+
+    if not list(ahead.FOLDER.glob("cuda-*.xz")):
+        raise GapError(f"no machine code is in {ahead.FOLDER} (python -m building cubins makes it)")
+    found: dict[str, tuple[int, ...]] = {}
+    missing, more = [], {}
+    started = time.perf_counter()
+    with resolve_device("cuda").active():
+        device = target.current_device()
+        launching.enter(device)
+        for entry in catalogue.entries():
+            kernel = ahead.find(entry.kernel, device, kinds_of(entry.arguments))
+            if kernel is None:
+                missing.append(entry.name)
+                continue
+            of = kernel.attributes
+            found[entry.name] = of.num_regs, of.local_size_bytes, of.shared_size_bytes
+            if of.num_regs > entry.registers or of.local_size_bytes > entry.spilled:
+                more[entry.name] = found[entry.name]
+    return {
+        "kernels": len(found), "seconds": time.perf_counter() - started, "missing": missing,
+        "registers, local and shared bytes": found, "more than planned": more,
+    }  # fmt: skip
 
 
 def compile_all(options: Options) -> Results:
@@ -103,13 +135,17 @@ def warm_up(options: Options) -> Results:
 
 
 def which_tests() -> tuple[list[str], list[str]]:
-    """Return the tests that can start, and what is missing for the others."""
-    missing = {
-        path: [name for name in names if find_spec(name) is None]
-        for path, names in ON_A_GPU.items()
-    }
-    gaps = [f"{path} needs {', '.join(names)}" for path, names in missing.items() if names]
-    return [path for path, names in missing.items() if not names], gaps
+    """Return the files of tests that can start, and what is missing for the others."""
+    files = [
+        file
+        for place in ON_A_GPU
+        for file in (
+            [ROOT / place] if place.endswith(".py") else sorted((ROOT / place).rglob("test_*.py"))
+        )
+    ]
+    lacks = {file.relative_to(ROOT).as_posix(): needs.missing(file) for file in files}
+    gaps = [f"{path} needs {', '.join(names)}" for path, names in lacks.items() if names]
+    return [path for path, names in lacks.items() if not names], gaps
 
 
 def tests(options: Options) -> Results:
@@ -123,8 +159,10 @@ def tests(options: Options) -> Results:
         where = where and ["tests/kernels/statistics/test_quantise.py"]
     command = [
         sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=short", "-p", "no:cacheprovider",
-        "-k", "cuda or gpu", *where,
+        "--continue-on-collection-errors", "-k", "cuda or gpu", *where,
     ]  # fmt: skip
+    if stub.is_in_place():
+        command += ["-p", "tests.driver.first_of_each"]
     status, output = run(command, left(options))
     print(output[-6000:], flush=True)
     return outcome(status, output) | {"gaps": gaps}
@@ -133,6 +171,7 @@ def tests(options: Options) -> Results:
 def outcome(status: int | None, output: str) -> Results:
     """Return what pytest has found; a status of None means that its time was over."""
     counts = {name: int(n) for n, name in SUMMARY.findall(output[-2000:])}
+    counts["not collected"] = len(list(filter(IN_COLLECTION.match, output.splitlines())))
     failures = [line[:400] for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
     result: Results = {
         "passed": status == 0, "counts": counts, "failures": failures[:60],
@@ -153,14 +192,21 @@ def sanitize(options: Options, tool: str) -> Results:
     """Run compute-sanitizer on small fits, each array of which is an allocation of its own."""
     places = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}/usr/local/cuda/bin"
     program = shutil.which("compute-sanitizer", path=places)
-    if simulated() or program is None:
+    if simulated() or stub.is_in_place() or program is None:
         raise GapError("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
     command = [program, "--tool", tool, "--error-exitcode", "9", "--print-limit", "20",
                sys.executable, "-m", "benchmarks.gpu.gpu_tests", "fit"]  # fmt: skip
-    status, output = run(command, left(options))
+    return findings(*run(command, left(options)))
+
+
+def findings(status: int | None, output: str) -> Results:
+    """Return what compute-sanitizer has found, also of a program whose time was over."""
     lines = [line for line in output.splitlines() if line.startswith("=========")]
-    result: Results = {"errors": status == 9, "report": lines[-60:], "status": status}
-    if status is None:
+    found = [line for line in lines if not NOTHING_FOUND.match(line)]
+    result: Results = {"errors": bool(found), "report": lines[-60:], "status": status}
+    if found:
+        result["failed"] = " ".join(found[:6])
+    elif status is None:
         result["cut_off"] = "its time was over"
     elif status != 0:
         result["failed"] = " ".join(lines[:6]) or " ".join(last_lines(output, 3))
@@ -218,7 +264,7 @@ def small_fits() -> None:
 PROGRAM = Program(
     "gpu_tests", __doc__,
     {
-        "compile": compile_all, "warm up": warm_up, "tests": tests,
+        "load": load_all, "compile": compile_all, "warm up": warm_up, "tests": tests,
         "memcheck": partial(sanitize, tool="memcheck"),
         "racecheck": partial(sanitize, tool="racecheck"),
     },

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..common.machine import ROOT
@@ -30,14 +31,14 @@ GRACE = 4.0
 LEAST = 6.0
 """Seconds below which no process is started."""
 POLL = 0.1
+KILLED = " (killed by the system, as it does where the host's memory is used up)"
 ALWAYS = {"PYTHONUNBUFFERED": "1"}
 """In the environment of every process."""
 
 
-def environment(simulate: bool) -> dict[str, str]:
-    """Return the environment of a part."""
-    simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if simulate else {}
-    return {**os.environ, **ALWAYS, **simulator}
+def environment(rehearsal: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a part; what a rehearsal adds is empty with a GPU."""
+    return {**os.environ, **ALWAYS, **rehearsal}
 
 
 def command_of(options: Any) -> Command:
@@ -77,7 +78,7 @@ def results_in(folder: Path, part: Part) -> dict[str, Any]:
 
 def run_part(
     name: str, cases: Sequence[str], seconds: float, command: Command, take: Take,
-    simulate: bool = False,
+    rehearsal: Mapping[str, str] = MappingProxyType({}),
 ) -> None:  # fmt: skip
     """Run cases of a part; each is taken once."""
     deadline = time.monotonic() + seconds
@@ -88,11 +89,16 @@ def run_part(
             for case in remaining:
                 take(case, {"dropped": "no time was left for its part"})
             return
-        remaining = _run_once(PARTS[name], remaining, left, command, take, simulate)
+        remaining = _run_once(PARTS[name], remaining, left, command, take, rehearsal)
 
 
 def _run_once(
-    part: Part, cases: list[str], seconds: float, command: Command, take: Take, simulate: bool
+    part: Part,
+    cases: list[str],
+    seconds: float,
+    command: Command,
+    take: Take,
+    rehearsal: Mapping[str, str],
 ) -> list[str]:
     """Run one process; returns the remaining cases."""
     remaining, why = list(cases), None
@@ -109,7 +115,7 @@ def _run_once(
 
         started = latest = time.monotonic()
         child = subprocess.Popen(
-            command(part, cases, folder, seconds), cwd=ROOT, env=environment(simulate),
+            command(part, cases, folder, seconds), cwd=ROOT, env=environment(rehearsal),
             start_new_session=True,
         )  # fmt: skip
         try:
@@ -119,7 +125,7 @@ def _run_once(
                 latest = now if look() else latest
                 if now - started > seconds + GRACE:
                     why = "dropped", f"cut off: the {seconds:.0f} s of its part were over"
-                elif now - latest > part.limit and not simulate:
+                elif now - latest > part.limit and not rehearsal:
                     why = "failed", f"it hung: it was ended after {part.limit:.0f} s"
         finally:
             end(child)
@@ -141,5 +147,6 @@ def _after(
         return []
     if why is None and len(remaining) < len(cases):
         return remaining  # it ended after a case that failed
-    take(remaining[0], dict([why or ("failed", f"its process ended with {status}")]))
+    killed = KILLED if status == -signal.SIGKILL else ""
+    take(remaining[0], dict([why or ("failed", f"its process ended with {status}{killed}")]))
     return remaining[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..__main__ import program
@@ -23,7 +23,7 @@ from ..model import expected
 from .plan import PARTS
 
 XGBOOST, NVFOREST, CUML = "XGBoost", "nvForest", "cuML"
-ANY_VALUE = ("resume", "budget", "part", "output")
+ANY_VALUE = ("resume", "budget", "part", "call", "output")
 """Settings that may differ between runs that make one result."""
 Parts = dict[str, Any]
 
@@ -226,10 +226,10 @@ class Results:
             for case, value in part[kind].items()
         }
 
-    def differ(self) -> list[str]:
-        """Return what should be the same and is not."""
+    def differ(self, but: Sequence[str] = ()) -> list[str]:
+        """Return what should be the same and is not, in all parts but these."""
         parts = self.content["parts"]
-        kept = {name: part["cases"] for name, part in parts.items()}
+        kept = {name: part["cases"] for name, part in parts.items() if name not in but}
         return [what for what, same in comparisons(kept) if not same]
 
 

@@ -13,14 +13,29 @@ import pytest
 
 from benchmarks.__main__ import program
 from benchmarks.gpu import gpu_check, processes
-from benchmarks.gpu.plan import PARTS, Part, chosen
+from benchmarks.gpu.plan import CALLS, PARTS, Part, chosen
 from benchmarks.gpu.results import Results
+
+
+STARTING = 120
+"""Seconds that a machine takes to start, of fifteen minutes."""
 
 
 class TestPlan:
     def test_the_shares_fit_into_the_time(self):
-        shares = sum(part.seconds for part in PARTS.values())
-        assert shares <= gpu_check.BUDGET - gpu_check.LAST and gpu_check.BUDGET <= 540
+        for call, seconds in CALLS.items():
+            shares = sum(part.seconds for part in PARTS.values() if part.call == call)
+            assert shares <= seconds - gpu_check.LAST and seconds <= 540
+        assert gpu_check.BUDGET == sum(CALLS.values()) <= 900 - STARTING
+
+    def test_the_calls_share_the_parts(self):
+        first, second = (chosen([], call) for call in (1, 2))
+        assert first + second == list(PARTS)
+        assert chosen(["fit", "models"], 1) == ["models"]
+
+    def test_kernels_are_loaded_before_they_are_needed(self):
+        """And compiled, where they did not come compiled."""
+        assert list(PARTS)[0] == "machine code" and PARTS["machine code"].cases[0] == "load"
 
     @pytest.mark.parametrize("name", PARTS)
     def test_the_programs_have_what_is_planned(self, name):
@@ -55,6 +70,7 @@ class TestPlan:
 
 def test_without_a_gpu_it_says_what_it_would_have_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(gpu_check, "gpu_problem", lambda: "no NVIDIA driver was found")
+    monkeypatch.setattr(gpu_check, "driver_version", lambda: None)
     monkeypatch.setattr(gpu_check, "simulated", lambda: False)
     assert gpu_check.main(["--output", str(tmp_path), "--part", "fit", "sanitizer"]) == 0
     out = capsys.readouterr().out
@@ -62,6 +78,24 @@ def test_without_a_gpu_it_says_what_it_would_have_run(tmp_path, capsys, monkeypa
     assert "memcheck; racecheck" in out and "crossover" not in out
     assert out.endswith("skipped: no GPU: no NVIDIA driver was found.\n")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_gpu_that_cannot_be_used_fails(tmp_path, capsys, monkeypatch):
+    """Its problem is not that there is none."""
+    monkeypatch.setattr(gpu_check, "gpu_problem", lambda: "libNVVM was not found")
+    monkeypatch.setattr(gpu_check, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(gpu_check, "simulated", lambda: False)
+    assert gpu_check.main(["--output", str(tmp_path), "--call", "2"]) == 1
+    out = capsys.readouterr().out
+    assert out.endswith("not run: the GPU cannot be used: libNVVM was not found.\n")
+    assert "memcheck; racecheck" in out and "machine code" not in out
+
+
+def test_a_rehearsal_without_the_stub_says_what_is_missing(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(gpu_check.stub, "problem", lambda: "no C compiler was found")
+    monkeypatch.setattr(gpu_check, "simulated", lambda: False)
+    assert gpu_check.main(["--output", str(tmp_path), "--rehearse"]) == 1
+    assert "not rehearsed: no C compiler was found. NUMBA_E" in capsys.readouterr().out
 
 
 HEAD = """
@@ -171,14 +205,20 @@ class TestProcesses:
     def test_the_environment_is_the_users(self, monkeypatch):
         monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
         monkeypatch.setenv("SOMETHING", "else")
-        assert processes.environment(False)["SOMETHING"] == "else"
-        assert "NUMBA_ENABLE_CUDASIM" not in processes.environment(False)
-        assert processes.environment(True)["NUMBA_ENABLE_CUDASIM"] == "1"
+        assert processes.environment({})["SOMETHING"] == "else"
+        assert "NUMBA_ENABLE_CUDASIM" not in processes.environment({})
+        assert processes.environment({"NUMBA_ENABLE_CUDASIM": "1"})["NUMBA_ENABLE_CUDASIM"] == "1"
+
+    def test_one_that_is_killed_says_so(self):
+        found = run("import signal\nos.kill(os.getpid(), signal.SIGKILL)", cases="a")
+        assert found["a"]["failed"].startswith("its process ended with -9 (killed by the system")
 
 
 def check(tmp_path, text, *options):
     arguments = ["--rehearse", "--output", str(tmp_path), *options]
-    status = gpu_check.main(arguments, command=script(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_check, "simulated", lambda: True)
+        status = gpu_check.main(arguments, command=script(text))
     (path,) = tmp_path.glob("*.json")
     return status, json.loads(path.read_text())["results"]
 
@@ -257,8 +297,9 @@ class TestWhole:
 
     @pytest.mark.slow
     @pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
-    def test_a_rehearsal(self, tmp_path, capfd):
+    def test_a_rehearsal(self, tmp_path, capfd, monkeypatch):
         """Programs of the plan, in CUDA's simulator."""
+        monkeypatch.setattr(gpu_check, "simulated", lambda: True)
         status = gpu_check.main(
             ["--rehearse", "--output", str(tmp_path), "--part", "predict", "sanitizer"]
         )

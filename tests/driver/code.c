@@ -342,9 +342,9 @@ static CUresult launched(const char *stub_call, CUkernel kernel, const unsigned 
     char words[1 << 14] = "";
     int n = 0;
     for (int i = 0; i < kernel->n_parameters; i++) {
-        long long value = 0;
+        unsigned long long value = 0;
         memcpy(&value, parameters[i], kernel->sizes[i] > 8 ? 8 : kernel->sizes[i]);
-        n += snprintf(words + n, sizeof words - n, "%s%lld", i ? ", " : "", value);
+        n += snprintf(words + n, sizeof words - n, "%s%llu", i ? ", " : "", value);
     }
     unsigned long long threads = (unsigned long long)block[0] * block[1] * block[2];
     unsigned long long blocks = (unsigned long long)grid[0] * grid[1] * grid[2];

@@ -12,11 +12,13 @@ would have computed; its results are then those of the CPU's implementation.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +26,8 @@ import numpy as np
 from cuda.bindings import driver
 
 from gpuens.kernels.runtime import dispatch
+from gpuens.kernels.runtime.cuda import ahead
+from tests.driver import stub
 from tests.support import strict_cupy
 from tests.support.strict_cupy import arrays, machine, operations
 
@@ -109,16 +113,15 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
     on nothing that they compute, and has the results of the other."""
 
     def operation(*args: Any, **settings: Any) -> Any:
-        before, _launching.now = getattr(_launching, "now", False), True
-        found = None
+        if getattr(_launching, "now", False):
+            return on_cuda(*map(_twin, args), **settings)
+        found, _launching.now = None, True
         try:
             found = on_cuda(*map(_twin, args), **settings)
         except NotComputedError:
-            pass
+            _launching.now = False  # before what has been launched is given up
         finally:
-            _launching.now = before
-        if before:
-            return found
+            _launching.now = False
         result = on_cpu(*args, **settings)
         _twins.append((result, found))
         return result
@@ -244,7 +247,12 @@ def install() -> None:
     dispatch._module = module_for  # type: ignore[assignment]
     machine.new_stream = new_stream  # type: ignore[assignment]
     own = {"rubbish": allocated, "result": result}
-    for module in [arrays, strict_cupy, sys.modules["tests.support.strict_cupy.functions"]]:
+    for module in [
+        arrays,
+        operations,
+        strict_cupy,
+        sys.modules["tests.support.strict_cupy.functions"],
+    ]:
         for name, function in own.items():
             if hasattr(module, name):
                 setattr(module, name, function)
@@ -256,6 +264,9 @@ def install() -> None:
     runtime.deviceSynchronize = synchronize
     modules["cupy"].__spec__ = sys.modules["cupy"].__spec__  # by which it is found to be installed
     sys.modules.update(modules)
+    code = Path(os.environ[stub.FOLDER]) / stub.CODE
+    if code.is_dir():
+        ahead.FOLDER = code
 
 
 def memory_info() -> tuple[int, int]:

@@ -20,6 +20,10 @@ LIBRARY = "libcuda.so.1"
 CUPY = "from tests.driver import runtime\n\nruntime.install()\n"
 """CuPy's place: see ``runtime``."""
 CUPYX = "import cupy  # which takes the place of this module too\n"
+FOLDER = "STUB_FOLDER"
+"""The variable that names the folder of the stub, in processes that work with it."""
+CODE = "prebuilt"
+"""A folder in it: kernels that take the place of those that came compiled (see ``headers``)."""
 Call = dict[str, Any]
 """A line of the log."""
 
@@ -37,6 +41,11 @@ def problem() -> str | None:
     if headers() is None:
         return "cuda.h was not found (it comes with nvidia-cuda-runtime, and with the toolkit)"
     return None
+
+
+def is_in_place() -> bool:
+    """Return whether this process works with the stub."""
+    return FOLDER in os.environ
 
 
 def compiler() -> str | None:
@@ -74,6 +83,7 @@ def environment(folder: Path, **settings: Any) -> dict[str, str]:
         for name, values in own.items()
     }
     given = {f"STUB_{name.upper()}": str(value) for name, value in settings.items()}
+    given[FOLDER] = str(folder)
     return {**os.environ, **paths, **given}
 
 

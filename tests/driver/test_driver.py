@@ -1,4 +1,4 @@
-"""What reaches the driver: attributes, the words of parameter blocks, contexts and streams; and what
+"""What reaches the driver: attributes, words of parameter blocks, contexts and streams; and what
 becomes of its errors."""
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ if config.ENABLE_CUDASIM:
     pytest.skip("needs a process without the simulator", allow_module_level=True)
 pytest.importorskip("numba_cuda")
 
-from tests.driver import stub
+from building import cubins
+from tests.driver import headers, stub
 
 if (problem := stub.problem()) is not None:
     pytest.skip(problem, allow_module_level=True)
 
-from building import cubins
 
 ENTRY = "add_leaf_values_wide"
 SYMBOL = f"gpuens_{ENTRY}"
 MOST_DYNAMIC = 8
 """The number of the attribute MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+WITHOUT_COMPILER = """
+import sys
+sys.modules["numba_cuda"] = sys.modules["numba.cuda"] = None
+"""
 PREPARE = """
-import json, sys, warnings
+import json, warnings
 from pathlib import Path
-sys.modules["numba_cuda"] = sys.modules["numba.cuda"] = None  # nothing can be compiled
 import cupy, numpy as np
 from gpuens.devices import placement
 from gpuens.kernels.runtime.cuda import ahead, launching, target
@@ -58,7 +61,7 @@ def built(tmp_path_factory):
 
 def run(folder, code, **settings):
     prepare = PREPARE.format(folder=str(folder / "prebuilt"))
-    return stub.run(folder, prepare + code, **settings)
+    return stub.run(folder, f"{WITHOUT_COMPILER}{prepare}{code}", **settings)
 
 
 LAUNCHES = """
@@ -80,7 +83,7 @@ def words_of(pointers, n, factor):
     words = []
     for pointer, itemsize, width in zip(pointers, (8, 4, 8), (n, n, 7), strict=True):
         words += [0, 0, 3 * width, itemsize, pointer, 3, width, itemsize * width, itemsize]
-    return [*words, *struct.unpack("<q", struct.pack("<d", factor))]
+    return [*words, *struct.unpack("<Q", struct.pack("<d", factor))]
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +184,87 @@ def test_refused_code_is_named(built):
     out, _ = run(built, code, fail="cuLibraryLoadData=209")
     assert out.startswith("RuntimeWarning: ") and "is refused by the driver" in out
     assert "cuda-sm_90.xz" in out and "CUDA_ERROR_NO_BINARY_FOR_GPU" in out
+
+
+WHOLE_FIT = """
+start, started = launching.start, []
+def words_of(value):
+    if isinstance(value, (int, float, np.generic)):
+        return [int.from_bytes(np.asarray(value).tobytes(), "little")]
+    sizes = [*value.shape, *value.strides]
+    return [0, 0, value.size, value.dtype.itemsize, value.data.ptr, *sizes]
+def region_of(array):
+    steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides)]
+    return array.data.ptr, array.dtype.itemsize + sum(steps) if array.size else 0
+def noting(function, blocks, threads, device, stream, args, shared=0):
+    grid = [*blocks, 1] if isinstance(blocks, tuple) else [blocks, 1, 1]
+    words = [word for value in args for word in words_of(value)]
+    regions = [region_of(value) for value in args if hasattr(value, "data") and len(value.shape)]
+    started.append([function.py_func.__name__, grid, threads, shared, words, regions])
+    start(function, blocks, threads, device, stream, args, shared)
+launching.start = noting
+import gpuens
+from gpuens.datasets import make_higgs_like
+from gpuens.kernels.runtime import origins
+X, y = make_higgs_like(300, 5)
+def fitted(device):
+    return gpuens.{cls}(n_estimators=2, device=device, random_state=0, **{settings}).fit(X, y)
+assert fitted("cuda").forest_.fingerprint() == fitted("cpu").forest_.fingerprint()
+assert not origins.of_cuda()[origins.COMPILED]
+print(json.dumps(started))
+"""
+GROWTH = ["open_nodes", "add_tiles", "best_of_features", "choose_nodes", "move_apart"]
+ROUND = ["gradients_of_chunks", "make_records", *GROWTH, *GROWTH, "number_leaves",
+         "scatter_closed", "sum_in_shared"]  # fmt: skip
+ORDER = {
+    "GradientBoostingClassifier": ["number_bins", *ROUND, "add_values", *ROUND],
+}
+"""Kernels of a training, by their functions, up to what depends on their results."""
+
+
+@pytest.fixture(scope="module")
+def code(built):
+    """A folder with kernels without instructions."""
+    headers.write(built / "headers")
+    return str(built / "headers")
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings"),
+    [
+        ("GradientBoostingClassifier", {"max_depth": 2, "max_leaf_nodes": None}),
+        ("GradientBoostingRegressor", {"max_leaf_nodes": 5, "subsample": 0.5}),
+        ("RandomForestClassifier", {"max_depth": 3}),
+        ("AdaBoostClassifier", {}),
+    ],
+)
+def test_a_whole_fit(built, code, cls, settings):
+    """Nothing is compiled, and the driver reads what the launcher was given, in memory that it has
+    not been given back."""
+    text = WHOLE_FIT.format(cls=cls, settings=settings)
+    out, calls = stub.run(built, PREPARE.format(folder=code) + text)
+    started = json.loads(out.splitlines()[-1])
+    names = [name for name, *_ in started]
+    assert names == ORDER.get(cls, names) and len(set(names)) > 3
+    launches = stub.named(calls, "cuLaunchKernel")
+    for (name, grid, threads, shared, words, _), call in zip(started, launches, strict=True):
+        how = call["status"], call["grid"], call["block"], call["shared"]
+        assert how == (0, grid, [threads, 1, 1], shared), name
+        assert call["words"] == words, name
+    require_alive(calls, [regions for *_, regions in started])
+
+
+def require_alive(calls, regions_of_launches):
+    """Fail if an array of a launch is not inside of memory that is allocated then."""
+    alive, left = {}, list(regions_of_launches)
+    for call in calls:
+        if call["call"] == "cuMemAlloc":
+            alive[call["pointer"]] = call["bytes"]
+        elif call["call"] == "cuMemFree":
+            alive.pop(call["pointer"], None)
+        elif call["call"] == "cuLaunchKernel":
+            for pointer, size in left.pop(0):
+                holds = (begin <= pointer and pointer + size <= begin + n
+                         for begin, n in alive.items())  # fmt: skip
+                assert size == 0 or any(holds), call
+    assert not left

@@ -1,0 +1,14 @@
+"""A plugin of pytest, ``-p tests.driver.first_of_each``: it runs one test of each file."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the first test of each file that is left."""
+    first = {item.path: item for item in reversed(items)}
+    left = [item for item in items if first[item.path] is item]
+    config.hook.pytest_deselected(items=[item for item in items if item not in left])
+    items[:] = left
