@@ -14,7 +14,7 @@ import pytest
 from benchmarks.common import places, tables
 from benchmarks.common.peers import ON_CPU, GapError
 from benchmarks.common.places import Card, Host, Simulator, place_of
-from benchmarks.gpu import crossover, gpu_models, gpu_tests
+from benchmarks.gpu import crossover, gpu_models, gpu_tests, needs
 from benchmarks.programs import fit, forests, many_fits, predict
 
 needs_xgboost = pytest.mark.skipif(find_spec("xgboost") is None, reason="XGBoost is not installed")
@@ -224,7 +224,7 @@ class TestSuites:
     def test_failing_tests_are_named(self):
         failing = "FAILED tests/gpu/test_gpu.py::test_a - assert 1 == 2"
         found = gpu_tests.outcome(1, f"..F\n{failing}\n1 failed, 52 passed, 7 skipped in 3.1s\n")
-        assert found["counts"] == {"failed": 1, "passed": 52, "skipped": 7}
+        assert found["counts"] == {"failed": 1, "passed": 52, "skipped": 7, "not collected": 0}
         assert found["failures"] == [failing] and found["failed"].startswith("1 tests failed")
 
     def test_tests_that_were_cut_off_do_not_fail(self):
@@ -239,23 +239,44 @@ class TestSuites:
         found = gpu_tests.outcome(0, text)
         assert found["failed"].startswith("tests did not find the GPU: SKIPPED [2]")
 
+    def test_files_that_cannot_be_collected_are_counted(self):
+        text = "ERROR tests/a/test_b.py - ModuleNotFoundError\nERROR tests/c.py::test_d - x\n"
+        found = gpu_tests.outcome(1, f"{text}1 passed, 2 errors in 1s\n")
+        assert found["counts"]["not collected"] == 1 and found["counts"]["errors"] == 2
+
     def test_what_lacks_a_package_is_left_out_and_named(self, monkeypatch, capsys):
         ran = []
-        monkeypatch.setattr(gpu_tests, "find_spec", lambda name: name != "hypothesis" or None)
+        monkeypatch.setattr(needs, "_is_installed", lambda name: name != "array_api_strict")
         monkeypatch.setattr(gpu_tests, "run", lambda c, s: ran.extend(c) or (0, "1 passed in 1s"))
         found = gpu_tests.tests(SimpleNamespace(started=0.0, seconds=9.0))
-        assert "tests/gpu" in ran and "tests/kernels" not in ran
-        assert "tests/kernels needs hypothesis" in found["gaps"] and found["passed"]
-        assert "skipped: tests/kernels needs hypothesis" in capsys.readouterr().out
+        assert "tests/gpu/test_gpu.py" in ran and found["passed"]
+        assert "--continue-on-collection-errors" in ran
+        gap = "tests/datasets/test_datasets.py needs array_api_strict"
+        assert gap in found["gaps"] and f"skipped: {gap}" in capsys.readouterr().out
+        left_out = [gap.partition(" ")[0] for gap in found["gaps"]]
+        assert not set(left_out) & set(ran) and len(ran) > len(left_out)
 
-    @pytest.mark.parametrize("status, failed", [(0, False), (9, True), (1, True), (None, False)])
-    def test_the_sanitizer(self, monkeypatch, status, failed):
+    @pytest.mark.parametrize(
+        ("lines", "status", "failed"),
+        [
+            (["ERROR SUMMARY: 0 errors"], 0, False),
+            (["RACECHECK SUMMARY: 0 hazards displayed"], 0, False),
+            (["ERROR SUMMARY: 3 errors"], 9, True),
+            ([], 1, True),
+            ([], None, False),
+            (["Invalid __global__ read of size 4 bytes", "    at add_tiles+0x1"], None, True),
+        ],
+    )
+    def test_the_sanitizer(self, monkeypatch, lines, status, failed):
+        """Errors count although its time was over."""
         monkeypatch.setattr(gpu_tests.shutil, "which", lambda name, path: f"/bin/{name}")
-        text = "text\n========= ERROR SUMMARY: 3 errors\n"
+        report = [f"========= {line}" for line in ["COMPUTE-SANITIZER", *lines]]
+        text = "\n".join(["text", *report])
         monkeypatch.setattr(gpu_tests, "run", lambda command, seconds: (status, text))
         found = gpu_tests.sanitize(SimpleNamespace(started=0.0, seconds=9.0), "racecheck")
-        assert ("failed" in found) == failed and found["errors"] == (status == 9)
-        assert found["report"] == ["========= ERROR SUMMARY: 3 errors"]
+        assert ("failed" in found) == failed and found["report"] == report
+        assert ("cut_off" in found) == (status is None and not failed)
+        assert found["errors"] == any("3 errors" in line or "Invalid" in line for line in lines)
 
     def test_a_program_is_ended_at_its_time(self):
         status, output = gpu_tests.run(
@@ -282,3 +303,37 @@ class TestSuites:
             done.clear()
         assert not by_part[0] & by_part[1] and not (by_part[0] | by_part[1]) & by_part[2]
         assert entries == len(list(catalogue.entries()))
+
+
+class TestNeeds:
+    """What a test imports before it begins, by itself or through others of the checkout."""
+
+    def missing(self, monkeypatch, tmp_path, text, *installed):
+        monkeypatch.setattr(needs, "_is_installed", lambda name: name in installed)
+        path = tmp_path / "test_something.py"
+        path.write_text(text)
+        return needs.missing(path)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("import polars as pl\nfrom pandas.api import x", ["pandas", "polars"]),
+            ("def test():\n    import polars", []),
+            ("try:\n    import polars\nexcept ImportError:\n    pass", []),
+            ("if True:\n    import polars", ["polars"]),
+            ("import pytest\npytest.importorskip('numba_cuda')\nimport numba_cuda", ["pytest"]),
+            ("from tests.support import ptx_option", ["pytest"]),
+        ],
+    )
+    def test_imports(self, monkeypatch, tmp_path, text, expected):
+        found = self.missing(monkeypatch, tmp_path, text, "numpy", "dataclasses", "types", "typing",
+                             "__future__")  # fmt: skip
+        assert found == expected
+
+    def test_those_of_the_folders(self):
+        path = needs.ROOT / "tests/kernels/statistics/test_quantise.py"
+        assert {"pytest", "numpy"} <= {
+            name for file in (path, path.parents[1] / "conftest.py") if file.exists()
+            for name in needs._packages(file)
+        }  # fmt: skip
+        assert needs.missing(path) == []

@@ -351,8 +351,8 @@ def test_what_the_driver_refuses(driver, shared):
         name = "CUDA_ERROR_INVALID_VALUE"
 
     driver.status = Refused(1)
-    how = "" if shared else " with 3 x 70,000 blocks of 32 threads"
-    message = f"does not start the kernel Function{how}: CUDA_ERROR_INV"
+    how = "100,000 bytes of shared memory a block" if shared else "3 x 70,000 blocks of 32 threads"
+    message = f"does not start the kernel Function with {how}: CUDA_ERROR_INV.*show_config"
     with pytest.raises(RuntimeError, match=message):
         launching.start(Function(), (3, 70_000), 32, 0, 1, (1,), shared)
 

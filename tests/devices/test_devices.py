@@ -7,6 +7,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from gpuens.forest import forest
 from gpuens.forest.forest import Forest
 from gpuens.kernels.runtime import sources
 from gpuens.kernels.runtime.cuda import ahead
+from gpuens.kernels.runtime.cuda.errors import remedy
 from gpuens.kernels.runtime.dispatch import Implementation, implementation_for
 from tests.support import strict_cupy
 
@@ -463,9 +465,24 @@ class TestDevice:
                 raise RuntimeError(text)
 
     def test_other_errors_stay_what_they_are(self, cupy):
-        with pytest.raises(RuntimeError, match="^cudaErrorIllegalAddress: no$"):
+        with pytest.raises(RuntimeError, match="^cudaErrorInvalidValue: no$"):
             with Device("cuda", 1).active():
-                raise RuntimeError("cudaErrorIllegalAddress: no")
+                raise RuntimeError("cudaErrorInvalidValue: no")
+
+    @pytest.mark.parametrize("name", ["cudaErrorIllegalAddress", "CUDA_ERROR_LAUNCH_FAILED"])
+    def test_a_gpu_that_is_lost(self, cupy, monkeypatch, name):
+        """It cannot be left either, which hides nothing."""
+        text = rf"^cuda:1 has stopped: {name}\. .*must be started again.*Xid"
+        with pytest.raises(RuntimeError, match=text):
+            with Device("cuda", 1).active():
+                leave = Mock(side_effect=RuntimeError("cannot be left"))
+                monkeypatch.setattr(cupy.cuda.Device, "__exit__", leave)
+                raise RuntimeError(f"{name}: an illegal memory access was encountered")
+        assert leave.called
+        text = f"The kernel: {remedy(name)}"
+        with pytest.raises(RuntimeError) as caught, Device("cuda", 1).active():
+            raise RuntimeError(text)
+        assert str(caught.value) == text
 
 
 def test_this_machine_is_consistent():

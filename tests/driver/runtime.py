@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -101,11 +102,29 @@ def module_for(contract: str, implementation: dispatch.Implementation) -> Any:
     if not isinstance(routed, SimpleNamespace):
         return routed
     on_cuda = _module(contract, implementation)
+    on_cpu = _module(contract, operations.ON_CPU[implementation])
     both = {
-        name: launched(getattr(on_cuda, name), operation)
-        for name, operation in vars(routed).items()
+        name: launched(getattr(on_cuda, name), vars(routed).get(name) or partial(on_host, function))
+        for name, function in vars(on_cpu).items()
+        if callable(function) and callable(getattr(on_cuda, name, None))
     }
     return SimpleNamespace(**both)
+
+
+def on_host(function: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Call one of the CPU's functions with arrays of the device."""
+    own = {name: operations.host(value) for name, value in settings.items()}
+    return function(*map(operations.host, args), **own)
+
+
+def placed_as(found: Any, value: Any) -> Any:
+    """Return a result with arrays on the device where they are in another one."""
+    if isinstance(found, arrays.ndarray) and isinstance(value, np.ndarray):
+        return result(value)
+    if isinstance(found, tuple) and isinstance(value, tuple) and len(found) == len(value):
+        parts = [placed_as(*both) for both in zip(found, value, strict=True)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return value
 
 
 def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callable[..., Any]:
@@ -122,9 +141,9 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
             _launching.now = False  # before what has been launched is given up
         finally:
             _launching.now = False
-        result = on_cpu(*args, **settings)
-        _twins.append((result, found))
-        return result
+        made = placed_as(found, on_cpu(*args, **settings))
+        _twins.append((made, found))
+        return made
 
     return operation
 
@@ -246,6 +265,7 @@ def install() -> None:
     machine.state.properties = [properties_of(device) for device in range(n)]
     dispatch._module = module_for  # type: ignore[assignment]
     machine.new_stream = new_stream  # type: ignore[assignment]
+    operations.require_places = lambda *of_argument: None  # a table may come from the host
     own = {"rubbish": allocated, "result": result}
     for module in [
         arrays,
