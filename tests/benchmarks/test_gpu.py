@@ -310,3 +310,16 @@ class TestWhole:
         assert gap.startswith("compute-sanitizer is not installed")
         assert len(list(tmp_path.glob("*.png"))) == 1
         assert os.listdir(tmp_path)
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(gpu_check.stub.problem() is not None, reason=f"{gpu_check.stub.problem()}")
+    def test_a_rehearsal_with_the_stub(self, tmp_path, monkeypatch, capfd):
+        """Programs start their kernels, and nothing is compiled."""
+        monkeypatch.setattr(gpu_check, "simulated", lambda: False)
+        options = ["--rehearse", "--output", str(tmp_path), "--part", "launches", "small"]
+        status = gpu_check.main(options)
+        (path,) = tmp_path.glob("*.json")
+        results = json.loads(path.read_text())["results"]
+        assert status == 0 and not results["dropped"] and not results["failed"]
+        assert results["parts"]["launches"]["cases"]["ms_a_tree"]["fingerprints"]
+        assert not results["parts"]["small"]["cases"]["many_fits"].get("gaps")
