@@ -142,7 +142,8 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
         finally:
             _launching.now = False
         made = placed_as(found, on_cpu(*args, **settings))
-        _twins.append((made, found))
+        if found is not None:
+            _twins.append((made, found))
         return made
 
     return operation
