@@ -3,6 +3,7 @@
    Every call is written to the file that STUB_LOG names, a line of JSON each. Variables:
 
    STUB_DEVICES       the number of devices (1)
+   CUDA_VISIBLE_DEVICES   empty: there is none
    STUB_CAPABILITY    their compute capability (9.0)
    STUB_MEMORY        the bytes of each (80 GiB)
    STUB_CUDA          the version of CUDA that the driver is of (13000)
@@ -217,6 +218,8 @@ CUresult cuGetExportTable(const void **table, const CUuuid *which) {
 static int n_devices(void) {
     const char *text = getenv("STUB_DEVICES");
     int n = text ? atoi(text) : 1;
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible && (!*visible || *visible == '-')) n = 0;
     return n < MOST_DEVICES ? n : MOST_DEVICES;
 }
 
