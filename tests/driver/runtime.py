@@ -142,7 +142,7 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
         finally:
             _launching.now = False
         made = placed_as(found, on_cpu(*args, **settings))
-        if found is not None:
+        if is_of_an_implementation(made):
             _twins.append((made, found))
         return made
 
@@ -153,8 +153,24 @@ _twins: deque[tuple[Any, Any]] = deque(maxlen=16)
 """Results of both implementations: grown trees of one are not arguments of the other."""
 
 
+def is_of_an_implementation(value: Any) -> bool:
+    """Return whether a value is an object, neither array nor tuple, that one implementation makes
+    for its own operations."""
+    return type(value).__module__.startswith("gpuens.kernels") and not isinstance(value, tuple)
+
+
 def _twin(value: Any) -> Any:
-    return next((found for result, found in _twins if result is value), value)
+    """Return an argument as CUDA's implementation has made it.
+
+    Raises
+    ------
+    NotComputedError
+        It would have had to read results of kernels.
+    """
+    found = next((found for result, found in _twins if result is value), value)
+    if found is None and value is not None:
+        raise NotComputedError("grown trees")
+    return found
 
 
 class State(machine.State):
