@@ -93,7 +93,7 @@ def forest(options: Options) -> Results:
 
     def work_of(size: tuple[int, int]) -> policy.Work:
         looked_at = max(1, int(math.sqrt(size[1])))
-        more = {"looked_at": looked_at, "max_depth": 14, "exact": False}
+        more = {"looked_at": looked_at, "max_depth": 14}
         return policy.cart_work(size, options.trees, **more)
 
     return both(place, make, work_of, options) | {"n_trees": options.trees}

@@ -183,13 +183,14 @@ class TestCrossover:
         assert found["seconds of a cell"] == pytest.approx(1e-9)
         assert found["seconds of a tree"] == pytest.approx(3e-3)
 
-    def test_both_devices(self, gpu):
+    @pytest.mark.parametrize("kind", ["boosting", "forest"])
+    def test_both_devices(self, gpu, kind):
         options = SimpleNamespace(rows=[50, 90], trees=2, threads=1, repeats=1, budget=math.inf)
-        found = crossover.boosting(options)
+        found = getattr(crossover, kind)(options)
         assert list(found["fit"]) == list(found["predict"]) == ["50", "90"]
         assert all(found["equal"].values()) and len(found["equal"]) == 2
-        text = "\n".join(crossover.show({"results": {"boosting": found}}))
-        assert "| boosting: fit, 2 trees | GPU | CPU | GPU ÷ CPU |" in text
+        text = "\n".join(crossover.show({"results": {kind: found}}))
+        assert f"| {kind}: fit, 2 trees | GPU | CPU | GPU ÷ CPU |" in text
 
 
 class TestModels:
