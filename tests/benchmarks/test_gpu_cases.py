@@ -226,7 +226,18 @@ class TestSuites:
         failing = "FAILED tests/gpu/test_gpu.py::test_a - assert 1 == 2"
         found = gpu_tests.outcome(1, f"..F\n{failing}\n1 failed, 52 passed, 7 skipped in 3.1s\n")
         assert found["counts"] == {"failed": 1, "passed": 52, "skipped": 7, "not collected": 0}
-        assert found["failures"] == [failing] and found["failed"].startswith("1 tests failed")
+        assert found["failures"] == [failing] and found["failed"].startswith("1 failed: [")
+
+    @pytest.mark.parametrize("text", ["FAILED tests/a.py::b", "ERROR tests/a.py - x"])
+    def test_a_rehearsal_fails_by_what_is_not_collected(self, monkeypatch, text):
+        monkeypatch.setattr(gpu_tests.stub, "is_in_place", lambda: True)
+        monkeypatch.setattr(gpu_tests, "run", lambda command, seconds: (1, f"{text}\n1 failed"))
+        found = gpu_tests.tests(SimpleNamespace(started=0.0, seconds=9.0))
+        assert ("failed" in found) == text.startswith("ERROR") and found["failures"]
+
+    def test_a_crash_is_named(self):
+        found = gpu_tests.outcome(-11, "Fatal Python error: Segmentation fault\n")
+        assert found["failed"] == "pytest ended with -11" and not found["failures"]
 
     def test_tests_that_were_cut_off_do_not_fail(self):
         found = gpu_tests.outcome(None, "....\n4 passed in 3.1s\n")

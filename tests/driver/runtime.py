@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
+from gpuens.kernels.growth.grow import GrownTrees
 from gpuens.kernels.runtime import dispatch
 from gpuens.kernels.runtime.cuda import ahead
 from tests.driver import stub
@@ -144,7 +145,7 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
         finally:
             _launching.now = False
         made = placed_as(found, on_cpu(*args, **settings))
-        if is_of_an_implementation(made):
+        if isinstance(made, GrownTrees):
             _twins.append((made, found))
         return made
 
@@ -152,13 +153,7 @@ def launched(on_cuda: Callable[..., Any], on_cpu: Callable[..., Any]) -> Callabl
 
 
 _twins: deque[tuple[Any, Any]] = deque(maxlen=16)
-"""Results of both implementations: grown trees of one are not arguments of the other."""
-
-
-def is_of_an_implementation(value: Any) -> bool:
-    """Return whether a value is an object, neither array nor tuple, that one implementation makes
-    for its own operations."""
-    return type(value).__module__.startswith("gpuens.kernels") and not isinstance(value, tuple)
+"""Grown trees of both implementations: those of one are not arguments of the other."""
 
 
 def _twin(value: Any) -> Any:
