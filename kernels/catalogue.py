@@ -26,8 +26,8 @@ from .explanation.cuda.contributions import add_groups, walk_trees
 from .explanation.cuda.interventional import compare_rows, find_patterns
 from .growth import frontier as fr
 from .growth.cuda.block import BLOCK as GROWTH_BLOCK
-from .growth.cuda.choosing import choose_nodes
-from .growth.cuda.control import draw_allowed, number_leaves, open_nodes
+from .growth.cuda.choosing import choosing_kernel
+from .growth.cuda.control import draw_allowed, number_leaves, open_nodes, open_roots
 from .growth.cuda.histogram import BLOCK_ALONE, add_tiles
 from .growth.cuda.partition import move_apart, scatter, scatter_closed
 from .growth.cuda.passes import find_chunks, gather_rows, name_leaves, plan_lines, route_rows
@@ -245,13 +245,16 @@ def growth() -> Iterator[Entry]:
     frontier = (*frontier, records(fr.MEMBER), array(u32, 2), state)
     plan = (records(PARAMS), records(TILE), *(integers,) * 3, records(LIMITS), *(integers,) * 3)
     control = (*frontier, *plan, records(PLAN), integers)
-    arguments = (*control, integers, reals, array(i64, 2), *(i64,) * 4)
-    yield Entry("grow_open_nodes", open_nodes, arguments, 128, GROWTH_BLOCK)
+    arguments = (array(i64, 2), i64, f64, i64)
+    roots = (*control, integers, reals, *arguments)
+    yield Entry("grow_open_roots", open_roots, roots, 128, GROWTH_BLOCK)
+    yield Entry("grow_open_nodes", open_nodes, (*control, *arguments), 128, GROWTH_BLOCK)
     results = (reals, array(i32), integers, array(u32, 2))
-    yield Entry(
-        "grow_choose_nodes", choose_nodes, (*control, *results, i64, i64), 128, GROWTH_BLOCK
-    )
-    yield Entry("grow_number_leaves", number_leaves, (*control, i64, i64), 128, GROWTH_BLOCK)
+    arguments = (*control, *results, i64, i64)
+    for in_order in (False, True):
+        name = "grow_choose_in_order" if in_order else "grow_choose_nodes"
+        yield Entry(name, choosing_kernel(in_order), arguments, 128, GROWTH_BLOCK)
+    yield Entry("grow_number_leaves", number_leaves, (*control, i64, f64), 128, GROWTH_BLOCK)
     arguments = (*frontier, records(PARAMS), integers, integers, array(i64, 2), array(u64, 2))
     yield Entry("grow_draw_allowed", draw_allowed, (*arguments, array(u8, 2)), 128, GROWTH_BLOCK)
     rows = (array(u8, 2), *BUFFERS, array(i32), array(i32, 4))
@@ -275,7 +278,7 @@ def passes_over_chunks() -> Iterator[Entry]:
         yield Entry(f"stream_gather_rows_{kind}", gather_rows, arguments, 72)
         yield Entry(f"stream_name_leaves_{kind}", name_leaves, (leaf, array(i32)), 32)
     tiles = (integers, records(TILE), integers)
-    arguments = (array(i32), records(fr.NODE), integers, i64, integers, *tiles, i64, i64)
+    arguments = (array(i32), records(fr.NODE), integers, i64, integers, *tiles, i64, f64)
     yield Entry("stream_plan_lines", plan_lines, arguments, 96, GROWTH_BLOCK)
 
 

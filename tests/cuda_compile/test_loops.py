@@ -1,7 +1,11 @@
-"""Loops that are not unrolled, as libNVVM compiles them."""
+"""Loops that are not unrolled and tables that are indexed with 32 bits, as libNVVM compiles
+them."""
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from numba import config, types
 
@@ -11,12 +15,15 @@ pytest.importorskip("numba_cuda")
 
 from building import cubins
 from gpuens.kernels import catalogue
+from gpuens.kernels.growth.cuda.tables import PLAN
 from gpuens.kernels.runtime.cuda.loops import COMMENT, rolled, unknown
+from gpuens.kernels.runtime.cuda.narrow import narrow
 from gpuens.kernels.runtime.cuda.target import kernel
 from tests.ptx import driver
 from tests.support.ptx_option import Gpu
 
 GPUS = tuple(map(Gpu, ((8, 0), (12, 0))))
+i64 = np.int64
 ARGUMENTS = (catalogue.array(types.int64), types.int64, catalogue.array(types.int64))
 
 
@@ -69,3 +76,24 @@ def test_the_assembler_is_told(name, expected):
     (entry,) = (entry for entry in catalogue.entries() if entry.name == name)
     code, _ = cubins.ptx_of(entry)
     assert (cubins.NO_UNROLLING.encode() in code.code) is expected
+
+
+@kernel
+def narrow_steps(table, way, n, result):
+    x, places = narrow(table), narrow(way)
+    at = places[0]
+    for step in rolled(range(n)):
+        x[at].length = step
+        at = x[at].numbered
+    result[0] = i64(x.shape[0] + x.size)
+    narrow(result)[1] = at
+
+
+def test_narrow_tables_are_indexed_by_one_multiplication():
+    """Of 32 bits, without asking whether the index is negative."""
+    tables = (catalogue.records(PLAN), catalogue.array(types.int64))
+    with driver.installed(GPUS):
+        arguments = (*tables, types.int64, ARGUMENTS[2])
+        text = driver.library_of(narrow_steps, arguments).get_asm_str(cc=GPUS[0].architecture)
+    assert "mul.wide.u32" in text
+    assert not re.search(r"mul\.lo\.s64|shr\.s64|selp", text)

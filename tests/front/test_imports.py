@@ -50,7 +50,8 @@ LEFT_TO_THE_HOST = {"kernels/cart/cuda/grow_cart.py", "kernels/growth/cuda/strea
 """CUDA implementations that leave some problems, or the decisions between passes over the rows, to
 the CPU's."""
 CUDA_DOOR = {
-    f"kernels/runtime/cuda/{name}.py" for name in ("target", "compiling", "simulator", "loops")
+    f"kernels/runtime/cuda/{name}.py"
+    for name in ("target", "compiling", "simulator", "loops", "narrow")
 }
 """What kernels see of CUDA is the target's; it starts them by the second, or runs them in the
 third. The fourth has what they loop over."""

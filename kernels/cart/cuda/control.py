@@ -15,6 +15,7 @@ import numpy as np
 from ...growth.params import UNLIMITED
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import inclusive_scan, share_of_block
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import block_size, blocks_for, cuda, device_function, kernel, launch
 from ...scalars.gain import between_values
 from ...scalars.rng import draw
@@ -58,7 +59,7 @@ BLOCK = block_size(256)
 def packed_of(statistics, x, entry_begin):
     """Return rows and weight of statistics."""
     packed = i64(0)
-    for s in range(n_packed(entry_begin)):
+    for s in rolled(range(n_packed(entry_begin))):
         packed += statistics[x, s]
     return packed
 
@@ -66,9 +67,9 @@ def packed_of(statistics, x, entry_begin):
 @device_function
 def has_one_class(statistics, x, packed, entry_begin):
     """Return whether all rows of a node have the same class in every output."""
-    for output in range(entry_begin.shape[0] - 1):
+    for output in rolled(range(entry_begin.shape[0] - 1)):
         one = False
-        for s in range(entry_begin[output], entry_begin[output + 1]):
+        for s in rolled(range(entry_begin[output], entry_begin[output + 1])):
             one = one or statistics[x, s] == packed
         if not one:
             return False
@@ -133,7 +134,7 @@ def plant(
         node.low = -np.inf
         node.high = np.inf
         node.child = -1
-        for s in range(statistics.shape[1]):
+        for s in rolled(range(statistics.shape[1])):
             statistics[x, s] = sums[x, 0, s]
         weight = f64(packed_of(statistics, x, entry_begin) & MASK)
         limits[x, LEAST_WEIGHT] = least_share * weight
@@ -156,7 +157,7 @@ def count_splits(nodes, state, line, counts):
     t = cuda.threadIdx.x
     first, last = share_of_block(state[line, N_YOUNG])
     own = i64(0)
-    for k in range(first + t, last, BLOCK):
+    for k in rolled(range(first + t, last, BLOCK)):
         if nodes[state[line, FIRST] + k].feature >= 0:
             own += 1
     scan[t] = own
@@ -185,21 +186,21 @@ def list_splits(nodes, state, line, counts, opened, capacity):
     b = cuda.blockIdx.x
     total = i64(0)
     before = i64(0)
-    for other in range(t, counts.shape[0], BLOCK):
+    for other in rolled(range(t, counts.shape[0], BLOCK)):
         total += counts[other]
         if other < b:
             before += counts[other]
     scan[t] = before
     inclusive_scan(scan, t)
     to = scan[BLOCK - 1]
-    cuda.syncthreads()
+    cuda.syncthreads()  # all have read it
     scan[t] = total
     inclusive_scan(scan, t)
     if b == 0 and t == 0:
         note_opened(state, line, scan[BLOCK - 1], capacity)
     first, last = share_of_block(state[line, N_YOUNG])
     while first < last:
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read the scan before
         x = state[line, FIRST] + first + t
         own = i64(0)
         if first + t < last and nodes[x].feature >= 0:
@@ -217,7 +218,7 @@ def lanes_of(n_trees):
     """Return how many threads of a block choose the node of a tree: a power of two."""
     lanes = BLOCK
     while lanes > 1 and lanes * n_trees > BLOCK:
-        lanes //= 2
+        lanes >>= 1
     return lanes
 
 
@@ -225,7 +226,7 @@ def lanes_of(n_trees):
 def list_waiting(nodes, trees, waiting, tree):
     """Let the young nodes of a tree wait that have a split."""
     n = trees[tree, N_WAITING]
-    for k in range(trees[tree, N_OWN_YOUNG]):
+    for k in rolled(range(trees[tree, N_OWN_YOUNG])):
         young = trees[tree, YOUNG] + k
         if nodes[young].feature >= 0:
             waiting[tree, n] = young
@@ -250,14 +251,14 @@ def find_best(nodes, waiting, tree, n, lanes, shared, t):
     gains, numbers, places = shared
     lane = t & (lanes - 1)
     gains[t], numbers[t] = 0.0, -1
-    for k in range(lane, n, lanes):
+    for k in rolled(range(lane, n, lanes)):
         x = waiting[tree, k]
         gain = nodes[x].gain
         if is_better(gain, x, gains[t], numbers[t]):
             gains[t], numbers[t], places[t] = gain, x, k
     half = lanes >> 1
     while half > 0:
-        cuda.syncthreads()
+        cuda.syncthreads()  # the upper half is there
         o = t + half
         if lane < half and is_better(gains[o], numbers[o], gains[t], numbers[t]):
             gains[t], numbers[t], places[t] = gains[o], numbers[o], places[o]
@@ -283,12 +284,12 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
         leads = t & (lanes - 1) == 0 and tree < n_trees
         if leads:
             list_waiting(nodes, trees, waiting, tree)
-        cuda.syncthreads()
+        cuda.syncthreads()  # for all threads of the tree
         n = i64(0)
         if tree < n_trees and trees[tree, N_LEAVES] < max_leaves:
             n = trees[tree, N_WAITING]
         find_best(nodes, waiting, tree, n, lanes, (gains, numbers, places), t)
-        cuda.syncthreads()
+        cuda.syncthreads()  # the first thread may move a place that others read
         if leads and n > 0:
             waiting[tree, places[t]] = waiting[tree, n - 1]
             trees[tree, N_WAITING] = n - 1
@@ -299,7 +300,7 @@ def choose_best(nodes, trees, waiting, state, line, max_leaves, opened):
             opened[n_opened + scan[t] - 1] = numbers[t]
         n_opened += scan[BLOCK - 1]
         first += BLOCK // lanes
-        cuda.syncthreads()
+        cuda.syncthreads()  # ``scan`` and the bests have been read
     if t == 0:
         note_opened(state, line, n_opened, nodes.shape[0])
 
@@ -324,7 +325,7 @@ def make_children(
         child = n_nodes + 2 * k
         node = nodes[x]
         node.child = child
-        for s in range(statistics.shape[1]):
+        for s in rolled(range(statistics.shape[1])):
             statistics[child, s] = of_left[x, s]
             statistics[child + 1, s] = statistics[x, s] - of_left[x, s]
         n_left = packed_of(of_left, x, entry_begin) >> SHIFT
@@ -333,7 +334,7 @@ def make_children(
             list_tiles(x, n_rows, tile_rows, state, line, N_PARTS, parts)
         direction = features[node.feature, MONOTONE]
         middle = between_values(node.value_left, node.value_right)
-        for side in range(2):
+        for side in rolled(range(2)):
             young = nodes[child + side]
             young.tree = node.tree
             young.depth = node.depth + 1

@@ -78,7 +78,7 @@ def list_tiles(number, n_rows, tile_rows, state, line, counter, tiles):
     """Append the tiles of a huge node to a list. Return where they begin."""
     n = n_tiles_of(n_rows, tile_rows)
     first = cuda.atomic.add(state, (line, counter), n)
-    for i in range(n):
+    for i in rolled(range(n)):
         tiles[first + i] = i64(number) << TILE_SHIFT | i
     return first
 

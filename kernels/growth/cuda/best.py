@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.cuda.blocks import NOWHERE
+from ...runtime.cuda.loops import rolled
+from ...runtime.cuda.narrow import narrow
 from ...runtime.cuda.target import cuda, device_function
 from ...runtime.dtypes import CODE_WORDS, NUMERIC
 from .. import control as growth_control
@@ -32,14 +34,14 @@ def best_of(score, first, n_features, lane, width, scores, features, t):
     threads; NOWHERE: there is none. Of equal scores the first feature's counts."""
     best = NO_SPLIT
     best_feature = NOWHERE
-    for f in range(lane, n_features, width):
+    for f in rolled(range(lane, n_features, width)):
         if score[first + f] > best:
             best = score[first + f]
             best_feature = i32(f)
     scores[t] = best
     features[t] = best_feature
     half = width >> 1
-    cuda.syncthreads()
+    cuda.syncthreads()  # each thread has its best one
     while half > 0:
         if lane < half:
             other = scores[t + half]
@@ -47,7 +49,7 @@ def best_of(score, first, n_features, lane, width, scores, features, t):
             if other > scores[t] or ties:
                 scores[t] = other
                 features[t] = features[t + half]
-        cuda.syncthreads()
+        cuda.syncthreads()  # the upper half has been read
         half >>= 1
 
 
@@ -59,8 +61,9 @@ def write_split(x, node, f, at, number, left_sums, left_codes):
     if x.rules.shape[0] > 0:
         by_categories = x.rules[f].kind != NUMERIC
     if by_categories:
-        for w in range(CODE_WORDS):
-            x.left_codes[node, w] = left_codes[at, w]
+        to, found = narrow(x.left_codes[node]), narrow(left_codes[at])
+        for w in rolled(range(CODE_WORDS)):
+            to[w] = found[w]
     own = x.nodes[node]
     own.feature = f
     own.bin = -1 if by_categories else number[at] >> 1
@@ -88,7 +91,7 @@ def take_best(frontier, settings, x, n_looked, n_features, found, scores, featur
     width = i64(1) << power
     lane = t & (width - 1)
     k = i64(t) >> power
-    for _ in range((n_looked + (BLOCK >> power) - 1) // (BLOCK >> power)):
+    for _ in rolled(range((n_looked + (BLOCK >> power) - 1) >> (GROUPS - power))):
         node = i64(-1)
         if k < n_looked:
             node = x.looked[k]
@@ -101,5 +104,5 @@ def take_best(frontier, settings, x, n_looked, n_features, found, scores, featur
             take_gain(frontier, settings, node, scores[t])
             if not x.nodes[node].gain > fr.NO_GAIN:
                 give_back(x, node, top)
-        cuda.syncthreads()
+        cuda.syncthreads()  # the first thread has read what the next turn writes
         k += BLOCK >> power

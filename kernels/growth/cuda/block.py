@@ -16,7 +16,7 @@ from ...runtime.compilation import callable_from_python
 from ...runtime.cuda.blocks import inclusive_scan
 from ...runtime.cuda.target import block_size, cuda, device_function, is_simulated
 
-i64 = np.int64
+i32, i64 = np.int32, np.int64
 
 BLOCK = block_size(512)
 GROUPS = BLOCK.bit_length() - 1
@@ -30,10 +30,11 @@ def control(function: Any) -> Any:
 
 @device_function
 def share_of(n, t):
-    """Return the begin and the end of a thread's share of n neighbouring entries."""
-    share = (n + BLOCK - 1) // BLOCK
-    begin = min(t * share, n)
-    return begin, min(begin + share, n)
+    """Return the begin and the end of a thread's share of n neighbouring entries, of which there
+    are fewer than 2**31 as of those of all tables: so the counters of loops have 32 bits."""
+    share = (i32(n) + i32(BLOCK - 1)) >> i32(GROUPS)
+    begin = i32(min(i32(i32(t) * share), i32(n)))
+    return begin, i32(min(i32(begin + share), i32(n)))
 
 
 @device_function
@@ -46,7 +47,7 @@ def before(sums, own, t):
     inclusive_scan(sums, t)
     found = sums[t] - own
     total = sums[BLOCK - 1]
-    cuda.syncthreads()
+    cuda.syncthreads()  # ``sums`` may be written again
     return found, total
 
 
@@ -59,7 +60,7 @@ def before_in_group(sums, own, t, width):
     base = sums[first - 1] if first > 0 else i64(0)
     found = sums[t] - own - base
     total = sums[first + width - 1] - base
-    cuda.syncthreads()
+    cuda.syncthreads()  # ``sums`` may be written again
     return found, total
 
 

@@ -6,12 +6,15 @@ Arguments are those of ``control``.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 
 from ...runtime.cuda.loops import rolled
+from ...runtime.cuda.narrow import narrow
 from ...runtime.cuda.target import cuda, device_function, kernel
 from .. import frontier as fr
-from ..params import UNLIMITED
 from .best import give_back, take_best
 from .block import BLOCK, GROUPS, width_for
 from .order import (
@@ -34,9 +37,9 @@ from .tables import (
     N_REST,
     N_TILES,
     SIDE,
-    Tables,
     frontier_of,
     params_of,
+    tables_of,
 )
 
 i32, i64 = np.int32, np.int64
@@ -53,16 +56,16 @@ def order_trees(frontier, x, sums, t):
     for first in rolled(range(0, n_trees, BLOCK >> power)):
         tree, lane = first + (t >> power), t & (width - 1)
         update_order(frontier, x, order, target, tree, lane, width, sums, t)
-    cuda.syncthreads()
+    cuda.syncthreads()  # the orders are merged, and all have read SIDE
     if t == 0:
         x.counts[SIDE] = 1 - x.counts[SIDE]
-    cuda.syncthreads()
+    cuda.syncthreads()  # for those who read it next
 
 
 @device_function
-def fill_expand(x, settings, tally, sums, t):
+def fill_expand(x, settings, in_order, tally, sums, t):
     """Choose the nodes to open as far as there are slots, and return how many there would be."""
-    if settings.max_leaves == UNLIMITED:
+    if not in_order:
         return open_all(x, tally, sums, t) >> i64(32)
     order = x.heap if x.counts[SIDE] == 0 else x.need
     n_trees = i64(x.trees.shape[0])
@@ -71,29 +74,29 @@ def fill_expand(x, settings, tally, sums, t):
     total = i64(0)
     for first in rolled(range(0, n_trees, BLOCK >> power)):
         tree, lane = first + (t >> power), t & (width - 1)
-        total = open_in_order(x, settings, order, tree, lane, width, total, tally, sums, t)
+        total = open_in_order(x, settings, order, tree, lane, power, total, tally, sums, t)
     return total >> i64(32)
 
 
 @device_function
-def choose(x, settings, tally, sums, t):
+def choose(x, settings, in_order, tally, sums, t):
     """Choose the nodes to open. If there are no slots for a single one all histograms are given
     up; the children of those nodes will both be built from their rows."""
     for _ in rolled(range(2)):
         if t == 0:
             tally[OPENED] = tally[TAKEN] = tally[REST] = tally[COUNTED] = 0
-        cuda.syncthreads()
-        total = fill_expand(x, settings, tally, sums, t)
-        cuda.syncthreads()
+        cuda.syncthreads()  # counting may begin
+        total = fill_expand(x, settings, in_order, tally, sums, t)
+        cuda.syncthreads()  # the tally is complete
         n = i64(tally[OPENED])
         if t == 0 and n < total:
             tally[REST] += 1
         if n > 0 or total == 0:
             break
-        cuda.syncthreads()
+        cuda.syncthreads()  # all have read it
         for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
             give_back(x, node, tally)
-        cuda.syncthreads()
+        cuda.syncthreads()  # all slots are free
 
 
 @device_function
@@ -109,7 +112,7 @@ def plan_partition(x, settings, tally, sums, least, t):
             cuda.atomic.add(tally, COUNTED, i32(2))
     for k in rolled(range(t, tally[TAKEN], BLOCK)):
         x.cleared[k] = x.free_slots[free - 1 - k]
-    cuda.syncthreads()
+    cuda.syncthreads()  # ``looked`` is complete
     n_tiles = count_tiles(x.nodes, x.looked, n, i64(PARTITION_TILE), x.first_tile, sums, t)
     write_tiles(x.nodes, x.looked, n, x.first_tile, n_tiles, i64(PARTITION_TILE), x.tiles, t)
     if t == 0:
@@ -123,37 +126,44 @@ def plan_partition(x, settings, tally, sums, least, t):
         x.counts[N_REST] = tally[REST]
 
 
-@kernel
-def choose_nodes(
-    nodes, trees, expand, pairs, recheck, free_slots,
-    heap, need, rules, members, left_codes, state,
-    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
-    score, number, left_sums, left_sets, n_features, least_counted,
-):  # fmt: skip
-    """Note the best splits, choose the nodes to open, and plan their partition."""
-    if cuda.blockIdx.x > 0:
-        return
-    t = i64(cuda.threadIdx.x)
-    sums = cuda.shared.array(BLOCK, np.int64)
-    scores = cuda.shared.array(BLOCK, np.float64)
-    features = cuda.shared.array(BLOCK, np.int32)
-    tally = cuda.shared.array(N_TALLY, np.int32)
-    x = Tables(
+@functools.cache
+def choosing_kernel(in_order: bool) -> Any:
+    """Return the kernel for growth with a limit of leaves, which keeps an order, or without one.
+    What one block runs once waits for its code: neither has that of the other."""
+
+    @kernel
+    def choose_nodes(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
         params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
-    )  # fmt: skip
-    frontier = frontier_of(
-        nodes, trees, expand, pairs, recheck, free_slots,
-        heap, need, rules, members, left_codes, state,
-    )  # fmt: skip
-    settings = params_of(params)
-    if t == 0:
-        tally[FREE] = i32(state[fr.N_FREE_SLOTS])
-    found = score, number, left_sums, left_sets
-    n_looked = counts[N_LOOKED]
-    take_best(frontier, settings, x, n_looked, n_features, found, scores, features, tally, t)
-    if settings.max_leaves != UNLIMITED:
-        order_trees(frontier, x, sums, t)
-    choose(x, settings, tally, sums, t)
-    plan_partition(x, settings, tally, sums, least_counted, t)
+        score, number, left_sums, left_sets, n_features, least_counted,
+    ):  # fmt: skip
+        """Note the best splits, choose the nodes to open, and plan their partition."""
+        if cuda.blockIdx.x > 0:
+            return
+        t = i64(cuda.threadIdx.x)
+        sums = narrow(cuda.shared.array(BLOCK, np.int64))
+        scores = narrow(cuda.shared.array(BLOCK, np.float64))
+        features = narrow(cuda.shared.array(BLOCK, np.int32))
+        tally = cuda.shared.array(N_TALLY, np.int32)
+        x = tables_of(
+            nodes, trees, expand, pairs, recheck, free_slots,
+            heap, need, rules, members, left_codes, state,
+            params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+        )  # fmt: skip
+        frontier = frontier_of(
+            nodes, trees, expand, pairs, recheck, free_slots,
+            heap, need, rules, members, left_codes, state,
+        )  # fmt: skip
+        settings = params_of(params)
+        if t == 0:
+            tally[FREE] = i32(x.state[fr.N_FREE_SLOTS])
+        found = narrow(score), narrow(number), narrow(left_sums), left_sets
+        n_looked = x.counts[N_LOOKED]
+        take_best(frontier, settings, x, n_looked, n_features, found, scores, features, tally, t)
+        if in_order:
+            order_trees(frontier, x, sums, t)
+        choose(x, settings, in_order, tally, sums, t)
+        plan_partition(x, settings, tally, sums, least_counted, t)
+
+    return choose_nodes

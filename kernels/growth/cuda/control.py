@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.cuda.loops import rolled
+from ...runtime.cuda.narrow import narrow
 from ...runtime.cuda.target import cuda, device_function, is_simulated, kernel
 from .. import control as growth_control
 from .. import frontier as fr
@@ -40,12 +41,15 @@ from .tables import (
     N_REST,
     N_TILES,
     SIDE,
-    Tables,
     frontier_of,
     params_of,
+    tables_of,
 )
 
-i32, i64 = np.int32, np.int64
+i32, i64, u32 = np.int32, np.int64, np.uint32
+
+PIECE = 4 * BLOCK
+"""Entries of a histogram that a block clears at a time."""
 
 plant = control(growth_control.plant)
 is_root_looked = control(growth_control.is_root_looked)
@@ -71,7 +75,7 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
         x.plans[tree].recheck_begin = x.plans[tree].recheck_end = 0
     for i in rolled(range(t, n_slots, BLOCK)):
         x.free_slots[i] = n_slots - 1 - i
-    cuda.syncthreads()
+    cuda.syncthreads()  # the roots are there
     begin, end = share_of(n_trees, t)
     own = i64(0)
     for tree in rolled(range(begin, end)):
@@ -85,7 +89,7 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
             x.pairs[p].sibling = -1
             p += 1
         x.plans[tree].pairs_end = p
-    cuda.syncthreads()
+    cuda.syncthreads()  # the pairs are there
     if t == 0:
         x.state[fr.N_NODES] = n_trees
         x.state[fr.N_FREE_SLOTS] = n_slots - n_pairs
@@ -95,11 +99,10 @@ def plant_roots(frontier, settings, x, totals, scales, sums, t):
 
 
 @device_function
-def is_last_of_tree(x, k, n):
-    """Return whether an entry of ``expand`` is the last one of its tree, which are adjacent."""
-    if k + 1 == n:
-        return True
-    return x.nodes[x.expand[k].node].tree != x.nodes[x.expand[k + 1].node].tree
+def tree_of(x, k, n):
+    """Return the tree of entry k of n in ``expand``, where those of a tree are adjacent; -1: there
+    is no such entry."""
+    return x.nodes[x.expand[k].node].tree if 0 <= k < n else i64(-1)
 
 
 @device_function
@@ -115,64 +118,76 @@ def part_expansions(frontier, settings, x, n, sums, t):
     n_nodes = x.state[fr.N_NODES]
     for k in rolled(range(begin, end)):
         node = x.expand[k].node
-        plan = x.plans[x.nodes[node].tree]
-        if k == 0 or is_last_of_tree(x, k - 1, n):
+        tree = x.nodes[node].tree
+        plan = x.plans[tree]
+        if tree_of(x, k - 1, n) != tree:
             plan.opened_begin = opened
             plan.recheck_begin = k - opened
         if is_enough(frontier, settings, k):
-            add_children(frontier, settings, node, n_nodes + 2 * opened, x.filled[2 * k])
+            add_children(frontier, settings, node, n_nodes + 2 * opened, x.expand[k].n_left)
             opened += 1
         else:
             x.recheck[k - opened] = node
-        if is_last_of_tree(x, k, n):
+        if tree_of(x, k + 1, n) != tree:
             plan.opened_end = opened
             plan.recheck_end = k + 1 - opened
-    cuda.syncthreads()
+    cuda.syncthreads()  # the children are there
     return n_opened
 
 
 @device_function
-def n_pairs_of(frontier, settings, x, k):
-    """Return how many pairs the children of an expansion are: none if neither is looked at, one
-    if their parent's histogram serves for a child, else one for each that is looked at."""
+def looked_children(frontier, settings, x, k):
+    """Return which children of an expansion are looked at: bit 0 is the left one's, bit 1 the
+    right one's."""
     left = x.nodes[x.expand[k].node].child
-    if left < 0 or x.expand[k].closes != 0:
-        return i64(0)
-    looked = i64(can_split(frontier, settings, left))
-    looked += i64(can_split(frontier, settings, left + 1))
-    return min(looked, i64(1)) if x.nodes[x.expand[k].node].slot >= 0 else looked
+    found = i64(0)
+    if left >= 0 and x.expand[k].closes == 0:
+        for side in rolled(range(2)):
+            if can_split(frontier, settings, left + side):
+                found |= i64(1) << side
+    return found
 
 
 @device_function
-def add_pair(x, p, free, build, sibling):
-    """Write a pair; the first ones get the uppermost free slots."""
-    x.nodes[build].slot = x.free_slots[free - 1 - p]
-    x.pairs[p].build = build
-    x.pairs[p].sibling = sibling
+def n_pairs_of(x, k, looked):
+    """Return how many pairs the children of an expansion are, which of whom are ``looked`` at: none
+    if neither is, one if their parent's histogram serves for a child, else one for each that is."""
+    n = (looked & 1) + (looked >> 1)
+    return min(n, i64(1)) if x.nodes[x.expand[k].node].slot >= 0 else n
 
 
 @device_function
-def pair_children(frontier, settings, x, k, p, free):
-    """Write the pairs of an expansion from the p-th on."""
+def pair_children(x, k, looked, p, free):
+    """Write the pairs of an expansion from the p-th on; the first pairs get the uppermost free
+    slots. Where the parent has a slot, the larger child inherits it and the smaller one is
+    built."""
     node = x.nodes[x.expand[k].node]
-    left = node.child
-    if node.slot >= 0:
-        n_left = x.expand[k].n_left
-        build = left if n_left <= node.end - node.begin - n_left else left + 1
-        sibling = left + left + 1 - build
-        x.nodes[sibling].slot = node.slot
-        node.slot = -1
-        add_pair(x, p, free, build, sibling)
-        return
-    for child in rolled(range(left, left + 2)):
-        if can_split(frontier, settings, child):
-            add_pair(x, p, free, child, i64(-1))
+    n_left = x.expand[k].n_left
+    inherits = node.slot >= 0
+    if inherits:
+        looked = i64(1) if n_left <= node.end - node.begin - n_left else i64(2)
+    for side in rolled(range(2)):
+        if (looked >> side) & 1 != 0:
+            build, sibling = node.child + side, i64(-1)
+            if inherits:
+                sibling = node.child + 1 - side
+                x.nodes[sibling].slot = node.slot
+            x.nodes[build].slot = x.free_slots[free - 1 - p]
+            x.pairs[p].build = build
+            x.pairs[p].sibling = sibling
             p += 1
+    if inherits:
+        node.slot = -1
 
 
 @device_function
 def commit(frontier, settings, x, sums, top, t):
-    """Turn the partitioned nodes into parents (see ``kernels.growth.control.commit``)."""
+    """Turn the partitioned nodes into parents (see ``kernels.growth.control.commit``).
+
+    First their children are made, then it is found which of these are looked at and how many pairs
+    that gives, then the pairs are written, and last the slots of parents come back whose children
+    are not looked at.
+    """
     n, free = x.state[fr.N_EXPAND], x.state[fr.N_FREE_SLOTS]
     for tree in rolled(range(t, x.trees.shape[0], BLOCK)):
         plan = x.plans[tree]
@@ -182,27 +197,30 @@ def commit(frontier, settings, x, sums, top, t):
     begin, end = share_of(n, t)
     own = i64(0)
     for k in rolled(range(begin, end)):
-        own += n_pairs_of(frontier, settings, x, k)
+        looked = looked_children(frontier, settings, x, k)
+        x.filled[2 * k + 1] = looked  # until the next partition is planned
+        own += n_pairs_of(x, k, looked)
     p, n_pairs = before(sums, own, t)
     for k in rolled(range(begin, end)):
-        plan = x.plans[x.nodes[x.expand[k].node].tree]
-        if k == 0 or is_last_of_tree(x, k - 1, n):
-            plan.pairs_begin = p
-        n_own = n_pairs_of(frontier, settings, x, k)
+        tree = x.nodes[x.expand[k].node].tree
+        looked = x.filled[2 * k + 1]
+        if tree_of(x, k - 1, n) != tree:
+            x.plans[tree].pairs_begin = p
+        n_own = n_pairs_of(x, k, looked)
         if n_own > 0:
-            pair_children(frontier, settings, x, k, p, free)
+            pair_children(x, k, looked, p, free)
         p += n_own
-        if is_last_of_tree(x, k, n):
-            plan.pairs_end = p
+        if tree_of(x, k + 1, n) != tree:
+            x.plans[tree].pairs_end = p
     if t == 0:
         top[0] = i32(free - n_pairs)
-    cuda.syncthreads()
+    cuda.syncthreads()  # all pairs have their slots: others may come back
     for k in rolled(range(begin, end)):  # no child is looked at
         if x.nodes[x.expand[k].node].child >= 0:
             give_back(x, x.expand[k].node, top)
     for tree in rolled(range(t, x.trees.shape[0], BLOCK)):
         x.plans[tree].expanded += x.plans[tree].opened_end - x.plans[tree].opened_begin
-    cuda.syncthreads()
+    cuda.syncthreads()  # ``top`` is final, and all have read ``state``
     if t == 0:
         x.state[fr.N_NODES] += 2 * n_opened
         x.state[fr.N_RECHECK] = n - n_opened
@@ -212,9 +230,10 @@ def commit(frontier, settings, x, sums, top, t):
 
 
 @device_function
-def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_shares, least, t):
+def plan_histograms(frontier, settings, x, sums, counted, least_rows, share, least, t):
     """Plan the histograms of new nodes and of those to recheck, and the search for their
     splits."""
+    n_kept = i64(x.free_slots.shape[0])
     n_pairs, n_recheck = x.state[fr.N_PAIRS], x.state[fr.N_RECHECK]
     n_looked = 2 * n_pairs + n_recheck
     for p in rolled(range(t, n_pairs, BLOCK)):  # first the nodes to build, for the tiles
@@ -223,7 +242,7 @@ def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_
         x.nodes, x.recheck, n_pairs, n_recheck, least, n_kept, x.looked, x.limits, counted, t
     )
     n_built = n_pairs + n_counted
-    size = fair_size(x.nodes, x.looked, n_built, least_rows, n_shares, sums, t)
+    size = fair_size(x.nodes, x.looked, n_built, least_rows, share, sums, t)
     n_tiles = count_tiles(x.nodes, x.looked, n_built, size, x.first_tile, sums, t)
     write_tiles(x.nodes, x.looked, n_built, x.first_tile, n_tiles, size, x.tiles, t)
     address_tiles(x.nodes, x.looked, n_pairs, n_kept, x.tiles, n_tiles, t)
@@ -236,29 +255,61 @@ def plan_histograms(frontier, settings, x, sums, counted, n_kept, least_rows, n_
         x.counts[N_TILES] = n_tiles
         x.counts[N_LOOKED] = n_looked
         x.counts[N_COUNTED] = n_counted
-    cuda.syncthreads()
+    cuda.syncthreads()  # ``looked`` is complete
     write_limits(frontier, settings, n_pairs, x.looked, x.limits, n_looked, t)
 
 
 @device_function
-def clear(x, is_first, n_kept, histograms, t):
-    """Set the histograms to zero that may be built, in all blocks but the first one."""
+def clear(x, n, of_slots, n_counts, histograms, t):
+    """Set n histograms to zero, and the first of those behind the ones that growth keeps, in all
+    blocks but the first one: each takes pieces of one in turn. ``of_slots`` is 1 where the n are
+    those of the first slots, not of ``cleared``."""
     size = i64(histograms.shape[1])
-    n = i64(x.trees.shape[0])
-    n_counts = i64(0)
-    if is_first == 0:
-        n = x.counts[N_CLEARED]
-        n_counts = x.counts[N_CLEARED_COUNTS]
-    i = (i64(cuda.blockIdx.x) - 1) * BLOCK + t
-    while i < (n + n_counts) * size:
-        k = i // size
+    pieces = max(u32((size + PIECE - 1) // PIECE), u32(1))
+    n_items = (n + n_counts) * i64(pieces)
+    for item in rolled(range(i64(cuda.blockIdx.x) - 1, n_items, i64(cuda.gridDim.x) - 1)):
+        k = i64(u32(item) // u32(pieces))
+        first = (item - k * i64(pieces)) * PIECE
         slot = k
         if k >= n:
-            slot = n_kept + k - n
-        elif is_first == 0:
+            slot = i64(x.free_slots.shape[0]) + k - n
+        elif of_slots == 0:
             slot = x.cleared[k]
-        histograms[slot, i - k * size] = 0
-        i += (i64(cuda.gridDim.x) - 1) * BLOCK
+        entries = narrow(histograms[slot])
+        for entry in rolled(range(first + t, min(first + PIECE, size), BLOCK)):
+            entries[entry] = 0
+
+
+@kernel
+def open_roots(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    totals, scales, histograms, least_rows, share, least_counted,
+):  # fmt: skip
+    """Plant the roots; then plan their histograms and the search for their splits. Meanwhile the
+    other blocks clear the histograms."""
+    t = i64(cuda.threadIdx.x)
+    x = tables_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+        params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+    )  # fmt: skip
+    if cuda.blockIdx.x > 0:
+        clear(x, i64(x.trees.shape[0]), i64(1), i64(0), histograms, t)
+        return
+    sums = narrow(cuda.shared.array(BLOCK, np.int64))
+    counted = cuda.shared.array(1, np.int32)
+    frontier = frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    )  # fmt: skip
+    settings = params_of(params)
+    plant_roots(frontier, settings, x, totals, scales, sums, t)
+    cuda.syncthreads()  # the pairs are there
+    plan_histograms(
+        frontier, settings, x, sums, counted, least_rows, share, least_counted, t
+    )  # fmt: skip
 
 
 @kernel
@@ -266,36 +317,31 @@ def open_nodes(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
     params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
-    totals, scales, histograms, is_first, least_rows, n_shares, least_counted,
+    histograms, least_rows, share, least_counted,
 ):  # fmt: skip
-    """Plant the roots, or turn partitioned nodes into parents; then plan the histograms of the
-    new nodes and of those to recheck, and the search for their splits. Meanwhile the other blocks
-    clear the histograms."""
+    """Turn partitioned nodes into parents; then plan the histograms of the new nodes and of those
+    to recheck, and the search for their splits. Meanwhile the other blocks clear the
+    histograms."""
     t = i64(cuda.threadIdx.x)
-    x = Tables(
+    x = tables_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
         params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
     )  # fmt: skip
     if cuda.blockIdx.x > 0:
-        clear(x, is_first, free_slots.shape[0], histograms, t)
+        clear(x, x.counts[N_CLEARED], i64(0), x.counts[N_CLEARED_COUNTS], histograms, t)
         return
-    sums = cuda.shared.array(BLOCK, np.int64)
+    sums = narrow(cuda.shared.array(BLOCK, np.int64))
     top = cuda.shared.array(1, np.int32)
     frontier = frontier_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
-    if is_first != 0:
-        plant_roots(frontier, settings, x, totals, scales, sums, t)
-    elif state[fr.N_EXPAND] > 0:
+    if x.state[fr.N_EXPAND] > 0:
         commit(frontier, settings, x, sums, top, t)
-    cuda.syncthreads()
-    plan_histograms(
-        frontier, settings, x, sums, top, i64(free_slots.shape[0]), least_rows, n_shares,
-        least_counted, t,
-    )  # fmt: skip
+    cuda.syncthreads()  # the children are there, and their pairs
+    plan_histograms(frontier, settings, x, sums, top, least_rows, share, least_counted, t)
 
 
 @kernel
@@ -352,7 +398,7 @@ def number_leaves(
     nodes, trees, expand, pairs, recheck, free_slots,
     heap, need, rules, members, left_codes, state,
     params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
-    least_rows, n_shares,
+    least_rows, share,
 ):  # fmt: skip
     """Turn the nodes that were partitioned last into parents; if nothing is left to do, number
     the leaves of the trees and plan the tiles of the rows in closed nodes. ``recheck``, which is
@@ -360,9 +406,9 @@ def number_leaves(
     if cuda.blockIdx.x > 0:
         return
     t = i64(cuda.threadIdx.x)
-    sums = cuda.shared.array(BLOCK, np.int64)
+    sums = narrow(cuda.shared.array(BLOCK, np.int64))
     top = cuda.shared.array(1, np.int32)
-    x = Tables(
+    x = tables_of(
         nodes, trees, expand, pairs, recheck, free_slots,
         heap, need, rules, members, left_codes, state,
         params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
@@ -372,29 +418,29 @@ def number_leaves(
         heap, need, rules, members, left_codes, state,
     )  # fmt: skip
     settings = params_of(params)
-    if state[fr.N_EXPAND] > 0:
+    if x.state[fr.N_EXPAND] > 0:
         commit(frontier, settings, x, sums, top, t)
-    cuda.syncthreads()
-    is_done = state[fr.N_PAIRS] == 0 and state[fr.N_RECHECK] == 0 and counts[N_REST] == 0
+    cuda.syncthreads()  # ``state`` is that of the last round
+    is_done = x.state[fr.N_PAIRS] == 0 and x.state[fr.N_RECHECK] == 0 and x.counts[N_REST] == 0
     if t == 0:
-        counts[IS_DONE] = i64(is_done)
-        counts[N_TILES] = 0
+        x.counts[IS_DONE] = i64(is_done)
+        x.counts[N_TILES] = 0
         top[0] = 0
     if not is_done:
         return
-    for node in rolled(range(t, state[fr.N_NODES], BLOCK)):
+    for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
         forget_choice(frontier, settings, i64(node))
-    cuda.syncthreads()
+    cuda.syncthreads()  # nothing is chosen any more
     mark_splits(x, settings, t)
-    number_trees(x, need if counts[SIDE] == 0 else heap, sums, t)
-    for node in rolled(range(t, state[fr.N_NODES], BLOCK)):
+    number_trees(x, x.need if x.counts[SIDE] == 0 else x.heap, sums, t)
+    for node in rolled(range(t, x.state[fr.N_NODES], BLOCK)):
         inherit_leaf(frontier, i64(node))
-        if nodes[node].child < 0:
-            recheck[cuda.atomic.add(top, 0, i32(1))] = node
-    cuda.syncthreads()
+        if x.nodes[node].child < 0:
+            x.recheck[cuda.atomic.add(top, 0, i32(1))] = node
+    cuda.syncthreads()  # the closed nodes are listed
     n = i64(top[0])
-    size = fair_size(nodes, recheck, n, least_rows, n_shares, sums, t)
-    n_tiles = count_tiles(nodes, recheck, n, size, first_tile, sums, t)
-    write_tiles(nodes, recheck, n, first_tile, n_tiles, size, tiles, t)
+    size = fair_size(x.nodes, x.recheck, n, least_rows, share, sums, t)
+    n_tiles = count_tiles(x.nodes, x.recheck, n, size, x.first_tile, sums, t)
+    write_tiles(x.nodes, x.recheck, n, x.first_tile, n_tiles, size, x.tiles, t)
     if t == 0:
-        counts[N_TILES] = n_tiles
+        x.counts[N_TILES] = n_tiles

@@ -4,8 +4,9 @@ The host launches rounds ahead of the device and reads the trees only when they 
 round has a fixed number of launches with fixed grids; the amount of work is read from the tables
 (``tables``), and a round after the last one finds nothing to do::
 
-    open_nodes            one block    children of partitioned nodes; plan of the histograms
+    open_roots            one block    in the first round: the roots; plan of the histograms
                           the others   clear these
+    open_nodes                         in the others: children of partitioned nodes, and the same
     add_tiles             all          histograms of the smaller children
     draw_allowed          all          where features are sampled or may not interact
     best_of_features      all          the other children's histograms; best splits
@@ -44,9 +45,9 @@ from ..params import NO_RULES, UNLIMITED, FeatureRules, GrowthParams
 from ..streamed_codes import StreamedCodes
 from . import candidates, partition, streamed
 from .block import BLOCK
-from .choosing import choose_nodes
-from .control import draw_allowed, number_leaves, open_nodes
-from .histogram import LEAST_TILE, add_histograms, most_blocks
+from .choosing import choosing_kernel
+from .control import draw_allowed, number_leaves, open_nodes, open_roots
+from .histogram import LEAST_TILE, add_histograms, fair_share, most_blocks
 from .partition import move_tiles, scatter_tiles
 from .split import search_kernel
 from .tables import Arena, Tables
@@ -246,13 +247,14 @@ class Workspace:
             were launched have been enough; the others are then launched behind them.
         """
         self.arena.write(frontier, params)
+        choosing = choosing_kernel(params.max_leaves != UNLIMITED)
         buffers = records.words.reshape(-1), self.spare
         roots = records.sums.reshape(-1), on_device(records.scales).reshape(-1)
         leaf = empty(self.leaf_shape, fr.leaf_type(params, records.words.shape[1]))
         if buffers[0].size < leaf.size:  # of samples
             leaf.fill(NO_LEAF if leaf.dtype == np.uint16 else -1)
         for k in range(self.n_rounds):
-            self._round(codes, buffers, roots, int(k == 0))
+            self._round(codes, buffers, roots, choosing, k == 0)
         self._leaves(buffers, leaf)
         self.n_grown += 1
         number, fetched = self.n_grown, self.arena.fetch()
@@ -264,7 +266,7 @@ class Workspace:
             while not self.arena.read(frontier, arrived):
                 enough = False
                 for _ in range(MORE_ROUNDS):
-                    self._round(codes, buffers, roots, 0)
+                    self._round(codes, buffers, roots, choosing, False)
                 self._leaves(buffers, leaf)
                 self.n_rounds += MORE_ROUNDS
                 arrived = self.arena.fetch()
@@ -277,14 +279,15 @@ class Workspace:
         codes: Codes,
         buffers: tuple[Array, Array],
         roots: tuple[Array, Array],
-        is_first: int,
+        choosing: Any,
+        is_first: bool,
     ) -> None:
         """Launch one round: histograms and splits of new nodes, choice and partition of the next
         ones. ``roots`` are the sums and scales of the trees."""
         x = self.tables
-        sizes = (is_first, LEAST_TILE, most_blocks(), self.least_counted)
-        args = (*x, *roots, self.entries, *sizes)
-        launch(open_nodes, blocks_for(1 + multiprocessors()), BLOCK, *args)
+        opening, begin = (open_roots, roots) if is_first else (open_nodes, ())
+        args = (*x, *begin, self.entries, LEAST_TILE, fair_share(), self.least_counted)
+        launch(opening, blocks_for(1 + multiprocessors()), BLOCK, *args)
         add_histograms(codes, *buffers, x.tiles, x.counts, self.histograms)
         if self.samples:
             drawing = (x.looked, x.counts, *self.scratch, self.allowed)
@@ -295,14 +298,14 @@ class Workspace:
         blocks = blocks_for(self.found[0].shape[0], 32)
         launch(self.search, blocks, candidates.BLOCK, *args, *self.found)
         args = (*x, *self.found, self.n_bins.shape[0], self.least_counted)
-        launch(choose_nodes, blocks_for(1), BLOCK, *args)
+        launch(choosing, blocks_for(1), BLOCK, *args)
         tables = (x.nodes, x.left_codes, x.expand, x.tiles, x.counts, x.filled)
         move_tiles(codes, *buffers, *tables)
 
     def _leaves(self, buffers: tuple[Array, Array], leaf: Array) -> None:
         """Write the leaf of every row, if growth is done."""
         x = self.tables
-        launch(number_leaves, blocks_for(1), BLOCK, *x, LEAST_TILE, most_blocks())
+        launch(number_leaves, blocks_for(1), BLOCK, *x, LEAST_TILE, fair_share())
         scatter_tiles(*buffers, x.nodes, x.recheck, x.tiles, x.counts, leaf)
 
 

@@ -203,6 +203,11 @@ def most_blocks() -> int:
     return blocks_for(2**31, blocks_at_once(SHARED))
 
 
+def fair_share() -> float:
+    """Return the share of the rows that one of these blocks takes."""
+    return 1.0 / most_blocks()
+
+
 def add_histograms(
     codes: Codes, records: Array, spare: Array, tiles: Array, n_tiles: Array, out: Array
 ) -> None:

@@ -42,7 +42,7 @@ def number_level(x, queue, first, end, sums, t):
     for at in rolled(range(begin, stop)):
         if begins_tree(x, queue, first, at):
             x.plans[x.nodes[queue[at]].tree].offset = at - x.plans[x.nodes[queue[at]].tree].numbered
-    cuda.syncthreads()
+    cuda.syncthreads()  # the offsets are those of this level
     to = end + 2 * to
     for at in rolled(range(begin, stop)):
         node = x.nodes[queue[at]]
@@ -52,13 +52,13 @@ def number_level(x, queue, first, end, sums, t):
             to += 2
         else:
             node.leaf = at - x.plans[node.tree].offset
-    cuda.syncthreads()
+    cuda.syncthreads()  # all have read the offsets
     for at in rolled(range(begin, stop)):
         node = x.nodes[queue[at]]
         if at + 1 == end or begins_tree(x, queue, first, at + 1):
             plan = x.plans[node.tree]
             plan.numbered = at + 1 - plan.offset
-    cuda.syncthreads()
+    cuda.syncthreads()  # the level is done, the next one listed
     return end + 2 * total
 
 
@@ -70,7 +70,7 @@ def number_trees(x, queue, sums, t):
     for tree in rolled(range(t, n_trees, BLOCK)):
         queue[tree] = tree
         x.plans[tree].numbered = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # the first level is listed
     first, end = i64(0), n_trees
     while first < end:
         next_end = number_level(x, queue, first, end, sums, t)

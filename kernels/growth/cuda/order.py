@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...runtime.cuda.loops import rolled
+from ...runtime.cuda.narrow import narrow
 from ...runtime.cuda.target import cuda, device_function
 from .. import control as growth_control
 from .. import frontier as fr
@@ -72,9 +73,10 @@ def leave(x, order, tree, lane, width):
         at = x.place[x.recheck[r]]
         order[at] = -1
         x.recheck[r] = at
+    gaps = narrow(x.gaps)
     for j in rolled(range(lane, n_arrivals(plan), width)):
         k = arrival(x, plan, j)
-        x.gaps[k] = first + plan.length if arrives(x, k) else NEVER
+        gaps[k] = first + plan.length if arrives(x, k) else NEVER
 
 
 @device_function
@@ -84,16 +86,17 @@ def find_gaps(frontier, x, order, tree, lane, width):
     first = x.trees[tree].first
     end = first + plan.length
     n = n_arrivals(plan)
-    shared = i64(1)  # threads an arrival
-    while 0 < 2 * shared * n <= width:
-        shared *= 2
-    for j in rolled(range(lane // shared, n, width // shared)):
+    power = i64(0)  # of two threads an arrival
+    while 0 < (n << (power + 1)) <= width:
+        power += 1
+    shared = i64(1) << power
+    for j in rolled(range(lane >> power, n, width >> power)):
         k = arrival(x, plan, j)
         if arrives(x, k):
             node = x.looked[k]
             parent = x.nodes[node].parent
             at = first if parent < 0 else x.place[parent] + 1
-            at += lane % shared
+            at += lane & (shared - 1)
             while at < end:
                 other = order[at]
                 if other >= 0 and comes_before(frontier.nodes, node, other):
@@ -113,56 +116,41 @@ def n_left_before(x, plan, at):
 
 
 @device_function
-def n_arrived(x, begin, end, gap):
-    """Return how many of some entries of ``looked`` arrive at a gap or before."""
+def n_ahead(frontier, x, plan, gap, node, k):
+    """Return how many arrivals come before a node: before entry k of ``looked``, which arrives at
+    the gap, or before the node behind the gap, where k is -1."""
+    gaps = narrow(x.gaps)
     n = i64(0)
-    for k in rolled(range(begin, end)):
-        if x.gaps[k] <= gap:
+    for j in rolled(range(n_arrivals(plan))):
+        other = arrival(x, plan, j)
+        if gaps[other] < gap:
             n += 1
-    return n
-
-
-@device_function
-def n_ahead(frontier, x, begin, end, k):
-    """Return how many of some entries of ``looked`` arrive before entry k does."""
-    gap, node = x.gaps[k], x.looked[k]
-    n = i64(0)
-    for other in rolled(range(begin, end)):
-        if x.gaps[other] < gap:
-            n += 1
-        elif x.gaps[other] == gap and other != k:
-            if comes_before(frontier.nodes, x.looked[other], node):
+        elif gaps[other] == gap and other != k:
+            if k < 0 or comes_before(frontier.nodes, x.looked[other], node):
                 n += 1
     return n
 
 
 @device_function
 def merge(frontier, x, order, target, tree, lane, width):
-    """Write the new order of a tree to ``target``. Return by how much this thread has made it
-    longer."""
+    """Write the new order of a tree to ``target``: the places of the old one, and then the
+    arrivals, in turn by its threads. Return by how much this thread has made it longer."""
     plan = x.plans[tree]
     first = x.trees[tree].first
-    pairs = 2 * plan.pairs_begin, 2 * plan.pairs_end
-    behind = 2 * x.state[fr.N_PAIRS]
-    rechecked = behind + plan.recheck_begin, behind + plan.recheck_end
-    for at in rolled(range(first + lane, first + plan.length, width)):
-        node = order[at]
+    longer = i64(0) if lane > 0 else plan.recheck_begin - plan.recheck_end
+    for i in rolled(range(lane, plan.length + n_arrivals(plan), width)):
+        k, gap = i64(-1), first + i
+        if i >= plan.length:
+            k = arrival(x, plan, i - plan.length)
+            gap = narrow(x.gaps)[k]
+        node = i64(-1)
+        if gap != NEVER:
+            node = order[gap] if k < 0 else x.looked[k]
         if node >= 0:
-            to = at - n_left_before(x, plan, at)
-            to += n_arrived(x, pairs[0], pairs[1], at)
-            to += n_arrived(x, rechecked[0], rechecked[1], at)
+            to = gap - n_left_before(x, plan, gap) + n_ahead(frontier, x, plan, gap, node, k)
             target[to] = node
             x.place[node] = to
-    longer = i64(0) if lane > 0 else plan.recheck_begin - plan.recheck_end
-    for j in rolled(range(lane, n_arrivals(plan), width)):
-        k = arrival(x, plan, j)
-        if x.gaps[k] != NEVER:
-            to = x.gaps[k] - n_left_before(x, plan, x.gaps[k])
-            to += n_ahead(frontier, x, pairs[0], pairs[1], k)
-            to += n_ahead(frontier, x, rechecked[0], rechecked[1], k)
-            target[to] = x.looked[k]
-            x.place[x.looked[k]] = to
-            longer += 1
+            longer += i64(k >= 0)
     return longer
 
 
@@ -172,10 +160,10 @@ def update_order(frontier, x, order, target, tree, lane, width, sums, t):
     is_tree = tree < x.trees.shape[0]
     if is_tree:
         leave(x, order, tree, lane, width)
-    cuda.syncthreads()
+    cuda.syncthreads()  # the order has its holes, and every arrival the last gap
     if is_tree:
         find_gaps(frontier, x, order, tree, lane, width)
-    cuda.syncthreads()
+    cuda.syncthreads()  # the gaps are final
     longer = i64(0)
     if is_tree:
         longer = merge(frontier, x, order, target, tree, lane, width)
@@ -194,7 +182,7 @@ def most_opened(n_need, expanded, most_splits):
     are. Speculation stops when a tree has opened twice the nodes that it may have; from then on
     only the first needed node is opened, which is certain to belong to the tree.
     """
-    n = n_need if n_need <= ALL_OF_FEW else n_need - n_need // 4
+    n = n_need if n_need <= ALL_OF_FEW else n_need - (n_need >> 2)
     return min(n_need, max(i64(1), min(n, 2 * most_splits - expanded)))
 
 
@@ -216,12 +204,14 @@ def open_node(x, node, packed, closes, tally):
 
 
 @device_function
-def open_in_order(x, settings, order, tree, lane, width, others, tally, sums, t):
+def open_in_order(x, settings, order, tree, lane, power, others, tally, sums, t):
     """Add the first needed nodes of a tree to ``expand``, behind those of the trees before, as
     long as there are slots.
 
     Parameters
     ----------
+    power : int
+        The tree has ``2**power`` threads.
     others : int
         Slots (low half) and nodes of the trees before.
     tally : int32, shared
@@ -236,7 +226,8 @@ def open_in_order(x, settings, order, tree, lane, width, others, tally, sums, t)
     if tree < x.trees.shape[0]:
         first = x.trees[tree].first
         n_splits = min(x.plans[tree].length, most_splits)
-    share = (n_splits + width - 1) // width
+    width = i64(1) << power
+    share = (n_splits + width - 1) >> power
     begin = first + min(lane * share, n_splits)
     end = min(begin + share, first + n_splits)
     own = i64(0)

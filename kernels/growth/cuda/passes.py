@@ -128,7 +128,7 @@ def route(
 
 
 @kernel
-def plan_lines(n_rows, segments, of, counts, filled, first_tile, tiles, n_tiles, least, n_shares):
+def plan_lines(n_rows, segments, of, counts, filled, first_tile, tiles, n_tiles, least, share):
     """Place the rows of each line behind those of the line before, and cut them into tiles; the
     numbers of rows become 0 again.
 
@@ -154,7 +154,7 @@ def plan_lines(n_rows, segments, of, counts, filled, first_tile, tiles, n_tiles,
         n_rows[line] = 0
     cuda.syncthreads()
     n = i64(of.shape[0])
-    size = fair_size(segments, of, n, least, n_shares, sums, t)
+    size = fair_size(segments, of, n, least, share, sums, t)
     total = count_tiles(segments, of, n, size, first_tile, sums, t)
     write_tiles(segments, of, n, first_tile, total, size, tiles, t)
     cuda.syncthreads()
@@ -164,11 +164,11 @@ def plan_lines(n_rows, segments, of, counts, filled, first_tile, tiles, n_tiles,
         n_tiles[0] = total
 
 
-def plan(n_rows: Array, tables: tuple[Array, ...], counts: bool, least: int, n_shares: int) -> None:
+def plan(n_rows: Array, tables: tuple[Array, ...], counts: bool, least: int, share: float) -> None:
     """Launch ``plan_lines``; ``tables`` are ``segments`` and ``of``, then ``filled`` to
     ``n_tiles``."""
     segments, of, *others = tables
-    args = n_rows, segments, of, int(counts), *others, least, n_shares
+    args = n_rows, segments, of, int(counts), *others, least, share
     launch(plan_lines, blocks_for(1), ONE_BLOCK, *args)
 
 

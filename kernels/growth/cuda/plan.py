@@ -7,10 +7,11 @@ import numpy as np
 
 from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import cuda, device_function
+from ...scalars.primitives import mul
 from .. import limits as growth_limits
 from .block import BLOCK, before, control, share_of
 
-i32, i64 = np.int32, np.int64
+i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
 
 can_split = control(growth_limits.can_split)
 least_h = control(growth_limits.least_h)
@@ -55,30 +56,40 @@ def write_tiles(nodes, of, n, first_tile, n_tiles, size, tiles, t):
 
 
 @device_function
-def fair_size(nodes, of, n, least, n_shares, sums, t):
-    """Return the rows of a tile that give every block about as many."""
+def fair_size(nodes, of, n, least, share, sums, t):
+    """Return the rows of a tile that give every block about as many: its ``share`` of them all, a
+    float64. An integer quotient would be a routine of its own."""
     rows = i64(0)
     for k in rolled(range(t, n, BLOCK)):
         rows += rows_of(nodes, of[k])
     _, total = before(sums, rows, t)
-    return max(i64(least), total // n_shares + 1)
+    return max(i64(least), i64(mul(f64(total), share)) + 1)
+
+
+@device_function
+def n_tiles_of(rows, size):
+    """Return how many tiles a node has. Its rows are numbered with 32 bits; a quotient of 64 would
+    be a routine of its own, and one by what may be 0 a branch."""
+    return i64(u32(rows - 1) // max(u32(size), u32(1))) + 1 if rows > 0 else i64(0)
 
 
 @device_function
 def count_tiles(nodes, of, n, size, first_tile, sums, t):
     """Fill ``first_tile`` and return the number of all tiles. A thread counts for neighbouring
-    nodes."""
+    nodes: first ``first_tile`` has the numbers of their tiles."""
     begin, end = share_of(n, t)
     own = i64(0)
     for k in rolled(range(begin, end)):
-        own += (rows_of(nodes, of[k]) + size - 1) // size
+        first_tile[k] = n_tiles_of(rows_of(nodes, of[k]), size)
+        own += first_tile[k]
     first, total = before(sums, own, t)
     for k in rolled(range(begin, end)):
+        n_own = first_tile[k]
         first_tile[k] = first
-        first += (rows_of(nodes, of[k]) + size - 1) // size
+        first += n_own
     if t == 0:
         first_tile[n] = total
-    cuda.syncthreads()
+    cuda.syncthreads()  # threads bisect among all of them
     return total
 
 
@@ -93,7 +104,7 @@ def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_cou
     """
     if t == 0:
         n_counted[0] = 0
-    cuda.syncthreads()
+    cuda.syncthreads()  # counting may begin
     for k in rolled(range(t, n, BLOCK)):
         x = recheck[k]
         counted = i64(-1)
@@ -103,7 +114,7 @@ def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_cou
             looked[n_pairs + first + 1] = x
             counted = n_kept + first
         limits[2 * n_pairs + k].counted = counted
-    cuda.syncthreads()
+    cuda.syncthreads()  # the list is complete
     return i64(n_counted[0])
 
 
@@ -111,13 +122,13 @@ def plan_counts(nodes, recheck, n_pairs, n, least, n_kept, looked, limits, n_cou
 def address_tiles(nodes, of, n_pairs, n_kept, tiles, n_tiles, t):
     """Let the tiles of ``write_tiles`` belong to histograms: those of pairs to the slots of their
     nodes, the others to the histograms of ``plan_counts``."""
-    cuda.syncthreads()
+    cuda.syncthreads()  # other threads have written the tiles
     for i in rolled(range(t, n_tiles, BLOCK)):
         k = tiles[i].of
         other = k - n_pairs
         tiles[i].of = nodes[of[k]].slot if other < 0 else n_kept + other
         tiles[i].counts = i64(0) if other < 0 else other & i64(1)
-    cuda.syncthreads()
+    cuda.syncthreads()  # all have read ``of``, which changes next
 
 
 @device_function

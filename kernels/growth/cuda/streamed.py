@@ -27,7 +27,7 @@ from ..grow import GrownTrees
 from ..params import NO_RULES, FeatureRules, GrowthParams
 from ..streamed_codes import ROUTE, StreamedCodes, most_sums, number_type, rows_of_chunk
 from . import passes
-from .histogram import LEAST_TILE, add_histograms, most_blocks
+from .histogram import LEAST_TILE, add_histograms, fair_share, most_blocks
 
 COPYING_THREADS = 4
 """Threads that fill a pinned buffer, at most: one alone is slower than PCIe 4 (estimated)."""
@@ -196,7 +196,7 @@ class Passes:
             passes.route(rows, part, is_first, there, leaf, n_left, n_rows)
             if n_lines == 0:
                 continue
-            passes.plan(n_rows, plan, counts, LEAST_TILE, most_blocks())
+            passes.plan(n_rows, plan, counts, LEAST_TILE, fair_share())
             passes.gather(part, lines, leaf, filled, own.gathered)
             chunk = Codes(rows, self._codes.columns)
             add_histograms(chunk, own.gathered, own.gathered, own.tiles, own.n_tiles, sums)

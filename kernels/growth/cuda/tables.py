@@ -13,6 +13,7 @@ import numpy as np
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import TILE
 from ...runtime.cuda.fetch import Fetched
+from ...runtime.cuda.narrow import narrow
 from ...runtime.cuda.target import (
     device_function,
     download,
@@ -227,6 +228,23 @@ def _aligned(n_bytes: int) -> int:
     return -(-n_bytes // ALIGNMENT) * ALIGNMENT
 
 
+@device_function
+def tables_of(
+    nodes, trees, expand, pairs, recheck, free_slots,
+    heap, need, rules, members, left_codes, state,
+    params, tiles, first_tile, filled, looked, limits, gaps, place, cleared, plans, counts,
+):  # fmt: skip
+    """Return the tables as the kernels of a single block read them; ``gaps`` is one of atomic
+    operations."""
+    return Tables(
+        narrow(nodes), narrow(trees), narrow(expand), narrow(pairs), narrow(recheck),
+        narrow(free_slots), narrow(heap), narrow(need), narrow(rules), narrow(members),
+        left_codes, narrow(state), narrow(params), narrow(tiles), narrow(first_tile),
+        narrow(filled), narrow(looked), narrow(limits), gaps, narrow(place), narrow(cleared),
+        narrow(plans), narrow(counts),
+    )  # fmt: skip
+
+
 if is_simulated():
     from ...runtime.cuda.simulator import unwrapped
 
@@ -240,9 +258,16 @@ if is_simulated():
 else:
 
     @device_function
-    def frontier_of(*tables):
+    def frontier_of(
+        nodes, trees, expand, pairs, recheck, free_slots,
+        heap, need, rules, members, left_codes, state,
+    ):  # fmt: skip
         """The tables as the control takes them."""
-        return Frontier(*tables)
+        return Frontier(
+            narrow(nodes), narrow(trees), narrow(expand), narrow(pairs), narrow(recheck),
+            narrow(free_slots), narrow(heap), narrow(need), narrow(rules), narrow(members),
+            left_codes, narrow(state),
+        )  # fmt: skip
 
     @device_function
     def params_of(params):

@@ -10,6 +10,8 @@ import numpy as np
 from .loops import unknown
 from .target import cuda, device_function, records_in, upload
 
+u32 = np.uint32
+
 NOWHERE = np.int32(2**31 - 1)
 """Number of a candidate that does not exist: it loses every tie."""
 
@@ -25,16 +27,16 @@ def inclusive_scan(values, t):
         a     ab    bc    cd        step 1
         a     ab    abc   abcd      step 2
     """
-    step = unknown(1)
-    cuda.syncthreads()
+    own, step = u32(t), unknown(u32(1))  # of 32 bits, and never negative: less code
+    cuda.syncthreads()  # the values are there
     while step < values.shape[0]:
-        mine = values[t]
-        if t >= step:
-            mine += values[t - step]
-        cuda.syncthreads()
-        values[t] = mine
-        cuda.syncthreads()
-        step *= 2
+        mine = values[own]
+        if own >= step:
+            mine += values[u32(own - step)]
+        cuda.syncthreads()  # all have read
+        values[own] = mine
+        cuda.syncthreads()  # and written
+        step = u32(step * u32(2))
 
 
 @device_function

@@ -1,5 +1,5 @@
-"""The way to CUDA: beside ``compiling``, ``loops`` and ``simulator`` the only importer of
-``numba.cuda``.
+"""The way to CUDA: beside ``compiling``, ``loops``, ``narrow`` and ``simulator`` the only importer
+of ``numba.cuda``.
 
 It provides the kernels with their ``cuda`` module and decorators, the CUDA versions of the
 primitives whose meaning a compiler may change, memory, the stream, and the launch geometry. CuPy
