@@ -57,6 +57,13 @@ LAUNCH = 8e-6
 stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""
+INSTRUCTION_BYTES, CODE_LINE = 16, 128
+"""Of machine code: of an instruction, and of what the second-level cache gives at a time."""
+LINES_AHEAD = 4
+"""Lines of code that a multiprocessor asks for together. Assumed: Huerta et al., "Analyzing Modern
+NVIDIA GPU Cores" (2025), suspect a buffer that reads 16 lines ahead of an Ampere's first-level
+cache, and branches interrupt it. With 4, an instruction that is run for the first time takes 8
+clocks of an H100."""
 TRANSFER = 12e9
 """Bytes a second between a card and pageable memory of the host. Pinned memory reaches twice as
 much."""

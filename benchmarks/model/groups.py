@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 HISTOGRAM = "add_tiles"
 ROOT, LEVELS, FLUSH = "histogram, root", "histogram, levels", "of it, flush of tiles"
+CODE = "of all, waiting for code"
+PARTS = (FLUSH, CODE)
+"""Rows that show a part of others."""
 GAPS = "gaps, copies"
 DOWNLOADED = "copied to the host"
 GROUPS = {
@@ -17,7 +20,7 @@ GROUPS = {
     "quantise, records": ("make_records",),
     "partition": ("move_apart",),
     "search": ("best_of_features", "draw_allowed"),
-    "control": ("open_nodes", "choose_nodes", "number_leaves"),
+    "control": ("open_roots", "open_nodes", "choose_nodes", "number_leaves"),
     "leaves of rows": ("scatter_closed",),
     "leaf sums, steps": ("sum_in_shared", "sum_in_global", "take_steps"),
     "update": ("add_values",),
@@ -37,7 +40,7 @@ GROUPS = {
 }  # fmt: skip
 """Kernels by the row that they are shown in; a kernel in none is its own row."""
 OVER_NODES = (
-    "open_nodes", "choose_nodes", "number_leaves", "best_of_features", "take_steps",
+    "open_roots", "open_nodes", "choose_nodes", "number_leaves", "best_of_features", "take_steps",
     "draw_allowed",
 )  # fmt: skip
 """Kernels whose work follows from the trees alone."""

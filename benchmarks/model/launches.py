@@ -36,6 +36,8 @@ class Launch:
     cycles, longest : dict of float
         By the kind of card (``cards.LATENCIES``): of all blocks together, each alone on a
         multiprocessor, and of the slowest.
+    code : float
+        Slots of the instructions that some thread runs, each once.
     """
 
     kernel: str
@@ -47,6 +49,7 @@ class Launch:
     arrays: dict[str, tuple[float, float]]
     cycles: dict[str, float]
     longest: dict[str, float]
+    code: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def _between(small: Launch, large: Launch, share: float, of_work: float) -> Laun
     }
     return Launch(
         small.kernel, small.ptx, blocks, small.threads, small.shared_bytes, counts, arrays, cycles,
-        longest,
+        longest, max(small.code, large.code),
     )  # fmt: skip
 
 

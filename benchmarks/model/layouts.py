@@ -64,7 +64,7 @@ def floor_of(time: Time, share: float, waits: bool) -> float:
         for name, seconds in time.by_resource.items()
         if waits or name != "latency"
     }
-    return max(left.values())
+    return max(left.values()) + time.code
 
 
 def of(case: Table) -> Results:

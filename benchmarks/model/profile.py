@@ -98,7 +98,7 @@ class Recorder:
             kernel.name, kernel.ptx, n_blocks, n_threads, code.shared_bytes + config.shared,
             first.counts, {each.name: (float(each.size), own) for each, own in sectors},
             {name: each.cycles for name, each in found.items()},
-            {name: each.longest for name, each in found.items()},
+            {name: each.longest for name, each in found.items()}, first.code,
         )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .cards import CARDS, LAUNCH, LAUNCH_GAP, OTHER_CALL, TRANSFER, Card
 from .cases import Case
-from .groups import DOWNLOADED, FLUSH, GAPS, LEVELS, ROOT, rows_of
+from .groups import CODE, DOWNLOADED, FLUSH, GAPS, LEVELS, PARTS, ROOT, rows_of
 from .launches import Launch, Work, total
 from .times import RESOURCES, moved, time_of
 
@@ -25,6 +25,8 @@ def of(case: Case, work: Work) -> dict[str, Any]:
         histograms = groups[ROOT] + groups[LEVELS]
         cards = {card.name: flush_on(histograms, card) for card in CARDS.values()}
         rows[FLUSH] = {"launches": 0, "cards": cards}
+    cards = {card.name: code_on(work.launches, card) for card in CARDS.values()}
+    rows[CODE] = {"launches": 0, "cards": cards}
     n_others = sum(work.others.values())
     gaps = (len(work.launches) + n_others) * LAUNCH_GAP * 1e3
     alike = {name: {"ms": gaps, "binds": "", "gb": 0.0} for name in CARDS}
@@ -59,6 +61,12 @@ def flush_on(launches: list[Launch], card: Card) -> dict[str, Any]:
     return {"ms": seconds * 1e3, "binds": RESOURCES["atomics"], "gb": 0.0}
 
 
+def code_on(launches: list[Launch], card: Card) -> dict[str, Any]:
+    """Return the time that launches wait for their code."""
+    seconds = sum(time_of(launch, card).code for launch in launches)
+    return {"ms": seconds * 1e3, "binds": RESOURCES["l2"], "gb": 0.0}
+
+
 def counts_of(launches: list[Launch]) -> dict[str, float]:
     """Return the sums of the launches' counts, to four digits."""
     return {name: float(f"{value:.4g}") for name, value in total(launches)._asdict().items()}
@@ -66,6 +74,6 @@ def counts_of(launches: list[Launch]) -> dict[str, float]:
 
 def whole(rows: dict[str, Any], card: str, n_launches: int, n_others: int) -> dict[str, float]:
     """Return the time of the device and of the host."""
-    device = sum(row["cards"][card]["ms"] for name, row in rows.items() if name != FLUSH)
+    device = sum(row["cards"][card]["ms"] for name, row in rows.items() if name not in PARTS)
     others = n_others * OTHER_CALL
     return {"device_ms": device, "host_ms": (n_launches * LAUNCH + others) * 1e3}

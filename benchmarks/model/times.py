@@ -3,6 +3,10 @@
 A launch takes as long as its busiest resource: the others are taken to work beside it, as they do
 where enough warps are at hand. Where there are few, latencies add up: a block cannot be faster than
 its slowest warp alone, and the blocks share the places that registers and shared memory leave.
+
+Before that, code has to come from the second-level cache, once for each launch: other kernels have
+taken its place in the caches of the multiprocessor since the launch before. Nothing is taken to
+happen meanwhile. This matters where one block does everything once.
 """
 
 from __future__ import annotations
@@ -15,10 +19,14 @@ from tests.ptx.costs import Linked, linked
 
 from .cards import (
     ATOMIC_PASS,
+    CODE_LINE,
     COPY_SHARE,
+    INSTRUCTION_BYTES,
     INTEGER_LANES,
     L2_BYTES_A_CLOCK,
+    LATENCIES,
     LAUNCH_GAP,
+    LINES_AHEAD,
     REGISTERS,
     SCHEDULERS,
     SECTORS_OF_ATOMIC,
@@ -47,6 +55,7 @@ RESOURCES = {
     "atomics": "atomics in L2",
     "memory": "memory",
     "latency": "latency",
+    "code": "code",
 }
 
 
@@ -60,11 +69,14 @@ class Time(NamedTuple):
     binds : str
         The resource that takes the longest.
     by_resource : dict of float
+    code : float
+        Of ``seconds``, those until the code is there.
     """
 
     seconds: float
     binds: str
     by_resource: dict[str, float]
+    code: float
 
 
 def blocks_at_once(launch: Launch, card: Card, code: Linked) -> int:
@@ -107,7 +119,15 @@ def time_of(launch: Launch, card: Card, code: Linked | None = None) -> Time:
         "latency": latency(launch, card, code),
     }
     binds = max(by_resource, key=lambda name: by_resource[name])
-    return Time(by_resource[binds], binds, by_resource)
+    busiest, fetched = by_resource[binds], fetch(launch, card, code)
+    return Time(busiest + fetched, binds if busiest > fetched else "code", by_resource, fetched)
+
+
+def fetch(launch: Launch, card: Card, code: Linked) -> float:
+    """Return the time that a multiprocessor waits for the code of a launch: for as much of it as
+    is run at all."""
+    lines = launch.code * code.scale * INSTRUCTION_BYTES / CODE_LINE
+    return lines / LINES_AHEAD * LATENCIES[card.latency].far / card.clock
 
 
 def latency(launch: Launch, card: Card, code: Linked) -> float:

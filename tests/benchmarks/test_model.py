@@ -32,6 +32,7 @@ from benchmarks.model.cards import (
     COPY_SHARE,
     LAUNCH,
     LAUNCH_GAP,
+    LINES_AHEAD,
     OTHER_CALL,
 )
 from benchmarks.model.cases import Case
@@ -119,6 +120,21 @@ def test_latency():
     assert times.latency(replace(many, longest=many.cycles), H100, CODE) == pytest.approx(
         132 * 8 * 1000 / 1.98e9
     )
+
+
+def test_code_is_fetched_before_anything_else():
+    """800 instructions are 100 lines; an H100's second-level cache answers after 263 clocks."""
+    clocks = 100 / LINES_AHEAD * 263
+    time = times.time_of(replace(launch(longest=1e5), code=800.0), H100)
+    assert (time.code, time.binds) == (pytest.approx(clocks / 1.98e9), "latency")
+    assert time.seconds == pytest.approx((1e5 + clocks) / 1.98e9)
+    assert times.time_of(replace(launch(longest=1.0), code=800.0), H100).binds == "code"
+    few, more = (Work([replace(launch(), code=n)], Counter()) for n in (700.0, 800.0))
+    (found,) = scaled(extrapolated(few, more, 3), 2.0).launches
+    assert found.code == 800.0
+    rows = summary.of(CASE, more)["rows"]
+    assert rows[groups.CODE]["cards"]["H100"]["ms"] == pytest.approx(1e3 * clocks / 1.98e9)
+    assert rows[groups.ROOT]["cards"]["H100"]["ms"] == rows[groups.CODE]["cards"]["H100"]["ms"]
 
 
 def test_numbers_go_on_along_a_line():
@@ -234,7 +250,7 @@ def test_launches_in_groups(result):
     assert on_h100["control"] == {"ms": pytest.approx(1.0), "binds": "latency", "gb": 0.0}
     assert on_h100[groups.GAPS]["ms"] == pytest.approx(9 * LAUNCH_GAP * 1e3)
     assert on_h100["custom"]["ms"] == 0
-    together = sum(row["ms"] for name, row in on_h100.items() if name != groups.FLUSH)
+    together = sum(row["ms"] for name, row in on_h100.items() if name not in groups.PARTS)
     assert result["cards"]["H100"]["device_ms"] == pytest.approx(together)
     host = result["cards"]["A10"]
     assert host["host_ms"] == pytest.approx((5 * LAUNCH + 4 * OTHER_CALL) * 1e3)

@@ -91,12 +91,15 @@ class LaunchCounts(NamedTuple):
         Of all blocks together, each alone on a multiprocessor.
     longest : float
         Of the slowest block that was replayed.
+    code : float
+        Slots of the instructions that some thread ran, each once: what has to be fetched.
     """
 
     counts: Counts
     to_memory: np.ndarray
     cycles: float
     longest: float
+    code: float
 
 
 def count(
@@ -133,7 +136,9 @@ def count(
         scale @ found.to_memory,
         float(found.cycles[0] + (n_blocks - 1) * others.mean()),
         float(found.cycles.max()),
-    )
+        sum(sum(slots_of(each.opcode)) for each, n in zip(program.instructions, total, strict=True)
+            if n > 0),
+    )  # fmt: skip
 
 
 def _sum(
