@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import re
+import struct
 import subprocess
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,7 @@ from cuda.pathfinder import find_nvidia_binary_utility  # noqa: E402
 
 from benchmarks.gpu import gpu_unknowns  # noqa: E402
 from benchmarks.kernels.devices import shared_memory_kernel  # noqa: E402
+from benchmarks.model.cards import INSTRUCTION_BYTES  # noqa: E402
 from building.cubins import as_shipped  # noqa: E402
 from gpuens.kernels import catalogue  # noqa: E402
 from gpuens.kernels.growth.cuda.histogram import BLOCK, BLOCK_ALONE, OWN, SHARED  # noqa: E402
@@ -272,25 +276,100 @@ def test_no_product_is_fused_with_a_sum(name):
         assert is_exact(a, b) or not re.search(rf"\b(add|sub)\.f64\s.*{product}[,;]", ptx)
 
 
-@everywhere
-def test_histogram_adds_natively_in_shared_memory(gpu, tmp_path):
+def code_of(name: str, gpu: Gpu) -> bytes:
+    """Return the machine code of a kernel: the sections of its cubin, an ELF file of 64 bits, that
+    hold instructions."""
+    cubin = linked(name, gpu)[1]
+    (first,) = struct.unpack_from("<Q", cubin, 40)
+    size, n = struct.unpack_from("<HH", cubin, 58)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, first + k * size) for k in range(n)]
+    is_code = 4  # SHF_EXECINSTR
+    return b"".join(
+        cubin[at : at + length] for _, _, flags, _, at, length in sections if flags & is_code
+    )
+
+
+def disassembled(names: Iterable[str], gpu: Gpu) -> dict[str, list[str]]:
+    """Return the instructions (SASS) of kernels. nvdisasm takes longer to begin than for a kernel,
+    so that it reads the code of all of them as that of one."""
     nvdisasm = find_nvidia_binary_utility("nvdisasm")
     if nvdisasm is None:
         pytest.skip("nvdisasm is not installed (pip install nvidia-cuda-nvdisasm)")
-    cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(linked("histogram", gpu)[1])
-    sass = subprocess.run(
-        [nvdisasm, "-c", cubin], capture_output=True, text=True, check=True
-    ).stdout
-    atomics = re.findall(r"\bATOMS\S*", sass)
+    major, minor, features = gpu.architecture
+    codes = {name: code_of(name, gpu) for name in names}
+    with tempfile.NamedTemporaryFile() as together:
+        together.write(b"".join(codes.values()))
+        together.flush()
+        command = [nvdisasm, "--binary", f"SM{major}{minor}{features}", together.name]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    instructions = iter(re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(.*;)", text, re.MULTILINE))
+    found = {
+        name: list(itertools.islice(instructions, len(code) // INSTRUCTION_BYTES))
+        for name, code in codes.items()
+    }
+    assert not list(instructions) and all(found.values())
+    return found
+
+
+def operations(instructions: list[str], pattern: str) -> list[str]:
+    """Return the operations whose names match, behind the predicates of the instructions."""
+    names = (re.sub(r"^@\S+ ", "", each).split()[0] for each in instructions)
+    return [name for name in names if re.match(pattern, name)]
+
+
+@everywhere
+def test_histogram_adds_natively_in_shared_memory(gpu):
+    instructions = disassembled(["histogram"], gpu)["histogram"]
+    atomics = operations(instructions, "ATOMS")
     assert len(atomics) >= 2 * OWN
     assert set(atomics) <= {"ATOMS.ADD", "ATOMS.POPC.INC.32"}  # the latter where rows count
-    assert not re.search(r"\bATOMG?\.\S*CAS", sass)
-    assert not re.search(r"\b(STL|LDL)\b", sass)
+    assert not operations(instructions, "(STL|LDL)")
 
 
-@pytest.mark.parametrize(
-    "name", ["leaf_sums_shared_wide", "leaf_sums_global_narrow", "partition_move"]
-)
-def test_no_compare_and_swap_loops(name):
-    assert not re.search(r"\batom\.\S*cas", ptx_of(name, GPUS[2]))
+ON_SHARED = re.compile(r"^\s.*\b(?:atom|red)(?!\.global)\.", re.MULTILINE)
+"""Operations of PTX that may be atomic ones on shared memory. A kernel without any has none in its
+machine code."""
+LOOP = r"ATOMS?\..*CAS"
+"""Operations that are tried again until no other thread came between."""
+
+
+@everywhere
+def test_no_kernel_spins_on_shared_memory(gpu):
+    """Shared memory adds integers of 32 bits natively; additions of 64 bits and of floats become
+    loops of compare-and-swap, which PTX does not show."""
+    names = [name for name in CATALOGUE if ON_SHARED.search(ptx_of(name, GPUS[1]))]
+    assert {"histogram", "cart_sum_tiles_uint8", "grow_search"} <= set(names)
+    found = {
+        name: operations(instructions, LOOP)
+        for name, instructions in disassembled(names, gpu).items()
+    }
+    assert {name: loops for name, loops in found.items() if loops} == {}
+
+
+def test_loops_are_recognised():
+    code = ["@!P0 ATOMS.CAST.SPIN.64 P1, [R2], R4, R6 ;", "ATOMS.CAS R4, [R2], R4, R6 ;"]
+    code += ["ATOMS.ADD RZ, [R2], R4 ;", "@P0 ATOMG.E.CAS.64 PT, R4, [R2], R4 ;", "EXIT ;"]
+    assert operations(code, LOOP) == ["ATOMS.CAST.SPIN.64", "ATOMS.CAS"]
+
+
+@every_kernel
+def test_no_kernel_has_a_loop_of_compare_and_swap(name):
+    assert not re.search(r"\batom\.\S*cas", ptx_of(name, GPUS[1]))
+
+
+OF_CONTROL = {
+    "grow_open_roots": 18, "grow_open_nodes": 26, "grow_choose_nodes": 18,
+    "grow_choose_in_order": 31, "grow_number_leaves": 26, "stream_plan_lines": 10,
+    "cart_plant": 16, "cart_count_splits": 16, "cart_list_splits": 16, "cart_choose_best": 16,
+    "cart_make_children": 16,
+}  # fmt: skip
+"""KiB of code of the kernels between launches over rows. What one block runs once, it waits for
+instruction by instruction (``benchmarks.model.times.fetch``): more should be looked at. Two kernels
+hold the children of a round and what follows from them, one the order of the leaves, since a launch
+more in each round would take longer than their code."""
+
+
+@everywhere
+@pytest.mark.parametrize("name", OF_CONTROL)
+def test_kernels_of_control_are_short(name, gpu):
+    assert len(code_of(name, gpu)) <= OF_CONTROL[name] * 1024

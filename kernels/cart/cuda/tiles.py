@@ -45,25 +45,51 @@ from .tables import (
     Nodes,
 )
 
-i32, i64, u64 = np.int32, np.int64, np.uint64
+i64, u32, u64 = np.int64, np.uint32, np.uint64
 BLOCK = block_size(256)
 HELD = 2**12
 """Entries that a block adds up in shared memory; a feature with more is added up in global
 memory."""
+N_HALVES = 2 * HELD
+HALF = i64(32)
+LOW = i64(0xFFFFFFFF)
 
 
 @device_function
-def add_row_to_block(classes, values, weight, record, first, sums):
+def add_halves(held, entry, value):
+    """Add an int64 to an entry of the block's shared memory, modulo 2**64.
+
+    Shared memory adds 32 bits natively, 64 only in a loop that begins again when another thread
+    was faster. So the low halves of all entries are in one plane and the high ones in another. The
+    addition whose result is less than what it adds has carried, in whatever order threads come, and
+    its thread adds that to the high half: both planes are exact once all threads have added.
+    """
+    low = u32(value & LOW)
+    before = cuda.atomic.add(held, entry, low)
+    carried = (i64(before) + i64(low)) >> HALF
+    cuda.atomic.add(held, entry + HELD, u32((value >> HALF) + carried))
+
+
+@device_function
+def joined(held, entry):
+    """Return the int64 whose halves are at an entry."""
+    return (i64(held[entry + HELD]) << HALF) + i64(held[entry])
+
+
+@device_function
+def add_row_to_block(classes, values, weight, record, first, held):
     """Add a row to the statistics that begin at an entry of the block's shared memory."""
     row = record & ROW_MASK
     own_weight = weight[row] * (record >> MULTIPLICITY_SHIFT)
     packed = ONE_ROW + own_weight
-    if classes.shape[0] == 0:
-        cuda.atomic.add(sums, first, packed)
-    for output in rolled(range(classes.shape[0])):
-        cuda.atomic.add(sums, first + classes[output, row], packed)
-    for output in rolled(range(values.shape[0])):
-        cuda.atomic.add(sums, first + output + 1, values[output, row] * own_weight)
+    n_classes = i64(classes.shape[0])
+    for s in rolled(range(n_classes if n_classes > 0 else 1 + i64(values.shape[0]))):
+        entry, value = first + s, packed
+        if n_classes > 0:
+            entry = first + classes[s, row]
+        elif s > 0:
+            value = values[s - 1, row] * own_weight
+        add_halves(held, entry, value)
 
 
 @device_function
@@ -82,8 +108,12 @@ def sum_tiles(
     codes, lists, classes, values, weight, features, entry_begin, nodes, state, line, n_first,
     shuffle, huge, tiles, tile_rows, summed,
 ):  # fmt: skip
-    """One tile of a huge node, by one of the node's first features, a block at a time."""
-    held = cuda.shared.array(HELD, np.int64)
+    """One tile of a huge node, by one of the node's first features, a block at a time.
+
+    A feature with few bins is added up in ``held``, whose entries are (bin, statistic) as in a line
+    of ``summed``: so the flush has neighbouring threads add to neighbouring entries.
+    """
+    held = cuda.shared.array(N_HALVES, np.uint32)
     t = cuda.threadIdx.x
     records = lists[0]
     n_statistics = summed.shape[2]
@@ -107,8 +137,8 @@ def sum_tiles(
         in_shared = n_entries <= HELD
         if in_shared:
             for entry in rolled(range(t, n_entries, BLOCK)):
-                held[entry] = 0
-        cuda.syncthreads()
+                held[entry] = held[entry + HELD] = u32(0)
+        cuda.syncthreads()  # all entries are zero
         i = part[0] + t
         while i < part[1]:
             record = i64(records[i])
@@ -118,13 +148,13 @@ def sum_tiles(
             else:
                 add_row(classes, values, weight, record, at, code, summed)
             i += BLOCK
-        cuda.syncthreads()
+        cuda.syncthreads()  # all rows of the tile are added, and all carries
         if in_shared:
             for entry in rolled(range(t, n_entries, BLOCK)):
-                if held[entry] != 0:
-                    own = held[entry]
+                own = joined(held, entry)
+                if own != 0:
                     cuda.atomic.add(summed, (at, entry // n_statistics, entry % n_statistics), own)
-        cuda.syncthreads()
+        cuda.syncthreads()  # the entries are free for the next tile
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.cuda.blocks import NOWHERE
+from ...runtime.cuda.loops import rolled
 from ...runtime.cuda.target import (
     blocks_for,
     cuda,
@@ -220,6 +221,8 @@ def split(
 
 
 ROW = i64(0xFFFFFFFF)
+SUM_G, SUM_H, COUNTS = range(3)
+"""The passes of ``count_bins``."""
 
 
 @device_function
@@ -250,22 +253,32 @@ def load_counts(histograms, slot, f, rows, t):
 @device_function
 def count_bins(column, source, node, bins, rows, t):
     """Count the rows of a small node by code, and add up its sums as well if its histogram is
-    not kept."""
-    for b in range(t, N_SLOTS, BLOCK):
-        rows[b] = 0
-        if node.slot < 0:
-            bins[b] = 0
-    cuda.syncthreads()
-    i = node.begin + t
-    while i < node.end:
-        record = i64(source[i])
-        code = column[record & ROW]
-        cuda.atomic.add(rows, code, i32(1))
-        if node.slot < 0:
-            sums = packed(record >> i64(48), (record >> i64(32)) & i64(0xFFFF))
-            cuda.atomic.add(bins, code, sums)
-        i += BLOCK
-    cuda.syncthreads()
+    not kept.
+
+    Shared memory adds 32 bits natively, 64 only in a loop, so that the two halves of ``bins`` are
+    added up in ``rows`` before the rows are: g, h and then the counts, a pass over the rows each.
+    None of the sums exceeds 32 bits.
+    """
+    for plane in rolled(range(i64(0) if node.slot < 0 else COUNTS, COUNTS + 1)):
+        for b in rolled(range(t, N_SLOTS, BLOCK)):
+            rows[b] = 0
+        cuda.syncthreads()  # all entries are zero
+        i = node.begin + t
+        while i < node.end:
+            record = i64(source[i])
+            own = i32(1)
+            if plane == SUM_G:
+                own = i32(record >> i64(48))
+            elif plane == SUM_H:
+                own = i32((record >> i64(32)) & i64(0xFFFF))
+            cuda.atomic.add(rows, column[record & ROW], own)
+            i += BLOCK
+        cuda.syncthreads()  # all rows are added
+        for b in rolled(range(t, N_SLOTS, BLOCK)):  # entries that this thread clears again
+            if plane == SUM_G:
+                bins[b] = packed(rows[b], i32(0))
+            elif plane == SUM_H:
+                bins[b] += i64(rows[b])
 
 
 @functools.cache

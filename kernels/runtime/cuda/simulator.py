@@ -174,10 +174,22 @@ def _shared_array(shared: Any, shape: Any, dtype: Any, alignment: int | None = N
     return found
 
 
+def _wrapping(add: Callable[..., Any]) -> Callable[..., Any]:
+    """Return an atomic addition that wraps unsigned integers as a GPU does, without a warning."""
+
+    def wrapping(self: Any, array: Any, index: Any, value: Any) -> Any:
+        over = "ignore" if array.dtype.kind == "u" else "warn"
+        with np.errstate(over=over):
+            return add(self, array, index, value)
+
+    return wrapping
+
+
 def install() -> SimulatedCuda:
     """Change the simulator of this process, and return the ``cuda`` for kernels."""
     launching.BlockManager = Block
     kernelapi.FakeCUDAShared.array = _shared_array
+    kernelapi.FakeCUDAAtomic.add = _wrapping(kernelapi.FakeCUDAAtomic.add)
     return SimulatedCuda()
 
 
