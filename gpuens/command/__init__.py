@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .. import __version__
-from .tables import CommandError
+from .dates import CHOICES
+from .errors import CommandError
 
 EXAMPLES = """\
 examples:
@@ -77,7 +78,8 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
         "the importances of its features."
     )
     add = parser.add_argument
-    add("data", metavar="DATA", help="a .csv, .tsv or .parquet file with a header")
+    add("data", metavar="DATA", help="a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file with a "
+        "header")  # fmt: skip
     add("--target", required=True, metavar="COLUMN", help="the column to predict")
     add("--task", choices=("auto", "classification", "regression"), default="auto",
         help="default: by what the target holds")  # fmt: skip
@@ -93,6 +95,7 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=0, help="of the split and of the model (default: 0)")
     add("--device", default="auto", help='"auto", "cpu" or "cuda" (default: auto)')
     add("--output", metavar="FILE", help="the model's file (default: DATA with .gpuens)")
+    _add_reading(parser)
 
 
 def _add_predict(parser: argparse.ArgumentParser) -> None:
@@ -103,3 +106,19 @@ def _add_predict(parser: argparse.ArgumentParser) -> None:
     add("--output", metavar="FILE", help="a .csv, .tsv or .parquet file (default: DATA with "
         "-predictions before its extension)")  # fmt: skip
     add("--probabilities", action="store_true", help="add a column for each class")
+    _add_reading(parser)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "reading", "How a text file is read. By default the file decides; what was understood is "
+        "printed, and predict reads columns as fit did."
+    )  # fmt: skip
+    add = group.add_argument
+    add("--separator", metavar="CHARACTER", help='between cells, such as ";" or tab')
+    add("--decimal", choices=(".", ","), help="the decimal mark of numbers")
+    add("--encoding", help="such as utf-8, latin-1 or utf-16")
+    add("--dates", choices=CHOICES, help="the order of dates such as 03/04/2025; none: as text")
+    add("--missing", action="append", metavar="WORD", help="a word that stands for a missing "
+        "value, in all columns, besides the empty cell; repeatable (default: NA, null, ? and "
+        "others among numbers and dates)")  # fmt: skip

@@ -11,7 +11,10 @@ import numpy as np
 import gpuens
 
 from ..devices.memory import format_bytes
-from .tables import CommandError, extension, features_for, read, write
+from .errors import CommandError
+from .features import described, features_for, known_columns
+from .tables import bare, extension, read, write
+from .types import overrides_of
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -19,8 +22,14 @@ def run_predict(options: argparse.Namespace) -> None:
     model = load(options.model)
     path = Path(options.output or _beside(Path(options.data)))
     extension(path)
-    frame = read(options.data)
-    found = predictions(model, features_for(model, frame), options.probabilities)
+    overrides = overrides_of(options)
+    table = read(options.data, overrides)
+    features, notes = features_for(model, table, overrides)
+    if table.notes:
+        print(f"Read with: {'; '.join(table.notes)}.")
+    for note in notes:
+        print(f"Note: {note}.")
+    found = predictions(model, features, options.probabilities)
     write(found, path)
     print(f"Saved {len(found):,} predictions to {path}")
 
@@ -54,7 +63,7 @@ def predictions(model: Any, X: Any, probabilities: bool) -> Any:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f"{path.stem}-predictions{path.suffix}")
+    return path.with_name(f"{bare(path).name}-predictions{extension(path)}")
 
 
 def run_info(options: argparse.Namespace) -> None:
@@ -81,6 +90,9 @@ def _facts(model: Any) -> list[tuple[str, str]]:
         facts.append((f"features ({len(names)})", _shortened(map(str, names))))
     elif hasattr(model, "n_features_in_"):
         facts.append(("features", f"{model.n_features_in_}"))
+    known = known_columns(model)
+    if known is not None and (words := described(known.types)):
+        facts.append(("columns", _shortened(words, "; ")))
     classes = getattr(model, "classes_", None)
     if classes is not None:
         facts.append((f"classes ({len(classes)})", _shortened(map(str, classes))))
@@ -101,6 +113,6 @@ def _has_defaults(model: Any) -> bool:
     return True
 
 
-def _shortened(texts: Any) -> str:
-    text = ", ".join(texts)
+def _shortened(texts: Any, between: str = ", ") -> str:
+    text = between.join(texts)
     return text if len(text) <= 500 else f"{text[:497]}..."

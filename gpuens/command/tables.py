@@ -1,30 +1,77 @@
-"""Reading and writing tables, and turning their columns into features."""
+"""Reading and writing tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from .dialect import name_of
+from .encodings import WESTERN, decode
+from .errors import CommandError
+from .rows import read_records
+from .types import Overrides
+
 EXTENSIONS = (".csv", ".tsv", ".parquet")
-IDENTIFIER_SHARE = 0.5
-"""A text column with more distinct values than this share of the rows identifies rows."""
-FEW_VALUES = 50
-"""Text columns with at most this many distinct values are categories in a table of any size."""
+COMPRESSED = ".gz"
+"""May follow the extension of a text file."""
 
 
-class CommandError(Exception):
-    """The input of a command is wrong; the text says what to do, in one line."""
+@dataclass
+class Table:
+    """The columns of a file.
+
+    Parameters
+    ----------
+    path : path
+    names : list of str
+        Several columns may have the same name.
+    columns : list of arrow arrays
+        Text with null for empty cells, or of other types from typed files.
+    separator : str
+        Of the cells; empty for typed files.
+    notes : list of str
+        How the file was understood.
+    """
+
+    path: Path
+    names: list[str]
+    columns: list[Any]
+    separator: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def column(self, name: str) -> Any:
+        return self.columns[self.names.index(name)]
+
+    def require_unique(self, names: Sequence[str]) -> None:
+        """Check that there is one column of each name.
+
+        Raises
+        ------
+        CommandError
+        """
+        for name in names:
+            at = [k + 1 for k, other in enumerate(self.names) if other == name]
+            if len(at) > 1:
+                raise CommandError(
+                    f"Columns {' and '.join(map(str, at))} of {self.path} are both named {name!r}, "
+                    "but differ. Rename one, or leave both out with --drop."
+                )
 
 
-def read(name: str) -> Any:
-    """Read a table into a pandas data frame.
+def read(name: str, overrides: Overrides | None = None) -> Table:
+    """Read a table.
 
     Raises
     ------
     CommandError
-        The file is missing, empty, damaged or of another type, or pandas is not installed.
+        The file is missing, empty, damaged or of another type, cannot be understood, or pyarrow
+        is not installed.
     """
     path = Path(name)
     kind = extension(path)
@@ -32,26 +79,89 @@ def read(name: str) -> Any:
         raise CommandError(f"{path} does not exist. Pass the path of a {kind} file.")
     if path.stat().st_size == 0:
         raise CommandError(f"{path} is empty. Pass a table with a header and rows.")
-    pandas = _pandas()
     try:
-        if kind == ".parquet":
-            frame = pandas.read_parquet(path)
-            for _, column in frame.items():
-                if _is_text(column):
-                    column.to_numpy(object)  # raises where text is not UTF-8
-        else:
-            frame = pandas.read_csv(path, sep="\t" if kind == ".tsv" else ",")
+        import pyarrow.compute  # noqa: F401
     except ImportError as error:
         raise CommandError(
             f"Reading {path} needs pyarrow. Run: pip install 'gpuens[tables]'"
         ) from error
+    read_file = _read_parquet if kind == ".parquet" else _read_text
+    return _without_copies(read_file(path, overrides or Overrides()))
+
+
+def _read_text(path: Path, overrides: Overrides) -> Table:
+    text = decode(path.read_bytes(), overrides.encoding, path)
+    records = read_records(text.data, path, overrides.separator)
+    separator = records.dialect.separator
+    understood = []
+    if separator != ("\t" if extension(path) == ".tsv" else ","):
+        understood.append(f"separator {name_of(separator)}")
+    if text.encoding != "utf-8":
+        label = "Windows-1252" if text.encoding == WESTERN else text.encoding
+        example = f" (as in {text.example!r})" if text.example and text.encoding == WESTERN else ""
+        understood.append(f"encoding {label}{example}")
+    understood += records.notes
+    return Table(path, records.names, records.columns, separator, understood)
+
+
+def _read_parquet(path: Path, overrides: Overrides) -> Table:
+    pandas = _pandas()
+    try:
+        frame = pandas.read_parquet(path)
+        columns = [_arrow(column) for _, column in frame.items()]
     except Exception as error:  # each reader has errors of its own, for damaged files OSErrors too
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise CommandError(f"{path} is not a readable {kind} file: {error}") from error
-    if not len(frame):
+        raise CommandError(f"{path} is not a readable .parquet file: {error}") from error
+    if not len(frame) or not columns:
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
-    return frame.rename(columns=str)
+    return Table(path, [str(name) for name in frame.columns], columns)
+
+
+def _arrow(column: Any) -> Any:
+    """Return a pandas column as an arrow column; objects of several types become text.
+
+    Raises
+    ------
+    Exception
+        It holds text that is not UTF-8.
+    """
+    import pyarrow
+    import pyarrow.types as types
+
+    column = column.array if hasattr(column.array, "__arrow_array__") else column
+    try:
+        made = pyarrow.array(column, from_pandas=True)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, TypeError):
+        texts = [None if _is_missing(v) else str(v) for v in column]
+        made = pyarrow.array(texts, pyarrow.string())
+    if not isinstance(made, pyarrow.ChunkedArray):
+        made = pyarrow.chunked_array([made])
+    if types.is_dictionary(made.type):
+        made = made.cast(made.type.value_type)
+    if types.is_float16(made.type):
+        made = made.cast(pyarrow.float32())
+    if types.is_string(made.type) or types.is_large_string(made.type) or "view" in str(made.type):
+        made = made.cast(pyarrow.binary()).cast(pyarrow.string())  # raises where it is not UTF-8
+    return made
+
+
+def _is_missing(value: Any) -> bool:
+    return bool(value is None or value != value)
+
+
+def _without_copies(table: Table) -> Table:
+    """Leave out columns that have the name and the cells of an earlier one."""
+    kept: list[int] = []
+    for k, name in enumerate(table.names):
+        earlier = [j for j in kept if table.names[j] == name]
+        if any(table.columns[j].equals(table.columns[k]) for j in earlier):
+            table.notes.append(f"column {k + 1} is a copy of another one named {name!r}")
+        else:
+            kept.append(k)
+    table.names = [table.names[k] for k in kept]
+    table.columns = [table.columns[k] for k in kept]
+    return table
 
 
 def write(frame: Any, name: str | Path) -> None:
@@ -65,24 +175,34 @@ def write(frame: Any, name: str | Path) -> None:
 
 
 def extension(path: Path) -> str:
-    """Return the extension of a table's file in lower case.
+    """Return the extension of a table's file in lower case, without that of a compressed file.
 
     Raises
     ------
     CommandError
         It is not one of ``EXTENSIONS``.
     """
-    found = path.suffix.lower()
-    if found not in EXTENSIONS:
+    suffix = path.suffix.lower()
+    found = Path(path.stem).suffix.lower() if suffix == COMPRESSED else suffix
+    if found not in EXTENSIONS or suffix == COMPRESSED and found == ".parquet":
         raise CommandError(
             f"{path} must end in {', '.join(EXTENSIONS[:-1])} or {EXTENSIONS[-1]}, got "
-            f"{found or 'no extension'}. Convert or rename the file."
+            f"{suffix or 'no extension'}. Convert or rename the file."
         )
     return found
 
 
-def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
-    """Check that a table has columns of the given names.
+def bare(path: Path) -> Path:
+    """Return a path without the extensions of a table."""
+    return (
+        path.with_suffix("").with_suffix("")
+        if path.suffix.lower() == COMPRESSED
+        else (path.with_suffix(""))
+    )
+
+
+def require_columns(table: Table, wanted: Sequence[str], what: str) -> None:
+    """Check that a table has one column of each of the given names.
 
     Raises
     ------
@@ -90,73 +210,13 @@ def require_columns(frame: Any, wanted: Sequence[str], what: str) -> None:
         Names the first missing column, and the most similar ones that exist.
     """
     for name in wanted:
-        if name not in frame.columns:
-            columns = list(frame.columns)
-            similar = get_close_matches(name, columns, n=3, cutoff=0.5) or columns[:8]
+        if name not in table.names:
+            similar = get_close_matches(name, table.names, n=3, cutoff=0.5) or table.names[:8]
             shown = ", ".join(map(repr, similar))
             raise CommandError(
-                f"{what} {name!r} is not a column of the table, which has {len(columns)} columns, "
-                f"among them {shown}. Check the name."
+                f"{what} {name!r} is not a column of the table, which has {len(table.names)} "
+                f"columns, among them {shown}. Check the name."
             )
-
-
-def features_of(frame: Any) -> tuple[Any, list[str]]:
-    """Turn the columns of a table into features to train on.
-
-    Text becomes categories, dates become days since 1970 (also where they are ISO 8601 text, as
-    in CSV files). Columns that cannot help are left out:
-    text that differs in most rows, and columns without any value.
-
-    Returns
-    -------
-    features : pandas.DataFrame
-    left_out : list of str
-        A sentence for each column that was left out.
-    """
-    pandas = _pandas()
-    columns, left_out = {}, []
-    for name in frame.columns:
-        column = frame[name]
-        if not column.notna().any():
-            left_out.append(f"column {name!r} was left out: it has no values")
-            continue
-        column = _dates_of_text(column)
-        if _is_text(column):
-            n = column.nunique()
-            if n > max(FEW_VALUES, IDENTIFIER_SHARE * len(column)):
-                left_out.append(
-                    f"column {name!r} was left out: its text has {n:,} different values in "
-                    f"{len(column):,} rows"
-                )
-                continue
-            column = _as_categories(column)
-        columns[name] = _as_numbers(column)
-    if not columns:
-        raise CommandError("No column is left to train on. Pass a table with more columns.")
-    return pandas.DataFrame(columns), left_out
-
-
-def features_for(model: Any, frame: Any) -> Any:
-    """Return the features of a fitted model from a table, whatever other columns it has."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        raise CommandError(
-            "The model was not trained on a table with column names. Use it from Python."
-        )
-    require_columns(frame, list(names), "The model's feature")
-    categorical = getattr(model, "is_categorical_", None)
-    chosen = frame[list(names)].copy()
-    for i, name in enumerate(names):
-        is_category = categorical is not None and categorical[i]
-        if not is_category:
-            chosen[name] = _dates_of_text(chosen[name])
-        if not is_category and _is_text(chosen[name]):
-            raise CommandError(
-                f"Column {name!r} holds text, but the model was trained on numbers. Check the "
-                "column for entries that are not numbers."
-            )
-        chosen[name] = _as_categories(chosen[name]) if is_category else _as_numbers(chosen[name])
-    return chosen
 
 
 def _pandas() -> Any:
@@ -167,31 +227,3 @@ def _pandas() -> Any:
             "Reading tables needs pandas, which is not installed. Run: pip install 'gpuens[tables]'"
         ) from error
     return pandas
-
-
-def _is_text(column: Any) -> bool:
-    types = _pandas().api.types
-    return types.is_string_dtype(column) or types.is_object_dtype(column)
-
-
-def _dates_of_text(column: Any) -> Any:
-    """The column as dates, if it is text and every entry is an ISO 8601 date."""
-    if not _is_text(column):
-        return column
-    found = _pandas().to_datetime(column, format="ISO8601", errors="coerce", utc=True)
-    return found if found.notna().sum() == column.notna().sum() else column
-
-
-def _as_categories(column: Any) -> Any:
-    types = _pandas().api.types
-    if isinstance(column.dtype, _pandas().CategoricalDtype) or types.is_numeric_dtype(column):
-        return column
-    return column.astype(object).where(column.isna(), column.astype(str)).astype("category")
-
-
-def _as_numbers(column: Any) -> Any:
-    pandas = _pandas()
-    if pandas.api.types.is_datetime64_any_dtype(column):
-        start = pandas.Timestamp(0, tz=getattr(column.dtype, "tz", None))
-        return (column - start) / pandas.Timedelta(days=1)
-    return column

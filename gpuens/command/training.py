@@ -16,8 +16,13 @@ from sklearn.model_selection import train_test_split
 
 import gpuens
 
-from ..other_names import meant
-from .tables import CommandError, features_of, read, require_columns
+from .columns import learn, text_of
+from .errors import CommandError
+from .features import choose, described, features_of, remember
+from .numbers import has_leading_zeros
+from .rows import UNNAMED
+from .tables import Table, bare, read, require_columns
+from .types import BOOLEAN, DATE, NUMBER, TEXT, Overrides, Reading, overrides_of
 
 MOST_INTEGER_CLASSES = 20
 """A target of integers with at most this many values is taken for classes."""
@@ -46,74 +51,150 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     if not 0 <= options.test_size < 1:
         raise CommandError(f"--test-size must be at least 0 and below 1, got {options.test_size}.")
-    frame = read(options.data)
-    print(f"{options.data}: {len(frame):,} rows, {frame.shape[1]} columns")
-    require_columns(frame, [options.target], "--target")
-    require_columns(frame, options.drop, "--drop")
-    frame = _with_target(frame, options.target)
-    y, is_classes = _target(frame[options.target], options)
-    weights = _weights(frame, options)
-    taken = [options.target, *options.drop, *([options.weights] if options.weights else [])]
-    X, left_out = features_of(frame.drop(columns=list(dict.fromkeys(taken))))
+    overrides = overrides_of(options)
+    table = read(options.data, overrides)
+    print(f"{options.data}: {len(table):,} rows, {len(table.names)} columns")
+    used = _used(table, options)
+    columns = {name: table.column(name) for name in used}
+    readings, notes = learn(columns, overrides, table.separator)
+    _say_understood(table, readings, notes, options)
+    import pyarrow
+
+    has_target = _has_target(readings[options.target], options.target)
+    readings = {name: _of_rows(reading, has_target) for name, reading in readings.items()}
+    target = columns[options.target].filter(pyarrow.array(has_target))
+    y, is_classes = _target(readings.pop(options.target), target, options)
+    weights = None if options.weights is None else _weights(readings.pop(options.weights), options)
+    readings, left_out = choose(readings)
     for sentence in left_out:
         print(f"Note: {sentence}.")
+    X = features_of(readings)
     parts = _split(X, y, weights, is_classes, options)
     model = _train(parts[0], is_classes, options)
+    remember(model, {n: r.type for n, r in readings.items()}, table.separator, overrides)
     if parts[1] is not None:
         _evaluate(model, parts[0], parts[1], is_classes)
     _save(model, options)
 
 
-def _with_target(frame: Any, target: str) -> Any:
-    missing = int(frame[target].isna().sum())
-    if missing == len(frame):
+def _used(table: Table, options: argparse.Namespace) -> list[str]:
+    """Return the names of the columns to read, the target among them."""
+    require_columns(table, [options.target], "--target")
+    require_columns(table, options.drop, "--drop")
+    if options.weights is not None:
+        require_columns(table, [options.weights], "--weights")
+    dropped = set(options.drop) - {options.target, options.weights}
+    used = [name for name in table.names if name not in dropped]
+    if used[0] == f"{UNNAMED}0" and used[0] not in (options.target, options.weights):
+        print("Note: the first column was left out: without a name, it names the rows.")
+        del used[0]
+    table.require_unique(used)
+    return used
+
+
+def _say_understood(
+    table: Table, readings: dict[str, Reading], notes: list[str], options: argparse.Namespace
+) -> None:
+    """Print how the file was understood, where that is not obvious."""
+    understood = [*table.notes, *described({n: r.type for n, r in readings.items()})]
+    words: dict[str, int] = {}
+    for reading in readings.values():
+        if reading.type.kind != TEXT:
+            for word, count in reading.missing:
+                words[word] = words.get(word, 0) + count
+    if words:
+        shown = ", ".join(f"{word!r} ({n:,} cells)" for word, n in words.items())
+        understood.append(f"taken for missing: {shown}")
+    if understood:
+        print(f"Read with: {'; '.join(understood)}.")
+    for name, reading in readings.items():
+        if reading.type.kind == TEXT and reading.example:
+            notes.append(f"column {name!r} was taken for text: it holds {reading.example!r}, while "
+                         "others of its cells are numbers or dates (--missing for words that mean "
+                         "a missing value)")  # fmt: skip
+    target = readings[options.target]
+    if target.type.kind == TEXT and target.missing:
+        word, count = target.missing[0]
+        notes.append(f"{word!r} in {count:,} rows of the target is a class (--missing {word} to "
+                     "leave such rows out)")  # fmt: skip
+    for note in notes:
+        print(f"Note: {note}.")
+
+
+def _has_target(reading: Reading, target: str) -> np.ndarray:
+    """Return the rows that have a target."""
+    is_text = reading.type.kind == TEXT
+    found = reading.values.is_valid().to_numpy() if is_text else ~np.isnan(reading.values)
+    n_rows = int(found.sum())
+    if n_rows == 0:
         raise CommandError(f"--target {target!r} has no values. Choose another column.")
-    if missing:
-        print(f"Note: rows without a target were left out: {missing:,}.")
-        frame = frame[frame[target].notna()]
-    if len(frame) < FEWEST_ROWS:
+    if n_rows < len(found):
+        print(f"Note: rows without a target were left out: {len(found) - n_rows:,}.")
+    if n_rows < FEWEST_ROWS:
         raise CommandError(
-            f"The table has {len(frame)} rows with a target; pass at least {FEWEST_ROWS}."
+            f"The table has {n_rows} rows with a target; pass at least {FEWEST_ROWS}."
         )
-    return frame
+    return np.asarray(found)
 
 
-def _target(column: Any, options: argparse.Namespace) -> tuple[np.ndarray, bool]:
+def _of_rows(reading: Reading, rows: np.ndarray) -> Reading:
+    if rows.all():
+        return reading
+    if reading.type.kind == TEXT:
+        import pyarrow
+
+        return reading._replace(values=reading.values.filter(pyarrow.array(rows)))
+    return reading._replace(values=reading.values[rows])
+
+
+def _target(
+    reading: Reading, column: Any, options: argparse.Namespace
+) -> tuple[np.ndarray, bool]:  # fmt: skip
     """The target, and whether it holds classes."""
-    name, n = column.name, column.nunique()
-    values = column.to_numpy()
-    is_number = values.dtype.kind in "iuf"
-    looks_like_classes = not is_number or (values.dtype.kind in "iu" and n <= MOST_INTEGER_CLASSES)
+    name, kind = options.target, reading.type.kind
+    values = _labels(reading, column, options.task)
+    n = len(np.unique(values))
+    is_number = values.dtype.kind in "if"
+    looks_like_classes = not is_number or (values.dtype.kind == "i" and n <= MOST_INTEGER_CLASSES)
     is_classes = {"auto": looks_like_classes}.get(options.task, options.task == "classification")
-    if not is_classes and values.dtype.kind not in "iufb":
+    if not is_classes and kind in (TEXT, DATE):
         raise CommandError(
-            f"--target {name!r} holds {column.dtype}, which --task regression cannot learn. "
-            "Convert it to numbers, or pass --task classification."
+            f"--target {name!r} holds {'text' if kind == TEXT else 'dates'}, which --task "
+            "regression cannot learn. Convert it to numbers, or pass --task classification."
         )
-    if is_classes and n > max(MOST_INTEGER_CLASSES, len(column) // 2):
+    if is_classes and n > max(MOST_INTEGER_CLASSES, len(values) // 2):
         raise CommandError(
-            f"--target {name!r} has {n:,} different values in {len(column):,} rows, too many for "
+            f"--target {name!r} has {n:,} different values in {len(values):,} rows, too many for "
             "classes. Choose another column, or convert it to numbers and pass --task regression."
         )
     if is_classes and n < 2:
         raise CommandError(
             f"--target {name!r} has one value, {values[0]!r}. Choose another column."
         )
-    kind = f"{n} classes: a classification" if is_classes else "numbers: a regression"
+    text = f"{n} classes: a classification" if is_classes else "numbers: a regression"
     print(
-        f"Target {name!r} holds {kind}{'' if options.task != 'auto' else ' (change with --task)'}."
+        f"Target {name!r} holds {text}{'' if options.task != 'auto' else ' (change with --task)'}."
     )
-    return (values if is_number or values.dtype.kind == "b" else values.astype(str)), is_classes
+    return values, is_classes
 
 
-def _weights(frame: Any, options: argparse.Namespace) -> np.ndarray | None:
-    if options.weights is None:
-        return None
-    require_columns(frame, [options.weights], "--weights")
-    values = frame[options.weights].to_numpy()
-    if values.dtype.kind not in "iuf":
+def _labels(reading: Reading, column: Any, task: str) -> np.ndarray:
+    """Return the target as numbers, truth values or text. Codes such as 007 are text, unless they
+    are to be numbers."""
+    kind, values = reading.type.kind, reading.values
+    if kind == TEXT:
+        return np.array(values.to_pylist(), dtype=str)
+    if kind == BOOLEAN:
+        return np.asarray(values == 1)
+    if kind == DATE or task != "regression" and reading.whole and has_leading_zeros(column):
+        return np.array(text_of(column, Overrides()).to_pylist(), dtype=str)
+    return values.astype(np.int64) if reading.whole else values
+
+
+def _weights(reading: Reading, options: argparse.Namespace) -> np.ndarray:
+    if reading.type.kind != NUMBER:
         raise CommandError(f"--weights {options.weights!r} must hold numbers.")
-    return values.astype(np.float64)
+    return np.asarray(reading.values)
 
 
 def _split(
@@ -247,14 +328,16 @@ def _number_scores(
 
 
 def _save(model: Any, options: argparse.Namespace) -> None:
-    path = Path(options.output or Path(options.data).with_suffix(".gpuens"))
+    path = Path(options.output or bare(Path(options.data)).with_suffix(".gpuens"))
     gpuens.save(model, path)
     importances = model.feature_importances_
     order = np.argsort(-importances, kind="stable")[:SHOWN]
-    print("\nMost important features")
-    for i in order[importances[order] > 0]:
+    print("\nMost important features (shares)")
+    shown = order[importances[order] > 0]
+    width = max((len(str(model.feature_names_in_[i])) for i in shown), default=0)
+    for i in shown:
         bar = "█" * max(1, round(30 * importances[i] / importances[order[0]]))
-        print(f"  {str(model.feature_names_in_[i])[:24]:<26}{importances[i]:>7.3f}  {bar}")
+        print(f"  {model.feature_names_in_[i]!s:<{max(24, width)}}  {importances[i]:>7.3f}  {bar}")
     print(f"\nSaved the model to {path}")
     if find_spec("matplotlib") is None:
         print("For a picture of the importances: pip install 'gpuens[viz]'")

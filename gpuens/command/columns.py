@@ -1,0 +1,366 @@
+"""From cells to the values of columns, by types that are found or known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import dates, numbers
+from .errors import CommandError
+from .types import BOOLEAN, DATE, EMPTY, NUMBER, TEXT, ColumnType, Overrides, Reading
+
+MISSING_WORDS = frozenset(
+    "na n/a nan -nan null none nil #n/a #na <na> (null) \\n - -- --- ? . .. "
+    "1.#ind -1.#ind 1.#qnan -1.#qnan #div/0! #value! #ref! #num! #name? #null!".split()
+)
+"""Words in lower case that count as missing among numbers, dates and truth values, but not in
+columns of text, where they can be classes or categories."""
+TRUTH = {"true": 1.0, "false": 0.0}
+_SAMPLE = 200
+
+
+class Evidence(NamedTuple):
+    """What the columns of a file that can be read in one way say of the others."""
+
+    decimals: frozenset[str]
+    orders: frozenset[str]
+
+
+def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> list[Reading]:
+    """Return what the cells of a column can mean.
+
+    Parameters
+    ----------
+    column : arrow array
+        Text with null for empty cells, or of a typed file.
+    overrides : Overrides
+    exact : bool
+        Take integers that float64 would merge for text.
+
+    Returns
+    -------
+    list of Reading
+        Several if cells can mean several numbers or dates; they are of one kind.
+    """
+    if column.null_count == len(column):
+        return [Reading(ColumnType(EMPTY), np.full(len(column), np.nan))]
+    if not is_text(column):
+        return [_typed(column, exact)]
+    plain = _plain(column, overrides)
+    if plain and not (exact and numbers.has_exact_integers_beyond_floats(column, plain[0].values)):
+        return plain
+    cells = text_of(column, overrides)
+    known, words = _without_words(cells, overrides)
+    if known.null_count == len(known):
+        empty = Reading(ColumnType(EMPTY), np.full(len(known), np.nan), missing=words)
+        return [empty if words else empty._replace(missing=())]
+    found = numbers.readings(known, overrides)
+    if exact and found and numbers.has_exact_integers_beyond_floats(known, found[0].values):
+        return [Reading(ColumnType(TEXT), cells)]
+    found = found or _truth(known) or dates.readings(known, overrides)
+    if found:
+        return [_without_values(r, overrides)._replace(missing=words) for r in found]
+    return [Reading(ColumnType(TEXT), cells, _exception(known, overrides), words)]
+
+
+def is_text(column: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_string(column.type) or types.is_large_string(column.type))
+
+
+def text_of(column: Any, overrides: Overrides) -> Any:
+    """Return the cells as composed text without blanks around it; null where it is empty or one
+    of the words that an option names."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if not is_text(column):
+        return _as_text(column)
+    cells = pc.utf8_normalize(pc.utf8_trim_whitespace(column), "NFC")
+    absent = pc.equal(cells, "")
+    if overrides.missing:
+        words = pyarrow.array([word.strip() for word in overrides.missing], cells.type)
+        absent = pc.or_(absent, pc.is_in(cells, value_set=words))
+    return pc.if_else(absent, pyarrow.scalar(None, cells.type), cells)
+
+
+def _plain(column: Any, overrides: Overrides) -> list[Reading]:
+    """Return the readings of a column of plain numbers, which needs no other look at its text."""
+    import pyarrow.compute as pc
+
+    if overrides.missing is not None or overrides.decimal == ",":
+        return []
+    values = numbers.plain_numbers(column)
+    if values is None or np.isnan(values).all():
+        return []
+    has_points = pc.any(pc.match_substring(column, ".")).as_py()
+    if has_points and overrides.decimal is None:
+        found = numbers.readings(column, overrides)
+        if found:
+            return found
+    decimal = "." if has_points else ""
+    return [Reading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))]
+
+
+def _without_words(cells: Any, overrides: Overrides) -> tuple[Any, tuple[tuple[str, int], ...]]:
+    """Return the cells without words that mean a missing value, and how often each occurs."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    if overrides.missing is not None:
+        return cells, ()
+    known = pyarrow.array(sorted(MISSING_WORDS), cells.type)
+    absent = pc.is_in(pc.utf8_lower(cells), value_set=known, skip_nulls=True)
+    counts = pc.value_counts(cells.filter(absent)).to_pylist()
+    words = tuple((item["values"], item["counts"]) for item in counts)
+    return (pc.if_else(absent, pyarrow.scalar(None, cells.type), cells) if words else cells), words
+
+
+def _without_values(reading: Reading, overrides: Overrides) -> Reading:
+    """Make numbers missing that an option names, however they are written."""
+    named = [w for w in overrides.missing or () if re.fullmatch(numbers.pattern(".", ","), w)]
+    if not named or reading.type.kind != NUMBER or reading.type.percent:
+        return reading
+    absent = np.isin(reading.values, [float(word.replace(",", "").rstrip("%")) for word in named])
+    return reading._replace(values=np.where(absent, np.nan, reading.values))
+
+
+def _truth(cells: Any) -> list[Reading]:
+    import pyarrow
+    import pyarrow.compute as pc
+
+    lower = pc.utf8_lower(cells)
+    words = pyarrow.array(list(TRUTH), cells.type)
+    if not pc.all(pc.is_in(lower.drop_null(), value_set=words)).as_py():
+        return []
+    codes = pc.index_in(lower, value_set=words, skip_nulls=True)
+    values = np.append([*TRUTH.values()], np.nan)[_filled(codes, len(TRUTH))]
+    return [Reading(ColumnType(BOOLEAN), values)]
+
+
+def _filled(codes: Any, missing: int) -> np.ndarray:
+    import pyarrow.compute as pc
+
+    return np.asarray(pc.fill_null(codes, missing).to_numpy(), np.int64)
+
+
+def _exception(cells: Any, overrides: Overrides) -> str:
+    """Return a cell that makes a column text whose others are numbers or dates, or an empty
+    text."""
+    import pyarrow.compute as pc
+
+    distinct = pc.unique(cells).drop_null()
+    sample = distinct.slice(0, _SAMPLE).to_pylist()
+    are_numbers = [bool(numbers.ANY_NUMBER.fullmatch(cell)) for cell in sample]
+    if 2 * sum(are_numbers) > len(sample):
+        matches = pc.match_substring_regex(distinct, numbers.ANY_NUMBER.pattern)
+        others = distinct.filter(pc.invert(matches)).slice(0, 1).to_pylist()
+        plain = re.compile(numbers.pattern(".", ","))
+        return str((others or [c for c in sample if not plain.fullmatch(c)] or sample)[0])
+    are_dates = [bool(dates.readings(_array([cell]), Overrides())) for cell in sample[:50]]
+    if overrides.dates != dates.NO_DATES and 2 * sum(are_dates) > len(are_dates):
+        others = [c for c, is_date in zip(sample, are_dates, strict=False) if not is_date]
+        return str((others or sample)[0])
+    return ""
+
+
+def _array(values: list[str]) -> Any:
+    import pyarrow
+
+    return pyarrow.array(values, pyarrow.string())
+
+
+def _typed(column: Any, exact: bool) -> Reading:
+    """Read a column of a typed file."""
+    import pyarrow
+    import pyarrow.types as types
+
+    kind = column.type
+    if types.is_boolean(kind):
+        return Reading(ColumnType(BOOLEAN), numbers.to_floats(column.cast(pyarrow.int8())))
+    if types.is_timestamp(kind) or types.is_date(kind):
+        days = dates.days_of(column)
+        return Reading(
+            ColumnType(DATE, has_hours=bool((days[~np.isnan(days)] % 1 != 0).any())), days
+        )
+    if numbers.is_numeric(kind):
+        values = numbers.to_floats(column.cast(pyarrow.float64(), safe=False))
+        large = types.is_integer(kind) and np.nanmax(np.abs(values)) >= numbers.LARGEST
+        if not (exact and large):
+            return Reading(ColumnType(NUMBER), values, whole=numbers.is_whole(values))
+    return Reading(ColumnType(TEXT), _as_text(column))
+
+
+def _as_text(column: Any) -> Any:
+    """Return a column of a typed file as text: whole numbers without a point, truth values as
+    Python writes them."""
+    import pyarrow
+    import pyarrow.types as types
+
+    kind = column.type
+    if types.is_boolean(kind) or types.is_floating(kind) or not _can_be_cast(kind):
+        listed = [None if v is None else _written(v) for v in column.to_pylist()]
+        return pyarrow.chunked_array([pyarrow.array(listed, pyarrow.string())])
+    return column.cast(pyarrow.string())
+
+
+def _can_be_cast(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_integer(kind) or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _written(value: Any) -> str | None:
+    if isinstance(value, float):
+        return None if value != value else f"{value:.0f}" if value.is_integer() else repr(value)
+    return str(value)
+
+
+def learn(
+    columns: dict[str, Any], overrides: Overrides, separator: str
+) -> tuple[dict[str, Reading], list[str]]:
+    """Find out the types of columns.
+
+    Parameters
+    ----------
+    columns : dict of arrow arrays
+    overrides : Overrides
+    separator : str
+        Of the file; empty for typed files.
+
+    Returns
+    -------
+    readings : dict of Reading
+    notes : list of str
+        How what could be read in several ways was resolved.
+
+    Raises
+    ------
+    CommandError
+        Cells can be read in several ways, and nothing says which one is right.
+    """
+    found = {name: readings_of(column, overrides) for name, column in columns.items()}
+    evidence, notes = evidence_of(found.values()), list[str]()
+    chosen = {n: settled(n, r, evidence, None, separator, notes) for n, r in found.items()}
+    return chosen, notes
+
+
+def evidence_of(found: Iterable[list[Reading]]) -> Evidence:
+    certain = [readings[0].type for readings in found if len(readings) == 1]
+    return Evidence(
+        frozenset(t.decimal for t in certain if t.decimal),
+        frozenset(filter(None, (dates.order_of(t.dates) for t in certain if t.dates[2:3] != "."))),
+    )
+
+
+def settled(
+    name: str, readings: Sequence[Reading], evidence: Evidence, known: ColumnType | None,
+    separator: str, notes: list[str],
+) -> Reading:  # fmt: skip
+    """Return the reading that the other columns, the model or a rule decides for.
+
+    Raises
+    ------
+    CommandError
+        Nothing decides.
+    """
+    if len(readings) == 1:
+        return readings[0]
+    is_date, example = readings[0].type.kind == DATE, readings[0].example
+    of = {_way(r.type): r for r in readings}
+    said = set(evidence.orders if is_date else evidence.decimals) & set(of)
+    if known is not None and _way(known) in of and (is_date or not said):
+        return of[_way(known)]
+    if len(said) == 1:
+        (way,) = said
+        notes.append(f"{example!r} in column {name!r} is read like other columns: {_words(way)}")
+        return of[way]
+    if not is_date and separator == "," and "." in example and "." in of:
+        notes.append(
+            f"{example!r} in column {name!r} is read with a decimal point (--decimal , if points "
+            "separate thousands)"
+        )
+        return of["."]
+    option, ways = ("--dates", sorted(of)) if is_date else ("--decimal", sorted(of))
+    meanings = " or ".join(map(_words, ways))
+    raise CommandError(
+        f"Column {name!r} holds {example!r}, which can be read with {meanings}. Pass "
+        f"{' or '.join(f'{option} {way}' for way in ways)}."
+    )
+
+
+def _way(column: ColumnType) -> str:
+    """Return what distinguishes readings: the decimal mark, or the order of dates."""
+    return dates.order_of(column.dates) if column.kind == DATE else column.decimal
+
+
+def _words(way: str) -> str:
+    marks = {".": "a decimal point", ",": "a decimal comma"}
+    return marks.get(way) or f"the {way.split('-')[0]} first"
+
+
+def read_as(
+    name: str, column: Any, known: ColumnType, overrides: Overrides, *, dates_are_days: bool = False
+) -> list[Reading]:
+    """Read a column by the type that a model knows.
+
+    Parameters
+    ----------
+    name : str
+    column : arrow array
+    known : ColumnType
+    overrides : Overrides
+    dates_are_days : bool
+        Numbers may be dates, too: their days since 1970.
+
+    Returns
+    -------
+    list of Reading
+        As of ``readings_of``.
+
+    Raises
+    ------
+    CommandError
+        The cells are not of the type.
+    """
+    if known.kind == TEXT:
+        return [Reading(known, text_of(column, overrides))]
+    if known.kind == DATE and known.dates and is_text(column):
+        cells, words = _without_words(text_of(column, overrides), overrides)
+        found = dates.readings(cells, overrides, [known.dates])
+        if found:
+            return [r._replace(missing=words) for r in found]
+    found = readings_of(column, overrides, exact=False)
+    kind, values = found[0].type.kind, found[0].values
+    if kind == EMPTY:
+        return found
+    fits = kind == known.kind or {kind, known.kind} == {NUMBER, BOOLEAN}
+    if kind == NUMBER and known.kind == BOOLEAN:
+        fits = len(found) == 1 and bool(np.isin(values[~np.isnan(values)], (0, 1)).all())
+    if not fits and not (dates_are_days and kind == DATE and known.kind == NUMBER):
+        _refuse(name, found[0], known)
+    if kind == NUMBER == known.kind and found[0].type.percent != known.percent:
+        signs = ("without", "with") if known.percent else ("with", "without")
+        raise CommandError(
+            f"Column {name!r} holds numbers {signs[0]} a percent sign, but the model was trained "
+            f"on some {signs[1]} it. Write them like those of the training."
+        )
+    return found
+
+
+def _refuse(name: str, found: Reading, known: ColumnType) -> None:
+    plural = {NUMBER: "numbers", BOOLEAN: "truth values", DATE: "dates", TEXT: "text"}
+    kinds = plural[found.type.kind], plural[known.kind]
+    example = found.example
+    if found.type.kind == TEXT and not example:
+        example = next(v for v in found.values.to_pylist() if v is not None)
+    shown = f" such as {example!r}" if example else ""
+    written = f" written {known.dates}" if known.dates else ""
+    raise CommandError(
+        f"Column {name!r} holds {kinds[0]}{shown}, but the model was trained on {kinds[1]}"
+        f"{written}. Check the column, or pass --missing for words that mean a missing value."
+    )

@@ -1,0 +1,242 @@
+"""How the cells of a CSV file are written: separator, quotes, comments, header."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .errors import CommandError
+
+SEPARATORS = ",;\t|"
+SAMPLE = 2**18
+"""Characters that are looked at."""
+MOST_RECORDS = 1000
+NAMES_OF_SEPARATORS = {"\t": "tab", " ": "blank"}
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
+"""The first line of files for Excel."""
+_NUMBER = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?%?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How cells are told apart.
+
+    Parameters
+    ----------
+    separator : str
+    quote : str
+        Encloses cells.
+    escape : str
+        Precedes quotes within a cell; empty: they are doubled.
+    """
+
+    separator: str
+    quote: str = '"'
+    escape: str = ""
+
+    def reader(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        """Return a reader of records, which raises csv.Error at a misplaced quote."""
+        return csv.reader(
+            lines, delimiter=self.separator, quotechar=self.quote, strict=True,
+            escapechar=self.escape or None, doublequote=not self.escape,
+        )  # fmt: skip
+
+
+class Layout(NamedTuple):
+    """What is known of a file before its cells are read."""
+
+    dialect: Dialect
+    names: list[str]
+    """The cells of the header."""
+    start: int
+    """Bytes before the first record."""
+    line: int
+    """Number of its line, from 1."""
+    widths: list[int]
+    """Cells of the first records."""
+    firsts: list[str]
+    """Their first cells, with quotes."""
+    notes: list[str]
+
+
+class _Sample(NamedTuple):
+    text: str
+    is_cut: bool
+
+
+def sniff(data: bytes, path: object, separator: str | None) -> Layout:
+    """Find out how a table is written.
+
+    Parameters
+    ----------
+    data : bytes
+        Text in UTF-8.
+    path : object
+        Names the file in errors.
+    separator : str or None
+        None: the one that gives all records as many cells as the header has.
+
+    Raises
+    ------
+    CommandError
+        There is no header, or several separators are possible.
+    """
+    part = data[: 4 * SAMPLE]
+    text = part.decode("utf-8", "ignore")[:SAMPLE]
+    skipped, comments, stated = _before_header(text)
+    sample = _Sample(text[skipped:], len(text.encode()) < len(data))
+    if not sample.text.strip():
+        if comments and not sample.is_cut:  # also the header may be marked as a comment
+            raise CommandError(f"{path} has comments but no header and rows. Pass a table.")
+        raise CommandError(f"{path} has no header. Pass a table with a header and rows.")
+    dialect = _dialect_of(sample, path, separator or stated)
+    notes = []
+    header, lines, width = _header_of(sample.text, dialect)
+    if comments:
+        marked = _names_in_comment(comments[-1], dialect, sample, len(header))
+        if marked is not None:
+            header, lines, width = marked, 0, 0
+            comments.pop()
+            notes.append("the header was taken from the line that begins with #")
+        if comments:
+            notes.append(f"lines of comments before the header: {len(comments)}")
+    start = len(text[: skipped + width].encode())
+    line = text.count("\n", 0, skipped) + lines + 1
+    records = _records(_Sample(sample.text[width:], sample.is_cut), dialect) or []
+    records = [record for record in records if record]
+    firsts = [row.split(dialect.separator)[0] for row in sample.text[width:].splitlines() if row]
+    widths = [len(record) for record in records]
+    return Layout(dialect, header, start, line, widths, firsts, notes)
+
+
+def name_of(separator: str) -> str:
+    return NAMES_OF_SEPARATORS.get(separator, repr(separator))
+
+
+def _before_header(text: str) -> tuple[int, list[str], str | None]:
+    """Return the characters before the header, the comments among them, and the separator that
+    the first line states."""
+    skipped, comments, stated = 0, [], None
+    for row in io.StringIO(text, newline=""):
+        first = _SEPARATOR_LINE.fullmatch(row)
+        if first and skipped == 0:
+            stated = first[1]
+        elif row.startswith("#"):
+            comments.append(row.strip())
+        elif row.strip():
+            break
+        skipped += len(row)
+    return skipped, comments, stated
+
+
+def _names_in_comment(
+    comment: str, dialect: Dialect, sample: _Sample, width: int
+) -> list[str] | None:
+    """Return the names in the last comment, if it is a header: it has as many cells as what
+    follows, of which the first line holds numbers."""
+    text = comment.lstrip("#").strip(" ")
+    names = (_records(_Sample(text, False), dialect) or [[]])[0]
+    first = (_records(_Sample(sample.text, True), dialect) or [[]])[0]
+    holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
+    named = not any(_NUMBER.fullmatch(name) for name in names)
+    fits = len(names) == width and (width > 1 or text == names[0])
+    return names if width > 1 and fits and holds_numbers and named else None
+
+
+def _records(sample: _Sample, dialect: Dialect) -> list[list[str]] | None:
+    """Return the records of a sample, or None where a quote is misplaced."""
+    found: list[list[str]] = []
+    rows = io.StringIO(sample.text, newline="")
+    reader = dialect.reader(iter(rows))
+    try:
+        for record in reader:
+            found.append(record)
+            if len(found) == MOST_RECORDS:
+                return found
+    except csv.Error as error:
+        is_end = "end of data" in str(error) or "field larger" in str(error)
+        return found if sample.is_cut and is_end else None
+    return found[:-1] if sample.is_cut and len(found) > 1 else found
+
+
+def _header_of(text: str, dialect: Dialect) -> tuple[list[str], int, int]:
+    """Return the first record, its lines and its characters."""
+    rows = list(io.StringIO(text, newline=""))
+    reader = dialect.reader(iter(rows))
+    try:
+        header = next(reader)
+    except (csv.Error, StopIteration):
+        header = []
+    n = max(1, reader.line_num)  # type: ignore[attr-defined]
+    return header, n, sum(map(len, rows[:n]))
+
+
+def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect:
+    """Return the dialect in which most records have as many cells as the header."""
+    tried = [separator] if separator else [*SEPARATORS]
+    scored = [(*_score(sample, d), d) for s in tried for d in _with_quotes(sample.text, s)]
+    if separator:
+        return max(scored, key=lambda item: (item[0], -scored.index(item)))[2]
+    whole: dict[str, Dialect] = {}
+    for share, width, dialect in scored:
+        if share == 1 and width > 1:
+            whole.setdefault(dialect.separator, dialect)
+    if len(whole) > 1:
+        if str(path).lower().split(".gz")[0].endswith(".tsv") and "\t" in whole:
+            return whole["\t"]
+        raise CommandError(
+            f"The cells of {path} can be separated by {' or '.join(map(name_of, whole))}. Pass "
+            f"the right one, such as --separator '{next(iter(whole))}'."
+        )
+    if whole:
+        return next(iter(whole.values()))
+    blank = Dialect(" ")
+    if all(width < 2 for _, width, _ in scored) and _score(sample, blank) > (0.99, 1):
+        return blank
+    best = max(scored, key=lambda item: (item[1] > 1 and item[0] >= 0.5, item[:2]))
+    return best[2]
+
+
+def _with_quotes(text: str, separator: str) -> list[Dialect]:
+    """Return the dialects with a separator that may be, the likeliest first."""
+    found = [Dialect(separator)]
+    if '\\"' in text:
+        found.append(Dialect(separator, escape="\\"))
+    s = re.escape(separator)
+    if re.search(rf"(^|{s})'[^'\r\n]*'({s}|\r?$)", text, re.MULTILINE) and '"' not in text:
+        found.insert(0, Dialect(separator, quote="'"))
+    return found
+
+
+def _score(sample: _Sample, dialect: Dialect) -> tuple[float, int]:
+    """Return the share of records that fit the header, and the cells of the header."""
+    records = [record for record in _records(sample, dialect) or [] if record]
+    if not records:
+        return 0.0, 0
+    width, rest = len(records[0]), records[1:]
+    rest = [r for r in rest if not (len(r) == 1 and r[0].startswith("#"))]
+    if not rest:
+        return 1.0, width
+    if all(len(r) == width + 1 for r in rest):
+        named = len({r[0] for r in rest}) == len(rest)
+        return (1.0 if named or not any(r[-1].strip() for r in rest) else 0.5), width + 1
+    fits = [len(r) == width or (len(r) > width and not any(r[width:])) for r in rest]
+    return sum(fits) / len(fits), width
+
+
+def without_blanks(data: bytes, separator: str) -> bytes:
+    """Return the text without blanks between separators and quotes."""
+    s = re.escape(separator.encode())
+    return re.sub(rb"(^|" + s + rb"|\n)[ ]+(?=\")", rb"\1", data)
+
+
+def has_blanks_before_quotes(data: bytes, layout: Layout) -> bool:
+    """Return whether cells of the sample begin with a blank and a quote, which does not enclose
+    them then."""
+    text = data[: 4 * SAMPLE].decode("utf-8", "ignore")[:SAMPLE]
+    records = _records(_Sample(text, len(data) > len(text)), layout.dialect) or []
+    return any(cell[:1] == " " and cell.lstrip()[:1] == '"' for row in records for cell in row)

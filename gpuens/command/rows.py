@@ -1,0 +1,290 @@
+"""The records of a CSV file as columns of text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .dialect import Dialect, Layout, has_blanks_before_quotes, name_of, sniff, without_blanks
+from .errors import CommandError
+
+LONGEST_CELL = 2**31 - 1
+UNNAMED = "Unnamed: "
+"""Names of columns without a name begin so, and go on with their position."""
+
+
+class Records(NamedTuple):
+    """A table of text.
+
+    Empty cells are null; there are no other nulls.
+    """
+
+    names: list[str]
+    columns: list[Any]
+    """Arrow arrays in chunks."""
+    dialect: Dialect
+    notes: list[str]
+
+
+def read_records(data: bytes, path: object, separator: str | None) -> Records:
+    """Read a table.
+
+    Parameters
+    ----------
+    data : bytes
+        Text in UTF-8.
+    path : object
+        Names the file in errors.
+    separator : str or None
+
+    Raises
+    ------
+    CommandError
+        The separator cannot be told; there are no rows; a row has more cells than the header; a
+        quote is misplaced.
+    """
+    data, layout = _laid_out(data, path, separator)
+    names, notes = [name.strip() for name in layout.names], list(layout.notes)
+    extra = len(layout.widths) > 0 and set(layout.widths) == {len(names) + 1}
+    n_cells = len(names) + extra
+    columns = _fast(data, layout, n_cells)
+    if columns is None:
+        columns, more = _slow(data, layout, n_cells, path)
+        notes += more
+    if columns and extra:
+        names, columns, note = _with_extra(names, columns, layout, path)
+        notes += note
+    columns, more = _without_headers(names, columns)
+    notes += more + _suspicious(columns, layout.dialect)
+    if not columns or not len(columns[0]):
+        raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
+    if layout.dialect.quote == "'":
+        notes.append("single quotes enclose cells")
+    names, columns = _named(names, columns)
+    return Records(names, columns, layout.dialect, notes)
+
+
+def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
+    layout = sniff(data, path, separator)
+    if has_blanks_before_quotes(data, layout):
+        trimmed = without_blanks(data, layout.dialect.separator)
+        other = sniff(trimmed, path, separator)
+        if not has_blanks_before_quotes(trimmed, other):
+            return trimmed, other
+    return data, layout
+
+
+def _fast(data: bytes, layout: Layout, n_cells: int) -> list[Any] | None:
+    """Read well-formed records; None where some are not."""
+    import pyarrow
+    from pyarrow import csv as reader
+
+    dialect = layout.dialect
+    has_quotes = data.find(dialect.quote.encode(), layout.start) >= 0
+    if layout.start >= len(data.rstrip()):
+        return []
+    if has_quotes and not quotes_fit(data, layout.start, dialect):
+        return None
+    misfits: list[Any] = []
+
+    def misfit(row: Any) -> str:
+        misfits.append(row)
+        return "error"
+
+    keys = [str(k) for k in range(n_cells)]
+    try:
+        table = reader.read_csv(
+            pyarrow.BufferReader(pyarrow.py_buffer(data).slice(layout.start)),
+            read_options=reader.ReadOptions(column_names=keys),
+            parse_options=reader.ParseOptions(
+                delimiter=dialect.separator, quote_char=dialect.quote if has_quotes else False,
+                escape_char=dialect.escape or False, double_quote=not dialect.escape,
+                newlines_in_values=has_quotes, ignore_empty_lines=n_cells > 1,
+                invalid_row_handler=misfit,
+            ),
+            convert_options=reader.ConvertOptions(
+                column_types=dict.fromkeys(keys, pyarrow.string()), null_values=[""],
+                strings_can_be_null=True, check_utf8=False,
+            ),
+        )  # fmt: skip
+    except pyarrow.ArrowInvalid:
+        return None  # the other reader says what is wrong
+    if n_cells == 1:
+        return None if table.column(0).null_count else table.columns
+    return table.columns
+
+
+def quotes_fit(data: bytes, start: int, dialect: Dialect) -> bool:
+    """Return whether quotes enclose whole cells only, and each that opens is closed."""
+    text = np.frombuffer(data, np.uint8)[start:]
+    at = np.flatnonzero(text == ord(dialect.quote))
+    if dialect.escape:
+        at = at[(at == 0) | (text[at - 1] != ord(dialect.escape))]
+    if at.size % 2:
+        return False
+    opening, closing = at[::2], at[1::2]
+    bounds = np.array([ord(dialect.separator), 10, 13], np.uint8)
+    begins = (opening == 0) | np.isin(text[opening - 1], bounds)
+    ends = np.isin(text[np.minimum(closing + 1, len(text) - 1)], bounds)
+    ends |= closing == len(text) - 1
+    if not dialect.escape:  # a doubled quote closes and opens
+        doubled = opening[1:] == closing[:-1] + 1
+        begins[1:] |= doubled
+        ends[:-1] |= doubled
+    return bool(begins.all() and ends.all())
+
+
+def _slow(
+    data: bytes, layout: Layout, n_cells: int, path: object
+) -> tuple[list[Any], list[str]]:  # fmt: skip
+    """Read records of which some are shorter or longer than the header."""
+    import pyarrow
+
+    lines = io.StringIO(data[layout.start :].decode(), newline="")
+    limit = csv.field_size_limit(LONGEST_CELL)
+    try:
+        reader = _Reader(layout, n_cells, path)
+        rows = list(reader.rows(lines))
+    finally:
+        csv.field_size_limit(limit)
+    if n_cells == 1:
+        while rows and not rows[-1][0]:
+            rows.pop()
+    cells = zip(*rows, strict=True) if rows else iter([])
+    made = [
+        pyarrow.chunked_array([pyarrow.array([c or None for c in column], pyarrow.string())])
+        for column in cells
+    ]
+    return made, reader.notes()
+
+
+class _Reader:
+    """Makes records as long as the header, and counts those that were not."""
+
+    def __init__(self, layout: Layout, n_cells: int, path: object) -> None:
+        self.layout, self.n_cells, self.path = layout, n_cells, path
+        self.n_named = max((k + 1 for k, name in enumerate(layout.names) if name), default=0)
+        self.n_comments = self.n_short = self.first_short = 0
+
+    def rows(self, lines: Any) -> Iterator[list[str]]:
+        reader = self.layout.dialect.reader(lines)
+        before = self.layout.line - 1
+        while True:
+            try:
+                record = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                line = before + reader.line_num  # type: ignore[attr-defined]
+                raise CommandError(
+                    f"{self.path} has a misplaced quote in line {line} or before it ({error}). "
+                    "Repair it: quotes enclose whole cells, and are doubled within them."
+                ) from error
+            line = before + reader.line_num  # type: ignore[attr-defined]
+            row = self._row(record, line)
+            if row is not None:
+                yield row
+
+    def _row(self, cells: list[str], line: int) -> list[str] | None:
+        n = len(cells)
+        if n == self.n_cells:
+            return cells
+        if n == 0 or n == 1 and not cells[0].strip():
+            return [""] if self.n_cells == 1 else None
+        if n == 1 and cells[0].startswith("#"):
+            self.n_comments += 1
+            return None
+        if n > self.n_cells:
+            if any(cell.strip() for cell in cells[self.n_cells :]):
+                self._refuse(n, line)
+            return cells[: self.n_cells]
+        if n < self.n_named:
+            self.first_short = self.first_short or line
+            self.n_short += 1
+        return cells + [""] * (self.n_cells - n)
+
+    def _refuse(self, n: int, line: int) -> None:
+        raise CommandError(
+            f"{self.path} has {n} cells in line {line}, but {self.n_cells} in others (separator "
+            f"{name_of(self.layout.dialect.separator)}). Enclose cells that contain the separator "
+            "in quotes, or pass --separator."
+        )
+
+    def notes(self) -> list[str]:
+        found = []
+        if self.n_comments:
+            found.append(f"lines of comments among the rows: {self.n_comments:,}")
+        if self.n_short:
+            found.append(
+                f"rows with fewer cells than the header: {self.n_short:,}, the first in line "
+                f"{self.first_short}; their last cells count as missing"
+            )
+        return found
+
+
+def _with_extra(
+    names: list[str], columns: list[Any], layout: Layout, path: object
+) -> tuple[list[str], list[Any], list[str]]:
+    """Resolve rows that are longer than the header by one cell: they end with a separator, or
+    begin with the name of the row, as R writes them."""
+    if columns[-1].null_count == len(columns[-1]):
+        return names, columns[:-1], []
+    first, quote = columns[0].to_pylist(), layout.dialect.quote
+    quoted = all(cell.startswith(quote) for cell in layout.firsts)
+    if quoted and len(set(first)) == len(first) or first == [*map(str, range(1, len(first) + 1))]:
+        return names, columns[1:], ["the first cell of each row was taken for its name"]
+    raise CommandError(
+        f"{path} has {len(names)} names in its header, but {len(columns)} cells in each row "
+        f"(separator {name_of(layout.dialect.separator)}). Name every column, or pass --separator."
+    )
+
+
+def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], list[str]]:
+    """Leave out rows that repeat the header, as where files were joined."""
+    import pyarrow.compute as pc
+
+    if not columns or not names[0]:
+        return columns, []
+    same = pc.fill_null(pc.equal(columns[0], names[0]), False)
+    if len(columns) < 2 or not pc.any(same).as_py():
+        return columns, []
+    for name, column in zip(names[1:], columns[1:], strict=True):
+        same = pc.and_(
+            same, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), name), not name)
+        )
+    n = pc.sum(same).as_py()
+    if not n:
+        return columns, []
+    keep = pc.invert(same)
+    return [c.filter(keep) for c in columns], [f"rows that repeat the header were left out: {n:,}"]
+
+
+def _suspicious(columns: list[Any], dialect: Dialect) -> list[str]:
+    """Report cells of several lines each of which looks like a row: quotes may be missing."""
+    import pyarrow.compute as pc
+
+    for k, column in enumerate(columns):
+        spans = pc.fill_null(pc.match_substring(column, "\n"), False)
+        if not pc.any(spans).as_py():
+            continue
+        for row in np.flatnonzero(spans.to_numpy())[:1000].tolist():
+            cells = [c[row].as_py() or "" for c in columns]
+            whole = dialect.separator.join(cells).split("\n")
+            if all(line.count(dialect.separator) == len(columns) - 1 for line in whole):
+                return [f"a cell of column {k + 1} in row {row + 1} spans lines that look like "
+                        "rows: check its quotes"]  # fmt: skip
+    return []
+
+
+def _named(names: list[str], columns: list[Any]) -> tuple[list[str], list[Any]]:
+    """Name columns that have no name, and leave them out where they are empty, too."""
+    kept = [
+        (name or f"{UNNAMED}{k}", column)
+        for k, (name, column) in enumerate(zip(names, columns, strict=True))
+        if name or column.null_count < len(column)
+    ]
+    return [name for name, _ in kept], [column for _, column in kept]

@@ -1,0 +1,93 @@
+"""The types of columns: how their cells are read, as fit found out and predict needs it."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .errors import CommandError
+
+NUMBER, BOOLEAN, DATE, TEXT, EMPTY = "number", "boolean", "date", "text", "empty"
+KINDS = (NUMBER, BOOLEAN, DATE, TEXT)
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """How the cells of a column are read.
+
+    Parameters
+    ----------
+    kind : str
+        One of ``KINDS``, or "empty" for a column without values.
+    decimal : {"", ".", ","}
+        The decimal mark of numbers; empty if none shows it.
+    percent : bool
+        Numbers are percentages: 40% is 0.4.
+    dates : str
+        The format of dates, one of ``dates.FORMATS``; empty for those of typed files.
+    has_hours : bool
+        Some dates have a time.
+    """
+
+    kind: str
+    decimal: str = ""
+    percent: bool = False
+    dates: str = ""
+    has_hours: bool = False
+
+
+class Reading(NamedTuple):
+    """A column that was read.
+
+    There are several of a column whose cells can mean several things.
+    """
+
+    type: ColumnType
+    values: Any
+    """float64 with NaN for missing cells (dates: days since 1970; booleans: 0 and 1); of text an
+    arrow array with null for missing cells."""
+    example: str = ""
+    """A cell that can be read in several ways, or that makes a column text."""
+    missing: tuple[tuple[str, int], ...] = ()
+    """Words that count as missing, and in how many cells."""
+    whole: bool = False
+    """All numbers are whole, and less than 2^63."""
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What the options of a command say about a file; None where the file decides.
+
+    Parameters
+    ----------
+    separator, encoding : str or None
+    decimal : {".", ","} or None
+    dates : {"day-first", "month-first", "year-first", "none"} or None
+    missing : tuple of str or None
+        The words that count as missing, in all columns, and no others.
+    """
+
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    dates: str | None = None
+    missing: tuple[str, ...] | None = None
+
+
+def overrides_of(options: argparse.Namespace) -> Overrides:
+    """Return what the options of a command say.
+
+    Raises
+    ------
+    CommandError
+    """
+    separator = {"tab": "\t", "\\t": "\t", "blank": " "}.get(options.separator, options.separator)
+    if separator is not None and (
+        len(separator) != 1 or separator in '\r\n"' or ord(separator) > 127
+    ):
+        raise CommandError(
+            f"--separator must be one character, such as ';', or tab, got {options.separator!r}."
+        )
+    missing = None if options.missing is None else tuple(options.missing)
+    return Overrides(separator, options.encoding, options.decimal, options.dates, missing)
