@@ -67,6 +67,7 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
 
 
 def is_text(column: Any) -> bool:
+    """Return whether an arrow column holds text."""
     import pyarrow.types as types
 
     return bool(types.is_string(column.type) or types.is_large_string(column.type))
@@ -98,7 +99,7 @@ def _plain(column: Any, overrides: Overrides) -> list[Reading]:
     if values is None or np.isnan(values).all():
         return []
     has_points = pc.any(pc.match_substring(column, ".")).as_py()
-    if has_points and overrides.decimal is None:
+    if has_points and len(numbers.ways_of_sample(column, overrides)) > len(numbers.THOUSANDS["."]):
         found = numbers.readings(column, overrides)
         if found:
             return found
@@ -250,10 +251,15 @@ def learn(
 
 
 def evidence_of(found: Iterable[list[Reading]]) -> Evidence:
+    """Return what the columns say that can be read in one way only."""
     certain = [readings[0].type for readings in found if len(readings) == 1]
     return Evidence(
         frozenset(t.decimal for t in certain if t.decimal),
-        frozenset(filter(None, (dates.order_of(t.dates) for t in certain if t.dates[2:3] != "."))),
+        frozenset(
+            filter(
+                None, (dates.order_of(t.dates) for t in certain if t.dates[2:3] not in ("", "."))
+            )
+        ),
     )
 
 

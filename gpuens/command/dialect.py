@@ -114,6 +114,7 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
 
 
 def name_of(separator: str) -> str:
+    """Return a separator as messages name it."""
     return NAMES_OF_SEPARATORS.get(separator, repr(separator))
 
 

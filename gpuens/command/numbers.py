@@ -14,6 +14,8 @@ THOUSANDS = {".": (",", " ", "'"), ",": (".", " ", "'")}
 LARGEST = 2.0**53
 """From here on float64 merges integers."""
 _SAMPLE = 200
+_PLAIN = {0xA0: " ", 0x2009: " ", 0x202F: " ", 0x2212: "-", 0x2019: "'"}
+"""Characters that are taken for plain ones: blanks, the minus sign, the apostrophe."""
 _WORDS = r"[+-]?(?:nan|inf|infinity)"
 
 
@@ -63,56 +65,65 @@ def readings(cells: Any, overrides: Overrides) -> list[Reading]:
     list of Reading
         Their values differ from each other.
     """
-    import pyarrow.compute as pc
-
     found: list[Reading] = []
-    cells = _with_plain_signs(cells)
-    sample = cells.slice(0, 10 * _SAMPLE).drop_null().slice(0, _SAMPLE).to_pylist()
-    has_percent = any(cell.endswith("%") for cell in sample)
-    for decimal, thousands in THOUSANDS.items():
-        if overrides.decimal not in (None, decimal):
+    ways = ways_of_sample(cells, overrides)
+    if ways:
+        cells = _with_plain_signs(cells)
+    for decimal, thousands in ways:
+        if any(other.type.decimal == decimal for other in found):
             continue
-        for mark in thousands:
-            expression = pattern(decimal, mark)
-            if not all(re.fullmatch(expression, cell) for cell in sample):
-                continue
-            if not pc.all(pc.match_substring_regex(cells, expression)).as_py():
-                continue
-            reading = _reading(cells, decimal, mark, has_percent)
-            if reading is not None and not any(_same(reading, other) for other in found):
-                found.append(reading)
-            break
+        reading = _reading(cells, decimal, thousands)
+        if reading is not None and not any(_same(reading, other) for other in found):
+            found.append(reading)
     return _marked(found, cells) if len(found) > 1 else found
+
+
+def ways_of_sample(cells: Any, overrides: Overrides) -> list[tuple[str, str]]:
+    """Return the decimal marks and separators of thousands that the first cells can have."""
+    sample = cells.slice(0, 10 * _SAMPLE).drop_null().slice(0, _SAMPLE).to_pylist()
+    sample = [cell.translate(_PLAIN).strip() for cell in sample]
+    return [
+        (decimal, mark)
+        for decimal, thousands in THOUSANDS.items()
+        for mark in thousands
+        if overrides.decimal in (None, decimal)
+        and all(map(re.compile(pattern(decimal, mark)).match, sample))
+    ]
 
 
 def _with_plain_signs(cells: Any) -> Any:
     """Return the cells with plain blanks, minus signs and apostrophes."""
     import pyarrow.compute as pc
 
-    for expression, plain in (("[\u00a0\u2009\u202f]", " "), ("\u2212", "-"), ("\u2019", "'")):
-        if pc.any(pc.match_substring_regex(cells, expression)).as_py():
-            cells = pc.replace_substring_regex(cells, expression, plain)
+    if pc.any(pc.match_substring_regex(cells, r"[^\x00-\x7f]")).as_py():
+        for character, plain in _PLAIN.items():
+            cells = pc.replace_substring(cells, chr(character), plain)
     return cells
 
 
-def _reading(cells: Any, decimal: str, thousands: str, has_percent: bool) -> Reading | None:
-    """Read cells that match the pattern; None if some only are percentages."""
+def _reading(cells: Any, decimal: str, thousands: str) -> Reading | None:
+    """Read cells, or return None if some are not numbers, or some only are percentages."""
     import pyarrow.compute as pc
 
-    if has_percent or pc.any(pc.ends_with(cells, "%")).as_py():
+    has_decimal, has_thousands, has_percent = (
+        bool(pc.any(pc.match_substring(cells, mark)).as_py()) for mark in (decimal, thousands, "%")
+    )
+    if has_thousands or has_percent:
+        if not pc.all(pc.match_substring_regex(cells, pattern(decimal, thousands))).as_py():
+            return None
+        cells = pc.replace_substring(cells, thousands, "")
+    elif decimal == "," and pc.any(pc.match_substring(cells, ".")).as_py():
+        return None
+    if has_percent:
         if not pc.all(pc.ends_with(cells, "%")).as_py():
             return None
-        has_percent = True
         cells = pc.utf8_rtrim(cells, "% ")
-    has_thousands = bool(pc.any(pc.match_substring(cells, thousands)).as_py())
-    has_decimal = bool(pc.any(pc.match_substring(cells, decimal)).as_py())
-    if has_thousands:
-        cells = pc.replace_substring(cells, thousands, "")
     if decimal != "." and has_decimal:
         cells = pc.replace_substring(cells, decimal, ".")
     values = plain_numbers(cells)
-    assert values is not None
-    shown = decimal if has_decimal or thousands in ",." and has_thousands else ""
+    if values is None:
+        return None
+    shown = decimal if has_decimal or has_thousands and thousands in ",." else ""
     column = ColumnType(NUMBER, shown, has_percent)
     whole = not has_percent and is_whole(values)
     return Reading(column, values / 100 if has_percent else values, whole=whole)

@@ -59,7 +59,9 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         names, columns, note = _with_extra(names, columns, layout, path)
         notes += note
     columns, more = _without_headers(names, columns)
-    notes += more + _suspicious(columns, layout.dialect)
+    notes += more
+    if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
+        notes += _suspicious(columns, layout.dialect)
     if not columns or not len(columns[0]):
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
     if layout.dialect.quote == "'":
@@ -85,7 +87,7 @@ def _fast(data: bytes, layout: Layout, n_cells: int) -> list[Any] | None:
 
     dialect = layout.dialect
     has_quotes = data.find(dialect.quote.encode(), layout.start) >= 0
-    if layout.start >= len(data.rstrip()):
+    if not data[layout.start :].strip() if len(data) - layout.start < 4096 else False:
         return []
     if has_quotes and not quotes_fit(data, layout.start, dialect):
         return None
