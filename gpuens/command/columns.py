@@ -18,6 +18,16 @@ MISSING_WORDS = frozenset(
 )
 """Words in lower case that count as missing among numbers, dates and truth values, but not in
 columns of text, where they can be classes or categories."""
+NEARLY_NUMBER = re.compile(
+    r"\(\s*[$€£¥₹]?\s*[\d.,' ]+\)|[+-]?\s*(?:[$€£¥₹]|[A-Z]{3} )\s*[+-]?[\d.,' ]+|"
+    r"[+-]?[\d.,' ]+\s*(?:[$€£¥₹]| [A-Z]{3}|[kKmM])|[\d.,' ]+-"
+)
+NEARLY_DATE = re.compile(
+    r"(?:19|20)\d\d[ -]?[QW]\d{1,2}(?:-\d)?|[QW]\d{1,2}[ /-](?:19|20)\d\d|\d{1,2}:\d\d(?::\d\d)?|"
+    r"(?:[^\W\d_]+\.?,? )?\d{1,2}\.?[ -][^\W\d_]{3,9}\.?[ -](?:19|20)?\d\d(?: .*)?"
+)
+"""Cells that are neither numbers nor dates here, but look like them: money, weeks, times, dates in
+other languages."""
 TRUTH = {"true": 1.0, "false": 0.0}
 _SAMPLE = 200
 
@@ -60,6 +70,8 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
     found = numbers.readings(known, overrides)
     if exact and found and numbers.has_exact_integers_beyond_floats(known, found[0].values):
         return [Reading(ColumnType(TEXT), cells)]
+    if found and _may_be_dates(found[0].values):
+        found = dates.readings(known, overrides, ["yyyymmdd"]) or found
     found = found or _truth(known) or dates.readings(known, overrides)
     if found:
         return [_without_values(r, overrides)._replace(missing=words) for r in found]
@@ -96,7 +108,7 @@ def _plain(column: Any, overrides: Overrides) -> list[Reading]:
     if overrides.missing is not None or overrides.decimal == ",":
         return []
     values = numbers.plain_numbers(column)
-    if values is None or np.isnan(values).all():
+    if values is None or np.isnan(values).all() or _may_be_dates(values):
         return []
     has_points = pc.any(pc.match_substring(column, ".")).as_py()
     if has_points and len(numbers.ways_of_sample(column, overrides)) > len(numbers.THOUSANDS["."]):
@@ -105,6 +117,13 @@ def _plain(column: Any, overrides: Overrides) -> list[Reading]:
             return found
     decimal = "." if has_points else ""
     return [Reading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))]
+
+
+def _may_be_dates(values: np.ndarray) -> bool:
+    """Return whether all numbers may be dates such as 20250131."""
+    with np.errstate(invalid="ignore"):
+        inside = (values >= 18000101) & (values <= 21991231) & (values % 100 <= 31)
+    return bool((inside | np.isnan(values)).all())
 
 
 def _without_words(cells: Any, overrides: Overrides) -> tuple[Any, tuple[tuple[str, int], ...]]:
@@ -156,7 +175,11 @@ def _exception(cells: Any, overrides: Overrides) -> str:
 
     distinct = pc.unique(cells).drop_null()
     sample = distinct.slice(0, _SAMPLE).to_pylist()
-    are_numbers = [bool(numbers.ANY_NUMBER.fullmatch(cell)) for cell in sample]
+    are_numbers = [bool(numbers.ANY_NUMBER.fullmatch(numbers.plain(cell))) for cell in sample]
+    for nearly in (NEARLY_NUMBER, NEARLY_DATE):
+        looks = [cell for cell in sample if nearly.fullmatch(numbers.plain(cell))]
+        if 2 * len(looks) > len(sample):
+            return str(looks[0])
     if 2 * sum(are_numbers) > len(sample):
         matches = pc.match_substring_regex(distinct, numbers.ANY_NUMBER.pattern)
         others = distinct.filter(pc.invert(matches)).slice(0, 1).to_pylist()

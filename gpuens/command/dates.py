@@ -28,6 +28,7 @@ def _formats() -> dict[str, str]:
             found[f"dd{s}mm{s}{digits}"] = rf"{_D}{e}{_M}{e}{year}"
             found[f"mm{s}dd{s}{digits}"] = rf"{_M}{e}{_D}{e}{year}"
         found[f"yy{s}mm{s}dd"] = rf"{_SHORT}{e}{_M}{e}{_D}"
+    found["yyyymmdd"] = r"(?P<y>(?:1[89]|2[01])\d{2})(?P<m>\d{2})(?P<d>\d{2})"  # few numbers
     found["yyyy-mm"] = r"(?P<y>(?:1[89]|2[01])\d{2})-(?P<m>\d{2})"  # unlike most codes
     either = r"(?P<y>\d{4}|\d{2})"
     found["dd month yyyy"] = rf"{_WEEKDAY}{_D}(?:st|nd|rd|th|\.)?[ /-]*{_NAMED}[ ,/-]*{either}"

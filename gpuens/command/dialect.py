@@ -95,7 +95,7 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
         raise CommandError(f"{path} has no header. Pass a table with a header and rows.")
     dialect = _dialect_of(sample, path, separator or stated)
     notes = []
-    header, lines, width = _header_of(sample.text, dialect)
+    header, lines, width = _header_of(sample.text, dialect, path)
     if comments:
         marked = _names_in_comment(comments[-1], dialect, sample, len(header))
         if marked is not None:
@@ -106,7 +106,7 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
             notes.append(f"lines of comments before the header: {len(comments)}")
     start = len(text[: skipped + width].encode())
     line = text.count("\n", 0, skipped) + lines + 1
-    records = _records(_Sample(sample.text[width:], sample.is_cut), dialect) or []
+    records, _ = _records(_Sample(sample.text[width:], sample.is_cut), dialect)
     records = [record for record in records if record]
     firsts = [row.split(dialect.separator)[0] for row in sample.text[width:].splitlines() if row]
     widths = [len(record) for record in records]
@@ -139,39 +139,39 @@ def _names_in_comment(
 ) -> list[str] | None:
     """Return the names in the last comment, if it is a header: it has as many cells as what
     follows, of which the first line holds numbers."""
-    text = comment.lstrip("#").strip(" ")
-    names = (_records(_Sample(text, False), dialect) or [[]])[0]
-    first = (_records(_Sample(sample.text, True), dialect) or [[]])[0]
+    names, *_ = [*_records(_Sample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
+    first, *_ = [*_records(_Sample(sample.text, True), dialect)[0], []]
     holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
     named = not any(_NUMBER.fullmatch(name) for name in names)
-    fits = len(names) == width and (width > 1 or text == names[0])
-    return names if width > 1 and fits and holds_numbers and named else None
+    return names if 1 < len(names) == width and holds_numbers and named else None
 
 
-def _records(sample: _Sample, dialect: Dialect) -> list[list[str]] | None:
-    """Return the records of a sample, or None where a quote is misplaced."""
+def _records(sample: _Sample, dialect: Dialect) -> tuple[list[list[str]], bool]:
+    """Return the records of a sample, up to a misplaced quote, and whether there is none."""
     found: list[list[str]] = []
-    rows = io.StringIO(sample.text, newline="")
-    reader = dialect.reader(iter(rows))
+    reader = dialect.reader(iter(io.StringIO(sample.text, newline="")))
     try:
         for record in reader:
             found.append(record)
             if len(found) == MOST_RECORDS:
-                return found
+                return found, True
     except csv.Error as error:
         is_end = "end of data" in str(error) or "field larger" in str(error)
-        return found if sample.is_cut and is_end else None
-    return found[:-1] if sample.is_cut and len(found) > 1 else found
+        return found, sample.is_cut and is_end
+    return (found[:-1] if sample.is_cut and len(found) > 1 else found), True
 
 
-def _header_of(text: str, dialect: Dialect) -> tuple[list[str], int, int]:
+def _header_of(text: str, dialect: Dialect, path: object) -> tuple[list[str], int, int]:
     """Return the first record, its lines and its characters."""
     rows = list(io.StringIO(text, newline=""))
     reader = dialect.reader(iter(rows))
     try:
         header = next(reader)
-    except (csv.Error, StopIteration):
-        header = []
+    except (csv.Error, StopIteration) as error:
+        raise CommandError(
+            f"The header of {path} has a misplaced quote ({error}). Repair it: quotes enclose whole "
+            "cells, and are doubled within them."
+        ) from error
     n = max(1, reader.line_num)  # type: ignore[attr-defined]
     return header, n, sum(map(len, rows[:n]))
 
@@ -195,11 +195,32 @@ def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect
         )
     if whole:
         return next(iter(whole.values()))
-    blank = Dialect(" ")
-    if all(width < 2 for _, width, _ in scored) and _score(sample, blank) > (0.99, 1):
-        return blank
+    if all(width < 2 or share < 0.8 for share, width, _ in scored) and (
+        _is_separated_by_blanks(sample)
+    ):
+        return Dialect(" ")
     best = max(scored, key=lambda item: (item[1] > 1 and item[0] >= 0.5, item[:2]))
+    if best[1] == 1:
+        _refuse_rows_of_several_cells(sample.text, path)
     return best[2]
+
+
+def _is_separated_by_blanks(sample: _Sample) -> bool:
+    blank = Dialect(" ")
+    share, width = _score(sample, blank)
+    records, _ = _records(sample, blank)
+    return share == 1 and width > 1 and all(name.strip() for name in records[0][1:])
+
+
+def _refuse_rows_of_several_cells(text: str, path: object) -> None:
+    """Refuse a header of one name above rows nearly all of which have the same separator."""
+    header, *rows = [row for row in text.splitlines() if row.strip()]
+    for separator in [*SEPARATORS, *[" "] * (" " in header.strip())]:
+        if rows and sum(separator in row for row in rows) > 0.9 * len(rows):
+            raise CommandError(
+                f"{path} has one name in its header, but {name_of(separator)} in its rows. Name "
+                "every column, or pass --separator."
+            )
 
 
 def _with_quotes(text: str, separator: str) -> list[Dialect]:
@@ -207,37 +228,69 @@ def _with_quotes(text: str, separator: str) -> list[Dialect]:
     found = [Dialect(separator)]
     if '\\"' in text:
         found.append(Dialect(separator, escape="\\"))
-    s = re.escape(separator)
-    if re.search(rf"(^|{s})'[^'\r\n]*'({s}|\r?$)", text, re.MULTILINE) and '"' not in text:
+    header = text[: text.find("\n")] if "\n" in text else text
+    if _encloses("'", separator, text) and not _encloses('"', separator, text):
         found.insert(0, Dialect(separator, quote="'"))
+        if _encloses("'", separator, header):
+            return found[:1]
     return found
 
 
+def _encloses(quote: str, separator: str, text: str) -> bool:
+    s = re.escape(separator)
+    inner = rf"(?:[^{quote}\r\n]|{quote}{quote})*"
+    return bool(re.search(rf"(?:^|[{s}\r\n]){quote}{inner}{quote}(?:[{s}\r\n]|$)", text))
+
+
 def _score(sample: _Sample, dialect: Dialect) -> tuple[float, int]:
-    """Return the share of records that fit the header, and the cells of the header."""
-    records = [record for record in _records(sample, dialect) or [] if record]
+    """Return the share of records that fit the header, less if a quote is misplaced, and the
+    cells of the header."""
+    records, is_whole = _records(sample, dialect)
+    factor = 1.0 if is_whole else 0.9
+    if len(records) < 2 and not is_whole:
+        records = [row.split(dialect.separator) for row in sample.text.splitlines()]
+        factor = 0.8
+    records = [record for record in records if record]
     if not records:
         return 0.0, 0
     width, rest = len(records[0]), records[1:]
     rest = [r for r in rest if not (len(r) == 1 and r[0].startswith("#"))]
     if not rest:
-        return 1.0, width
+        return factor, width
     if all(len(r) == width + 1 for r in rest):
         named = len({r[0] for r in rest}) == len(rest)
-        return (1.0 if named or not any(r[-1].strip() for r in rest) else 0.5), width + 1
+        fits_all = named or not any(r[-1].strip() for r in rest)
+        return factor * (1.0 if fits_all else 0.5), width + 1
     fits = [len(r) == width or (len(r) > width and not any(r[width:])) for r in rest]
-    return sum(fits) / len(fits), width
+    return factor * sum(fits) / len(fits), width
 
 
-def without_blanks(data: bytes, separator: str) -> bytes:
+_BEFORE_QUOTE = re.compile(rb"(^|[,;|\t\r\n])[ ]+(?=[\"'])")
+_AFTER_QUOTE = re.compile(rb"([\"'])[ ]+(?=[,;|\t\r\n]|$)")
+
+
+def has_blanks_at_quotes(data: bytes) -> bool:
+    """Return whether there are blanks between separators and quotes."""
+    start = data[:SAMPLE]
+    return bool(_BEFORE_QUOTE.search(start) or _AFTER_QUOTE.search(start))
+
+
+def without_blanks_at_quotes(data: bytes) -> bytes:
     """Return the text without blanks between separators and quotes."""
-    s = re.escape(separator.encode())
-    return re.sub(rb"(^|" + s + rb"|\n)[ ]+(?=\")", rb"\1", data)
+    return _AFTER_QUOTE.sub(rb"\1", _BEFORE_QUOTE.sub(rb"\1", data))
 
 
-def has_blanks_before_quotes(data: bytes, layout: Layout) -> bool:
+def is_regular(layout: Layout) -> bool:
+    """Return whether the records of the sample are all as long as the header."""
+    width, rows = len(layout.names), set(layout.widths)
+    return bool(rows) and rows <= {width} or rows == {width + 1}
+
+
+def has_quotes_in_cells(data: bytes, layout: Layout) -> bool:
     """Return whether cells of the sample begin with a blank and a quote, which does not enclose
     them then."""
     text = data[: 4 * SAMPLE].decode("utf-8", "ignore")[:SAMPLE]
-    records = _records(_Sample(text, len(data) > len(text)), layout.dialect) or []
-    return any(cell[:1] == " " and cell.lstrip()[:1] == '"' for row in records for cell in row)
+    records, _ = _records(_Sample(text, len(data) > len(text)), layout.dialect)
+    return any(
+        cell[:1] == " " and cell.lstrip()[:1] in "\"'" for row in records for cell in row if cell
+    )

@@ -78,10 +78,15 @@ def readings(cells: Any, overrides: Overrides) -> list[Reading]:
     return _marked(found, cells) if len(found) > 1 else found
 
 
+def plain(cell: str) -> str:
+    """Return a cell with plain blanks, minus signs and apostrophes."""
+    return cell.translate(_PLAIN).strip()
+
+
 def ways_of_sample(cells: Any, overrides: Overrides) -> list[tuple[str, str]]:
     """Return the decimal marks and separators of thousands that the first cells can have."""
     sample = cells.slice(0, 10 * _SAMPLE).drop_null().slice(0, _SAMPLE).to_pylist()
-    sample = [cell.translate(_PLAIN).strip() for cell in sample]
+    sample = [plain(cell) for cell in sample]
     return [
         (decimal, mark)
         for decimal, thousands in THOUSANDS.items()

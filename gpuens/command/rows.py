@@ -9,10 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .dialect import Dialect, Layout, has_blanks_before_quotes, name_of, sniff, without_blanks
+from .dialect import (
+    Dialect,
+    Layout,
+    has_blanks_at_quotes,
+    has_quotes_in_cells,
+    is_regular,
+    name_of,
+    sniff,
+    without_blanks_at_quotes,
+)
 from .errors import CommandError
 
 LONGEST_CELL = 2**31 - 1
+_BLANK_LINE = [""]
+"""In a table of one column this may be a missing cell, unless only blank lines follow."""
 UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
 
@@ -71,13 +82,20 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
 
 
 def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
-    layout = sniff(data, path, separator)
-    if has_blanks_before_quotes(data, layout):
-        trimmed = without_blanks(data, layout.dialect.separator)
+    """Return the text, without blanks between separators and quotes, and its layout."""
+    if not has_blanks_at_quotes(data):
+        return data, sniff(data, path, separator)
+    try:
+        layout = sniff(data, path, separator)
+    except CommandError:
+        layout = None
+    by_blanks = layout is not None and layout.dialect.separator == " "
+    if layout is None or by_blanks or not is_regular(layout) or has_quotes_in_cells(data, layout):
+        trimmed = without_blanks_at_quotes(data)
         other = sniff(trimmed, path, separator)
-        if not has_blanks_before_quotes(trimmed, other):
+        if is_regular(other) and other.dialect.separator != " ":
             return trimmed, other
-    return data, layout
+    return data, layout or sniff(data, path, separator)
 
 
 def _fast(data: bytes, layout: Layout, n_cells: int) -> list[Any] | None:
@@ -154,8 +172,9 @@ def _slow(
     finally:
         csv.field_size_limit(limit)
     if n_cells == 1:
-        while rows and not rows[-1][0]:
+        while rows and rows[-1] is _BLANK_LINE:
             rows.pop()
+        reader.n_blank = sum(row is _BLANK_LINE for row in rows)
     cells = zip(*rows, strict=True) if rows else iter([])
     made = [
         pyarrow.chunked_array([pyarrow.array([c or None for c in column], pyarrow.string())])
@@ -170,7 +189,7 @@ class _Reader:
     def __init__(self, layout: Layout, n_cells: int, path: object) -> None:
         self.layout, self.n_cells, self.path = layout, n_cells, path
         self.n_named = max((k + 1 for k, name in enumerate(layout.names) if name), default=0)
-        self.n_comments = self.n_short = self.first_short = 0
+        self.n_comments = self.n_short = self.first_short = self.n_blank = 0
 
     def rows(self, lines: Any) -> Iterator[list[str]]:
         reader = self.layout.dialect.reader(lines)
@@ -196,7 +215,7 @@ class _Reader:
         if n == self.n_cells:
             return cells
         if n == 0 or n == 1 and not cells[0].strip():
-            return [""] if self.n_cells == 1 else None
+            return _BLANK_LINE if self.n_cells == 1 else None  # counted once the end is known
         if n == 1 and cells[0].startswith("#"):
             self.n_comments += 1
             return None
@@ -220,6 +239,8 @@ class _Reader:
         found = []
         if self.n_comments:
             found.append(f"lines of comments among the rows: {self.n_comments:,}")
+        if self.n_blank:
+            found.append(f"blank lines, which count as missing: {self.n_blank:,}")
         if self.n_short:
             found.append(
                 f"rows with fewer cells than the header: {self.n_short:,}, the first in line "
@@ -251,8 +272,8 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
 
     if not columns or not names[0]:
         return columns, []
-    same = pc.fill_null(pc.equal(columns[0], names[0]), False)
-    if len(columns) < 2 or not pc.any(same).as_py():
+    same = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[0]), names[0]), False)
+    if not pc.any(same).as_py():
         return columns, []
     for name, column in zip(names[1:], columns[1:], strict=True):
         same = pc.and_(

@@ -109,9 +109,9 @@ def _say_understood(
         print(f"Read with: {'; '.join(understood)}.")
     for name, reading in readings.items():
         if reading.type.kind == TEXT and reading.example:
-            notes.append(f"column {name!r} was taken for text: it holds {reading.example!r}, while "
-                         "others of its cells are numbers or dates (--missing for words that mean "
-                         "a missing value)")  # fmt: skip
+            notes.append(f"column {name!r} was taken for text because of cells such as "
+                         f"{reading.example!r}, though most look like numbers or dates (--missing "
+                         "for words that mean a missing value)")  # fmt: skip
     target = readings[options.target]
     if target.type.kind == TEXT and target.missing:
         word, count = target.missing[0]

@@ -27,6 +27,7 @@ ATTACKS = {
     "treelite": "readers.exchange.Treelite",
     "sklearn-objects": "readers.objects.SklearnObjects",
     "csv": "readers.command.CsvFiles",
+    "odd-csv": "readers.odd_csv.OddCsv",
     "parquet": "readers.command.ParquetFiles",
     "storms": "storms.Storms",
     "address-space": "memory.AddressSpace",

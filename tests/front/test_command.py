@@ -13,7 +13,9 @@ import pytest
 
 import gpuens
 from gpuens.command import main
-from gpuens.command.tables import CommandError, features_for, features_of
+from gpuens.command.errors import CommandError
+from gpuens.command.features import features_for
+from gpuens.command.tables import read
 
 pytest.importorskip("matplotlib")
 N = 300
@@ -66,8 +68,12 @@ def test_regression_from_training_to_predictions(folder, houses, capsys):
     assert run("predict", model, data) == 0
     found = pd.read_csv(folder / "houses-predictions.csv")
     fitted = gpuens.load(model)
-    assert list(fitted.feature_names_in_) == ["city", "rooms", "area", "sold", "garden", "weight"]
-    expected = fitted.predict(features_for(fitted, pd.read_csv(data)))
+    parts = [f"sold ({part})" for part in ("days", "year", "month", "weekday")]
+    names = ["city", "rooms", "area", *parts, "garden", "weight"]
+    assert list(fitted.feature_names_in_) == names
+    X, notes = features_for(fitted, read(data))
+    assert not notes
+    expected = fitted.predict(X)
     assert np.allclose(found["prediction"], expected, rtol=1e-12)
     assert np.corrcoef(expected[houses.price.notna()], houses.price.dropna())[0, 1] > 0.9
 
@@ -75,7 +81,8 @@ def test_regression_from_training_to_predictions(folder, houses, capsys):
     assert run("info", model) == 0
     out = capsys.readouterr().out
     assert fitted.forest_.fingerprint() in out and "GradientBoostingRegressor" in out
-    assert "city, rooms, area" in out and "random_state=0" in out
+    assert "city, rooms, area, sold (days), sold (year)" in out and "random_state=0" in out
+    assert "dates yyyy-mm-dd in 'sold'; truth values in 'garden'" in out
 
 
 @pytest.mark.parametrize("model", ["boosting", "forest", "extra-trees", "tree"])
@@ -156,19 +163,20 @@ def test_bad_input_is_one_line(folder, monkeypatch, capsys, arguments, parts):
     assert all(part in text for part in parts)
 
 
-def test_columns_that_predict_lacks_or_that_changed(folder, houses):
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_that_predict_lacks_or_that_changed(folder, houses, suffix):
     model = gpuens.GradientBoostingRegressor(n_estimators=2)
     model.fit(houses[["rooms", "area"]], houses["price"].fillna(0))
+
+    def features(frame):
+        path = folder / f"new{suffix}"
+        frame.to_csv(path, index=False) if suffix == ".csv" else frame.to_parquet(path)
+        return features_for(model, read(path))
+
     with pytest.raises(CommandError, match=r"feature 'area'.*9 columns"):
-        features_for(model, houses.drop(columns="area"))
-    with pytest.raises(CommandError, match="'rooms' holds text"):
-        features_for(model, houses.assign(rooms="many"))
-
-
-def test_dates_in_text_are_dates(houses):
-    as_text = houses[["sold"]].assign(sold=houses["sold"].astype(str))
-    days, _ = features_of(as_text)
-    assert days["sold"].diff().dropna().eq(1).all() and days["sold"][0] == 18262
+        features(houses.drop(columns="area"))
+    with pytest.raises(CommandError, match="'rooms' holds text such as 'many'"):
+        features(houses.assign(rooms="many"))
 
 
 def test_as_a_program(folder):

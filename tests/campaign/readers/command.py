@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from gpuens import command
-from gpuens.command import tables, training
+from gpuens.command import columns, features, tables, training
+from gpuens.command.errors import CommandError
+from gpuens.command.types import Overrides
 from tests.exchange.mutations import with_bytes_changed
 
 from ..attack import LIBRARY, FoundError
@@ -64,8 +66,10 @@ class CommandFuzzer(Fuzzer):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tables.features_of(tables.read(str(path)))
-        except (tables.CommandError, OSError, TypeError, ValueError) as error:
+                table = tables.read(str(path))
+                cells = dict(zip(table.names, table.columns, strict=True))
+                features.features_of(columns.learn(cells, Overrides(), table.separator)[0])
+        except (CommandError, OSError, TypeError, ValueError) as error:
             refused(error, Exception)
 
     def _run(self, arguments: list[str]) -> bool:

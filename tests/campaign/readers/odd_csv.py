@@ -1,0 +1,366 @@
+"""Files as people have them: what the command line reads is what was written, or it says
+something."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import unicodedata
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from gpuens import command
+from gpuens.command import training
+from gpuens.command.columns import MISSING_WORDS, learn
+from gpuens.command.errors import CommandError
+from gpuens.command.features import choose, features_for, features_of, remember
+from gpuens.command.tables import Table, read
+from gpuens.command.types import BOOLEAN, DATE, EMPTY, NUMBER, TEXT, Overrides, Reading
+
+from ..attack import Attack, unnamed, wrong
+from ..odd_files import DATE_STYLES, Column, Style, style, table, text_of, written
+
+WHOLE_COMMANDS = 40
+"""One in so many trials runs the commands."""
+EXOTIC = DATE_STYLES[-3:-1]
+"""Dates that are not understood."""
+DAMAGES = ("lost cell", "further cell", "lost quote", "further quote", "joined rows", "cut")
+
+
+class Refused(Exception):
+    """The reader refused a file in one clear line."""
+
+
+class OddCsv(Attack):
+    """Writes tables of known values in odd ways, damages some of the files, and compares what is
+    read with what was written."""
+
+    weight = 2.0
+
+    def __init__(self, seed: int, folder: Path, known: set[str]) -> None:
+        training.find_spec = lambda name: None  # no picture of importances, which takes long
+        super().__init__(seed, folder, known)
+        self.counts = dict.fromkeys(("right", "refused", "noted", "damaged"), 0)
+
+    def trial(self, number: int) -> None:
+        rng = np.random.default_rng([self.seed, number])
+        if number % WHOLE_COMMANDS == 0:
+            self._commands(rng)
+            return
+        columns = table(rng, int(rng.integers(1, 40)))
+        how = style(rng, columns)
+        data = written(rng, text_of(rng, columns, how), columns, how)
+        if rng.random() < 0.3:
+            self._damaged(rng, data, columns, how)
+            return
+        try:
+            readings, overrides, found = self._learned(rng, data, columns, how)
+            if rng.random() < 0.5:
+                self._applied(rng, readings, overrides, found, columns)
+        except Refused:
+            self.counts["refused"] += 1
+
+    def _read(self, data: bytes, overrides: Overrides) -> Table:
+        path = self.scratch / ("odd.csv.gz" if data[:2] == b"\x1f\x8b" else "odd.csv")
+        path.write_bytes(data)
+        return _or_refused(lambda: read(str(path), overrides))
+
+    def _learned(
+        self, rng: np.random.Generator, data: bytes, columns: list[Column], how: Style
+    ) -> tuple[dict[str, Reading], Overrides, Table]:
+        overrides = Overrides()
+        if rng.random() < 0.2:
+            overrides = Overrides(
+                separator=how.separator, decimal=how.decimal, encoding=how.encoding
+            )
+        found = self._read(data, overrides)
+        names = [n for n in found.names if not n.startswith("Unnamed")]
+        _or_refused(lambda: found.require_unique(names))
+        cells = {name: found.column(name) for name in names}
+        readings, notes = _or_refused(lambda: learn(cells, overrides, found.separator))
+        notes += [
+            f"{n!r}: {r.example}" for n, r in readings.items() if r.type.kind == TEXT and r.example
+        ]
+        self._check(columns, readings, notes, found, data)
+        return readings, overrides, found
+
+    def _check(
+        self, columns: list[Column], readings: dict[str, Reading], notes: list[str], found: Table,
+        data: bytes,
+    ) -> None:  # fmt: skip
+        """Compare all columns with what was written."""
+        said = [n for n in found.notes if not n.startswith(("separator", "encoding", "lines of"))]
+        if any(note.startswith("blank lines") for note in said):
+            self.counts["noted"] += 1
+            return
+        extra = len(found) - len(columns[0].values)
+        names = [_composed(c.name) for c in columns]
+        if set(names) - set(readings):
+            self._found("lost columns", columns, found, data, f"{sorted(readings)}, said {said}")
+        for name, column in zip(names, columns, strict=True):
+            reading = readings[name]
+            if any(repr(name) in note for note in notes):
+                self.counts["noted"] += 1
+                continue
+            problem = _difference(column, reading, extra)
+            if problem:
+                self._found(f"{column.kind} as {reading.type.kind}", [column], found, data, problem)
+            self.counts["right"] += 1
+
+    def _found(
+        self, place: str, columns: list[Column], found: Table, data: bytes, text: str
+    ) -> None:
+        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        path = self.folder / "odd.csv"
+        path.write_bytes(data)
+        names = [c.name for c in columns]
+        shown = data.replace(b"\0", b"")[:300].decode("latin-1")
+        raise wrong(f"{names}: {text}; notes {found.notes}; {shown!r}", place, path)
+
+    def _damaged(
+        self, rng: np.random.Generator, data: bytes, columns: list[Column], how: Style
+    ) -> None:
+        """A damaged file is refused, or a note is made, or only the damaged row differs."""
+        self.counts["damaged"] += 1
+        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode(how.encoding)
+        kind = str(rng.choice(DAMAGES))
+        damaged, row = _damage(rng, kind, text, how)
+        try:
+            found = self._read(damaged.encode(how.encoding), Overrides())
+            names = [n for n in found.names if not n.startswith("Unnamed")]
+            _or_refused(lambda: found.require_unique(names))
+            cells = {name: found.column(name) for name in names}
+            readings, notes = _or_refused(lambda: learn(cells, Overrides(), found.separator))
+        except Refused:
+            return
+        said = [n for n in found.notes if not n.startswith(("separator", "encoding", "lines of c"))]
+        if said or damaged == text:
+            return
+        n = len(columns[0].values)
+        for column in columns:
+            name = _composed(column.name)
+            if name not in readings:
+                if row != 0:  # the name itself may be damaged
+                    self._found(f"{kind}: lost", columns, found, damaged.encode(), f"{column.name}")
+                continue
+            reading = readings[name]
+            if reading.example or any(repr(name) in note for note in notes):
+                continue
+            if len(found) != n and kind != "cut":
+                self._found(f"{kind}: rows", columns, found, damaged.encode(), f"{n}, {len(found)}")
+            problem = _difference(column, reading, len(found) - n, exempt=kind in DAMAGES[2:])
+            if problem:
+                self._found(f"{kind}: {column.kind}", [column], found, damaged.encode(), problem)
+
+    def _applied(
+        self, rng: np.random.Generator, readings: dict[str, Reading], overrides: Overrides,
+        found: Table, columns: list[Column],
+    ) -> None:  # fmt: skip
+        """Read another file by the types of the first, as predict does."""
+        try:
+            kept, _ = choose(readings)
+        except CommandError:
+            return
+        X = features_of(kept)
+        categories = [
+            np.array(X[n].cat.categories, object) if str(X[n].dtype) == "category" else None
+            for n in X
+        ]
+        model = SimpleNamespace(
+            feature_names_in_=np.array(X.columns, object),
+            _categories=SimpleNamespace(values=categories),
+        )
+        remember(model, {n: r.type for n, r in kept.items()}, found.separator, overrides)
+        others = table(rng, int(rng.integers(1, 40)), columns)
+        how = style(rng, others)
+        data = written(rng, text_of(rng, others, how), others, how)
+        other = self._read(data, Overrides())
+        made, notes = _or_refused(lambda: features_for(model, other))
+        extra = len(made) - len(others[0].values)
+        for column in others:
+            name = _composed(column.name)
+            if name not in kept or any(repr(name) in note for note in notes):
+                continue
+            reading = kept[name]
+            values = made[f"{name} (days)" if reading.type.kind == DATE else name]
+            if reading.type.kind == TEXT:
+                values = _arrow([None if v != v else v for v in values])
+            again = reading._replace(
+                values=values if reading.type.kind == TEXT else values.to_numpy()
+            )
+            problem = _difference(column, again, extra)
+            if problem:
+                place = f"applied: {column.kind} as {reading.type.kind}"
+                self._found(place, [column], other, data, f"{problem}, trained as {reading.type}")
+
+    def _commands(self, rng: np.random.Generator) -> None:
+        """Run fit and predict on odd files and on plain ones of the same values."""
+        columns = table(rng, 60)
+        y = np.random.default_rng(1).permutation(60).astype(float) + 0.25
+        both = [columns, table(rng, 15, columns)]
+        named = [*columns, Column("y", "real", y)]
+        how = style(rng, named)
+        again = style(rng, both[1])
+        how.oddities = tuple(o for o in how.oddities if o not in ("duplicate", "empty rows"))
+        again.oddities = tuple(o for o in again.oddities if o not in ("duplicate", "empty rows"))
+        plain = Style(dates={c.name: "%Y-%m-%d" if c.kind == "date" else "%Y-%m-%d %H:%M" for c in named},
+                      missing={c.name: "" for c in named})  # fmt: skip
+        results = []
+        for first, second in ((how, again), (plain, plain)):
+            results.append(self._run(rng, named, both[1], first, second))
+        odd, clean = results
+        if odd is None or clean is None:
+            self.counts["refused"] += 1
+        elif odd[1] or clean[1]:
+            self.counts["noted"] += 1
+        elif odd[0] != clean[0]:
+            raise wrong(
+                f"predictions differ: {odd[0][:200]!r}, {clean[0][:200]!r}, {odd[2]!r}", "commands"
+            )
+        else:
+            self.counts["right"] += 1
+
+    def _run(
+        self, rng: np.random.Generator, named: list[Column], others: list[Column], first: Style,
+        second: Style,
+    ) -> tuple[str, list[str], str] | None:  # fmt: skip
+        data, new, out_file = (self.scratch / name for name in ("fit.csv", "new.csv", "out.csv"))
+        model = self.scratch / "odd.gpuens"
+        data.write_bytes(_unzipped(written(rng, text_of(rng, named, first), named, first)))
+        new.write_bytes(_unzipped(written(rng, text_of(rng, others, second), others, second)))
+        text = ""
+        for arguments in (
+            ["fit", str(data), "--target", "y", "--model", "boosting", "--test-size", "0", "--task",
+             "regression", "--set", "n_estimators=3", "--set", "n_jobs=1", "--output", str(model)],
+            ["predict", str(model), str(new), "--output", str(out_file)],
+        ):  # fmt: skip
+            out, err = io.StringIO(), io.StringIO()
+            with redirect_stdout(out), redirect_stderr(err), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                status = command.main(arguments)
+            line = err.getvalue()
+            if status not in (0, 2) or status == 2 and (line.count("\n") != 1 or len(line) < 30):
+                raise unnamed(ValueError(line), f"{arguments[0]}: status {status}")
+            if status == 2:
+                return None
+            text += out.getvalue()
+        notes = [n for n in text.splitlines() if n.startswith("Note") and "no values" not in n]
+        return out_file.read_text(), [n for n in notes if "first column" not in n], text
+
+
+def _unzipped(data: bytes) -> bytes:
+    return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+
+
+def _or_refused(call: Any) -> Any:
+    """Call a part of the reader.
+
+    Raises
+    ------
+    Refused
+        It refused its input in one clear line.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return call()
+    except CommandError as error:
+        if "\n" in str(error).strip() and "'" not in str(error) or len(str(error)) < 30:
+            raise unnamed(error, "unclear") from error
+        raise Refused from error
+    except Exception as error:
+        raise unnamed(error, "reader") from error
+
+
+def _composed(text: str) -> str:
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def _arrow(values: list[Any]) -> Any:
+    import pyarrow
+
+    return pyarrow.chunked_array([pyarrow.array(values, pyarrow.string())])
+
+
+def _difference(column: Column, reading: Reading, extra: int, exempt: bool = False) -> str:
+    """Return how the values of a column differ from those that were read, or an empty text."""
+    kind, truth = reading.type.kind, column.values
+    n = len(truth)
+    if exempt:
+        extra = min(extra, 0)
+    if extra not in (0, 1) and not exempt:
+        return f"{n} rows became {n + extra}"
+    n = n if extra >= 0 else n + extra
+    truth = truth[:n]
+    if kind == TEXT:
+        found = reading.values.to_pylist()[:n]
+        if column.kind in ("word", "code"):
+            wanted = [None if v is None or not v.strip() else _composed(v) for v in truth]
+            absent = {f for w, f in zip(wanted, found, strict=True) if w is None}
+            same = [
+                w == f or w is None and (f or "").lower() in MISSING_WORDS | {"n.d."}
+                for w, f in zip(wanted, found, strict=True)
+            ]
+            del absent
+            return _report(same, truth, found, exempt)
+        return "" if exempt else f"became text such as {found[:3]}"
+    found = reading.values[:n]
+    if column.kind in ("word", "code"):
+        return _is_function(truth, found)
+    if kind == EMPTY:
+        return "" if np.isnan(truth).all() or exempt else "became empty"
+    days = column.kind in ("date", "time")
+    if days != (kind == DATE) or kind == BOOLEAN and column.kind not in ("flag", "small"):
+        return f"became {kind}"
+    tolerance = {"time": 0.5 / 1440 + 1e-9, "date": 0.0}.get(column.kind, 1e-12 * np.abs(truth))
+    both = np.isnan(truth) & np.isnan(found)
+    same = both | (np.abs(truth - found) <= tolerance) | (truth == found)
+    return _report(same.tolist(), truth, found, exempt)
+
+
+def _report(same: list[bool], truth: Any, found: Any, exempt: bool) -> str:
+    at = [k for k, s in enumerate(same) if not s]
+    if not at or exempt and len(at) <= 2:
+        return ""
+    return f"row {at[0]} of {len(at)} is {found[at[0]]!r}, not {truth[at[0]]!r}"
+
+
+def _is_function(truth: Any, found: Any) -> str:
+    """Check that equal texts became equal numbers."""
+    seen: dict[Any, float] = {}
+    for text, value in zip(truth, found.tolist(), strict=True):
+        if text is not None and seen.setdefault(text, value) != value and value == value:
+            return f"{text!r} became {seen[text]} and {value}"
+        if text is not None and value != value and text.lower() not in MISSING_WORDS:
+            return f"{text!r} became missing"
+    return ""
+
+
+def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> tuple[str, int]:
+    """Return a damaged text, and the line that was damaged."""
+    lines = text.split(how.newline)
+    at = int(rng.integers(len(lines)))
+    if kind == "joined rows" and len(lines) > 2:
+        at = min(at, len(lines) - 2)
+        lines[at : at + 2] = [lines[at] + lines[at + 1]]
+    elif kind == "cut":
+        return text[: int(rng.integers(len(text) // 2, len(text)))], at
+    elif kind in ("lost cell", "further cell"):
+        cells = lines[at].split(how.separator)
+        k = int(rng.integers(len(cells)))
+        cells[k : k + 1] = [] if kind == "lost cell" else [cells[k], cells[k]]
+        lines[at] = how.separator.join(cells)
+    elif kind == "lost quote":
+        where = [k for k, c in enumerate(text) if c == how.quote]
+        if where:
+            k = int(rng.choice(where))
+            return text[:k] + text[k + 1 :], text.count(how.newline, 0, k)
+    else:
+        k = int(rng.integers(len(text) + 1))
+        return text[:k] + how.quote + text[k:], text.count(how.newline, 0, k)
+    return how.newline.join(lines), at
