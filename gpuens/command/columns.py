@@ -10,14 +10,8 @@ import numpy as np
 
 from . import dates, numbers
 from .errors import CommandError
-from .types import BOOLEAN, DATE, EMPTY, NUMBER, TEXT, ColumnType, Overrides, Reading
+from .types import BOOLEAN, DATE, EMPTY, MISSING_WORDS, NUMBER, TEXT, ColumnType, Overrides, Reading
 
-MISSING_WORDS = frozenset(
-    "na n/a nan -nan null none nil #n/a #na <na> (null) \\n - -- --- ? . .. "
-    "1.#ind -1.#ind 1.#qnan -1.#qnan #div/0! #value! #ref! #num! #name? #null!".split()
-)
-"""Words in lower case that count as missing among numbers, dates and truth values, but not in
-columns of text, where they can be classes or categories."""
 NEARLY_NUMBER = re.compile(
     r"\(\s*[$€£¥₹]?\s*[\d.,' ]+\)|[+-]?\s*(?:[$€£¥₹]|[A-Z]{3} )\s*[+-]?[\d.,' ]+|"
     r"[+-]?[\d.,' ]+\s*(?:[$€£¥₹]| [A-Z]{3}|[kKmM])|[\d.,' ]+-"
@@ -116,14 +110,28 @@ def _plain(column: Any, overrides: Overrides) -> list[Reading]:
         if found:
             return found
     decimal = "." if has_points else ""
-    return [Reading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))]
+    reading = Reading(ColumnType(NUMBER, decimal), values, whole=numbers.is_whole(values))
+    return [reading._replace(example=_exception_to_dates(values))]
 
 
 def _may_be_dates(values: np.ndarray) -> bool:
     """Return whether all numbers may be dates such as 20250131."""
+    return bool((_like_dates(values) | np.isnan(values)).all())
+
+
+def _like_dates(values: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         inside = (values >= 18000101) & (values <= 21991231) & (values % 100 <= 31)
-    return bool((inside | np.isnan(values)).all())
+        return np.asarray(inside & (values // 100 % 100 <= 12))
+
+
+def _exception_to_dates(values: np.ndarray) -> str:
+    """Return a number that is not a date such as 20250131 where most are, or an empty text."""
+    like, present = _like_dates(values), ~np.isnan(values)
+    if 2 * np.count_nonzero(like) <= np.count_nonzero(present):
+        return ""
+    others = values[present & ~like]
+    return f"{others[0]:.15g}" if others.size else ""
 
 
 def _without_words(cells: Any, overrides: Overrides) -> tuple[Any, tuple[tuple[str, int], ...]]:
@@ -185,6 +193,9 @@ def _exception(cells: Any, overrides: Overrides) -> str:
         others = distinct.filter(pc.invert(matches)).slice(0, 1).to_pylist()
         plain = re.compile(numbers.pattern(".", ","))
         return str((others or [c for c in sample if not plain.fullmatch(c)] or sample)[0])
+    are_true = [cell.lower() in TRUTH for cell in sample]
+    if any(are_true) and 2 * sum(are_true) >= len(sample):
+        return next(str(cell) for cell in sample if cell.lower() not in TRUTH)
     are_dates = [bool(dates.readings(_array([cell]), Overrides())) for cell in sample[:50]]
     if overrides.dates != dates.NO_DATES and 2 * sum(are_dates) > len(are_dates):
         others = [c for c, is_date in zip(sample, are_dates, strict=False) if not is_date]

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .errors import CommandError
@@ -124,7 +124,7 @@ def _before_header(text: str) -> tuple[int, list[str], str | None]:
     skipped, comments, stated = 0, [], None
     for row in io.StringIO(text, newline=""):
         first = _SEPARATOR_LINE.fullmatch(row)
-        if first and skipped == 0:
+        if first and not text[:skipped].strip():
             stated = first[1]
         elif row.startswith("#"):
             comments.append(row.strip())
@@ -139,6 +139,8 @@ def _names_in_comment(
 ) -> list[str] | None:
     """Return the names in the last comment, if it is a header: it has as many cells as what
     follows, of which the first line holds numbers."""
+    if '\\"' in comment:
+        dialect = replace(dialect, escape="\\")
     names, *_ = [*_records(_Sample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
     first, *_ = [*_records(_Sample(sample.text, True), dialect)[0], []]
     holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
@@ -169,8 +171,8 @@ def _header_of(text: str, dialect: Dialect, path: object) -> tuple[list[str], in
         header = next(reader)
     except (csv.Error, StopIteration) as error:
         raise CommandError(
-            f"The header of {path} has a misplaced quote ({error}). Repair it: quotes enclose whole "
-            "cells, and are doubled within them."
+            f"The header of {path} has a misplaced quote ({error}). Repair it: quotes enclose "
+            "whole cells, and are doubled within them."
         ) from error
     n = max(1, reader.line_num)  # type: ignore[attr-defined]
     return header, n, sum(map(len, rows[:n]))
@@ -194,29 +196,49 @@ def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect
             f"the right one, such as --separator '{next(iter(whole))}'."
         )
     if whole:
-        return next(iter(whole.values()))
-    if all(width < 2 or share < 0.8 for share, width, _ in scored) and (
-        _is_separated_by_blanks(sample)
-    ):
-        return Dialect(" ")
+        found = next(iter(whole.values()))
+        _refuse_rows_of_another(sample, found, path)
+        return found
+    if blanks := _separated_by_blanks(sample):
+        return blanks
     best = max(scored, key=lambda item: (item[1] > 1 and item[0] >= 0.5, item[:2]))
     if best[1] == 1:
         _refuse_rows_of_several_cells(sample.text, path)
     return best[2]
 
 
-def _is_separated_by_blanks(sample: _Sample) -> bool:
-    blank = Dialect(" ")
-    share, width = _score(sample, blank)
-    records, _ = _records(sample, blank)
-    return share == 1 and width > 1 and all(name.strip() for name in records[0][1:])
+def _refuse_rows_of_another(sample: _Sample, chosen: Dialect, path: object) -> None:
+    """Refuse a file whose rows agree in their number of cells with another separator, too, which
+    the header has as well: it may have lost a name."""
+    records, _ = _records(sample, chosen)
+    for separator in SEPARATORS.replace(chosen.separator, ""):
+        others, _ = _records(sample, Dialect(separator, chosen.quote, chosen.escape))
+        widths = [len(record) for record in others[1:] if record]
+        often = max(widths, key=widths.count, default=0)
+        mostly = widths.count(often) >= 0.8 * len(widths)
+        if mostly and others and len(others[0]) > 1 and often > len(records[0]):
+            raise CommandError(
+                f"{path} can be separated by {name_of(chosen.separator)}, but most of its rows "
+                f"have {often} cells with {name_of(separator)}, and the header {len(others[0])}. "
+                "Pass --separator, or repair the rows."
+            )
+
+
+def _separated_by_blanks(sample: _Sample) -> Dialect | None:
+    for dialect in _with_quotes(sample.text, " "):
+        share, width = _score(sample, dialect)
+        records, _ = _records(sample, dialect)
+        if share == 1 and width > 1 and all(name.strip() for name in records[0][1:]):
+            return dialect
+    return None
 
 
 def _refuse_rows_of_several_cells(text: str, path: object) -> None:
     """Refuse a header of one name above rows nearly all of which have the same separator."""
     header, *rows = [row for row in text.splitlines() if row.strip()]
+    rows = [row for row in rows if row != header]
     for separator in [*SEPARATORS, *[" "] * (" " in header.strip())]:
-        if rows and sum(separator in row for row in rows) > 0.9 * len(rows):
+        if rows and sum(separator in row for row in rows) > 0.8 * len(rows):
             raise CommandError(
                 f"{path} has one name in its header, but {name_of(separator)} in its rows. Name "
                 "every column, or pass --separator."
@@ -228,17 +250,21 @@ def _with_quotes(text: str, separator: str) -> list[Dialect]:
     found = [Dialect(separator)]
     if '\\"' in text:
         found.append(Dialect(separator, escape="\\"))
-    header = text[: text.find("\n")] if "\n" in text else text
+    header = re.split("[\r\n]", text, maxsplit=1)[0]
     if _encloses("'", separator, text) and not _encloses('"', separator, text):
-        found.insert(0, Dialect(separator, quote="'"))
         if _encloses("'", separator, header):
-            return found[:1]
+            return [Dialect(separator, quote="'")]
+        is_needed = _encloses("'", separator, text, needed=True)
+        found.insert(0 if is_needed else len(found), Dialect(separator, quote="'"))
     return found
 
 
-def _encloses(quote: str, separator: str, text: str) -> bool:
+def _encloses(quote: str, separator: str, text: str, *, needed: bool = False) -> bool:
+    """Return whether quotes enclose whole cells, or cells that have a quote or separator."""
     s = re.escape(separator)
     inner = rf"(?:[^{quote}\r\n]|{quote}{quote})*"
+    if needed:
+        inner = rf"{inner}(?:{s}|{quote}{quote}){inner}"
     return bool(re.search(rf"(?:^|[{s}\r\n]){quote}{inner}{quote}(?:[{s}\r\n]|$)", text))
 
 
@@ -287,10 +313,13 @@ def is_regular(layout: Layout) -> bool:
 
 
 def has_quotes_in_cells(data: bytes, layout: Layout) -> bool:
-    """Return whether cells of the sample begin with a blank and a quote, which does not enclose
-    them then."""
+    """Return whether cells of the sample have quotes between blanks, which do not enclose cells
+    then."""
     text = data[: 4 * SAMPLE].decode("utf-8", "ignore")[:SAMPLE]
     records, _ = _records(_Sample(text, len(data) > len(text)), layout.dialect)
-    return any(
-        cell[:1] == " " and cell.lstrip()[:1] in "\"'" for row in records for cell in row if cell
-    )
+    return any(_is_quoted_between_blanks(cell) for row in records for cell in row)
+
+
+def _is_quoted_between_blanks(cell: str) -> bool:
+    inner = cell.strip(" ")
+    return inner != cell and inner[:1] in ("'", '"') and inner[-1:] == inner[:1]

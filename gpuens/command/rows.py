@@ -20,6 +20,7 @@ from .dialect import (
     without_blanks_at_quotes,
 )
 from .errors import CommandError
+from .types import MISSING_WORDS
 
 LONGEST_CELL = 2**31 - 1
 _BLANK_LINE = [""]
@@ -93,7 +94,8 @@ def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, 
     if layout is None or by_blanks or not is_regular(layout) or has_quotes_in_cells(data, layout):
         trimmed = without_blanks_at_quotes(data)
         other = sniff(trimmed, path, separator)
-        if is_regular(other) and other.dialect.separator != " ":
+        fits = is_regular(other) or not has_quotes_in_cells(trimmed, other)
+        if fits and other.dialect.separator != " ":
             return trimmed, other
     return data, layout or sniff(data, path, separator)
 
@@ -189,6 +191,8 @@ class _Reader:
     def __init__(self, layout: Layout, n_cells: int, path: object) -> None:
         self.layout, self.n_cells, self.path = layout, n_cells, path
         self.n_named = max((k + 1 for k, name in enumerate(layout.names) if name), default=0)
+        self.shortest = self.n_cells
+        self.n_rows = self.n_long = self.first_long = 0
         self.n_comments = self.n_short = self.first_short = self.n_blank = 0
 
     def rows(self, lines: Any) -> Iterator[list[str]]:
@@ -208,6 +212,7 @@ class _Reader:
             line = before + reader.line_num  # type: ignore[attr-defined]
             row = self._row(record, line)
             if row is not None:
+                self.n_rows += 1
                 yield row
 
     def _row(self, cells: list[str], line: int) -> list[str] | None:
@@ -222,10 +227,12 @@ class _Reader:
         if n > self.n_cells:
             if any(cell.strip() for cell in cells[self.n_cells :]):
                 self._refuse(n, line)
+            self.first_long = self.first_long or line
+            self.n_long += 1
             return cells[: self.n_cells]
-        if n < self.n_named:
-            self.first_short = self.first_short or line
-            self.n_short += 1
+        self.first_short = self.first_short or line
+        self.n_short += 1
+        self.shortest = min(self.shortest, n)
         return cells + [""] * (self.n_cells - n)
 
     def _refuse(self, n: int, line: int) -> None:
@@ -241,7 +248,12 @@ class _Reader:
             found.append(f"lines of comments among the rows: {self.n_comments:,}")
         if self.n_blank:
             found.append(f"blank lines, which count as missing: {self.n_blank:,}")
-        if self.n_short:
+        if self.n_long:
+            found.append(
+                f"rows with a further separator at their end, which was left out: {self.n_long:,}, "
+                f"the first in line {self.first_long}"
+            )
+        if self.n_short and (self.shortest < self.n_named or self.n_short < self.n_rows):
             found.append(
                 f"rows with fewer cells than the header: {self.n_short:,}, the first in line "
                 f"{self.first_short}; their last cells count as missing"
@@ -273,7 +285,7 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
     if not columns or not names[0]:
         return columns, []
     same = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[0]), names[0]), False)
-    if not pc.any(same).as_py():
+    if not pc.any(same).as_py() or len(columns) == 1 and names[0].lower() in MISSING_WORDS:
         return columns, []
     for name, column in zip(names[1:], columns[1:], strict=True):
         same = pc.and_(

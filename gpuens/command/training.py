@@ -108,8 +108,9 @@ def _say_understood(
     if understood:
         print(f"Read with: {'; '.join(understood)}.")
     for name, reading in readings.items():
-        if reading.type.kind == TEXT and reading.example:
-            notes.append(f"column {name!r} was taken for text because of cells such as "
+        if reading.example and len(reading.values):
+            kind = "text" if reading.type.kind == TEXT else "numbers"
+            notes.append(f"column {name!r} was taken for {kind} because of cells such as "
                          f"{reading.example!r}, though most look like numbers or dates (--missing "
                          "for words that mean a missing value)")  # fmt: skip
     target = readings[options.target]

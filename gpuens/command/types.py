@@ -11,6 +11,13 @@ from .errors import CommandError
 NUMBER, BOOLEAN, DATE, TEXT, EMPTY = "number", "boolean", "date", "text", "empty"
 KINDS = (NUMBER, BOOLEAN, DATE, TEXT)
 
+MISSING_WORDS = frozenset(
+    "na n/a nan -nan null none nil #n/a #na <na> (null) \\n - -- --- ? . .. "
+    "1.#ind -1.#ind 1.#qnan -1.#qnan #div/0! #value! #ref! #num! #name? #null!".split()
+)
+"""Words in lower case that count as missing among numbers, dates and truth values, but not in
+columns of text, where they can be classes or categories."""
+
 
 @dataclass(frozen=True)
 class ColumnType:

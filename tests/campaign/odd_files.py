@@ -86,7 +86,7 @@ def table(
 def _values(rng: np.random.Generator, column: Column, n: int) -> Any:
     kind = column.kind
     if kind in ("word", "code"):
-        known = sorted({v for v in column.values if v is not None}) if column.values is not None else (
+        known = sorted({v for v in column.values if v is not None}) or ["1"] if column.values is not None else (
             ["1", "2", "3", "S"] if kind == "code" else
             [str(w) for w in rng.choice(WORDS, rng.integers(2, 6), replace=False)]
         )  # fmt: skip
@@ -130,9 +130,9 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.encoding = str(rng.choice(choices))
     made.newline = str(rng.choice(["\n", "\n", "\r\n", "\r"]))
     made.quoting = str(rng.choice(["needed", "needed", "all", "text"]))
-    if rng.random() < 0.1:
+    if rng.random() < 0.1 and len(columns) > 1:
         made.quote = "'"
-    made.escape = rng.random() < 0.1
+    made.escape = rng.random() < 0.1 and any('"' in text for text in texts)  # else it is not seen
     if rng.random() < 0.1:
         made.padding = str(rng.choice(["after", "before", "both"]))
     odd = ["comments", "trailing", "row names", "index", "blank lines", "repeated header", "sep line",
@@ -141,6 +141,10 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.oddities = tuple(
         str(o) for o in rng.choice(odd, int(rng.choice([0, 0, 1, 1, 2])), replace=False)
     )
+    if [c.name for c in columns] == ["NA"]:  # a header that cannot be told from a missing value
+        made.oddities = tuple(o for o in made.oddities if o != "repeated header")
+    if "commented header" in made.oddities:
+        made.oddities = ("commented header",)
     for c in columns:
         word = str(rng.choice(MISSING))
         made.missing[c.name] = word if c.kind not in ("word", "code") or rng.random() < 0.2 else ""
