@@ -311,7 +311,7 @@ def settled(
     if len(readings) == 1:
         return readings[0]
     is_date, example = readings[0].type.kind == DATE, readings[0].example
-    of = {_way(r.type): r for r in readings}
+    of = {_way(r.type): r._replace(example="") for r in readings}
     said = set(evidence.orders if is_date else evidence.decimals) & set(of)
     if known is not None and _way(known) in of and (is_date or not said):
         return of[_way(known)]

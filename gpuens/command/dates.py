@@ -102,7 +102,8 @@ def _days(distinct: Any, expression: str) -> np.ndarray | None:
     fields = {field.name for field in parts.type}
     of = {name: pc.struct_field(parts, name) for name in fields}
     year = _integers(of["y"])
-    year = np.where(year < 69, year + 2000, np.where(year < 100, year + 1900, year))
+    short = np.asarray(pc.utf8_length(of["y"]).to_numpy(zero_copy_only=False)) == 2
+    year = year + np.where(short, np.where(year < 69, 2000, 1900), 0)
     month = _months(of["b"]) if "b" in fields else _integers(of["m"])
     day = _integers(of["d"]) if "d" in fields else np.ones_like(year)
     valid = (month >= 1) & (month <= 12) & (day >= 1) & (year >= 1)

@@ -259,6 +259,12 @@ def _with_quotes(text: str, separator: str) -> list[Dialect]:
     return found
 
 
+def are_numbered(cells: list[str]) -> bool:
+    """Return whether cells number the rows. Separated by a comma, they could be the whole part of
+    decimals."""
+    return cells == [str(k) for k in range(1, len(cells) + 1)]
+
+
 def _encloses(quote: str, separator: str, text: str, *, needed: bool = False) -> bool:
     """Return whether quotes enclose whole cells, or cells that have a quote or separator."""
     s = re.escape(separator)
@@ -284,8 +290,10 @@ def _score(sample: _Sample, dialect: Dialect) -> tuple[float, int]:
     if not rest:
         return factor, width
     if all(len(r) == width + 1 for r in rest):
-        named = len({r[0] for r in rest}) == len(rest)
-        fits_all = named or not any(r[-1].strip() for r in rest)
+        lines = [line for line in sample.text.splitlines() if line][1 : len(rest) + 1]
+        quoted = bool(dialect.quote) and all(line[:1] == dialect.quote for line in lines)
+        numbered = dialect.separator != "," and are_numbered([r[0] for r in rest])
+        fits_all = quoted or numbered or not any(r[-1].strip() for r in rest)
         return factor * (1.0 if fits_all else 0.5), width + 1
     fits = [len(r) == width or (len(r) > width and not any(r[width:])) for r in rest]
     return factor * sum(fits) / len(fits), width

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from .dialect import (
     Dialect,
     Layout,
+    are_numbered,
     has_blanks_at_quotes,
     has_quotes_in_cells,
     is_regular,
@@ -27,6 +29,11 @@ _BLANK_LINE = [""]
 """In a table of one column this may be a missing cell, unless only blank lines follow."""
 UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
+
+
+def plain_name(name: str) -> str:
+    """Return a name composed, and without blanks around it."""
+    return unicodedata.normalize("NFC", name).strip()
 
 
 class Records(NamedTuple):
@@ -60,7 +67,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         quote is misplaced.
     """
     data, layout = _laid_out(data, path, separator)
-    names, notes = [name.strip() for name in layout.names], list(layout.notes)
+    names, notes = [plain_name(name) for name in layout.names], list(layout.notes)
     extra = len(layout.widths) > 0 and set(layout.widths) == {len(names) + 1}
     n_cells = len(names) + extra
     columns = _fast(data, layout, n_cells)
@@ -270,7 +277,8 @@ def _with_extra(
         return names, columns[:-1], []
     first, quote = columns[0].to_pylist(), layout.dialect.quote
     quoted = all(cell.startswith(quote) for cell in layout.firsts)
-    if quoted and len(set(first)) == len(first) or first == [*map(str, range(1, len(first) + 1))]:
+    numbered = layout.dialect.separator != "," and are_numbered(first)
+    if quoted and len(set(first)) == len(first) or numbered:
         return names, columns[1:], ["the first cell of each row was taken for its name"]
     raise CommandError(
         f"{path} has {len(names)} names in its header, but {len(columns)} cells in each row "

@@ -11,7 +11,7 @@ from typing import Any
 from .dialect import name_of
 from .encodings import WESTERN, decode
 from .errors import CommandError
-from .rows import read_records
+from .rows import plain_name, read_records
 from .types import Overrides
 
 EXTENSIONS = (".csv", ".tsv", ".parquet")
@@ -27,7 +27,7 @@ class Table:
     ----------
     path : path
     names : list of str
-        Several columns may have the same name.
+        Composed, and without blanks around them. Several columns may have the same name.
     columns : list of arrow arrays
         Text with null for empty cells, or of other types from typed files.
     separator : str
@@ -46,7 +46,7 @@ class Table:
         return len(self.columns[0])
 
     def column(self, name: str) -> Any:
-        return self.columns[self.names.index(name)]
+        return self.columns[self.names.index(plain_name(name))]
 
     def require_unique(self, names: Sequence[str]) -> None:
         """Check that there is one column of each name.
@@ -56,7 +56,7 @@ class Table:
         CommandError
         """
         for name in names:
-            at = [k + 1 for k, other in enumerate(self.names) if other == name]
+            at = [k + 1 for k, n in enumerate(self.names) if n == plain_name(name)]
             if len(at) > 1:
                 raise CommandError(
                     f"Columns {' and '.join(map(str, at))} of {self.path} are both named {name!r}, "
@@ -115,7 +115,7 @@ def _read_parquet(path: Path, overrides: Overrides) -> Table:
         raise CommandError(f"{path} is not a readable .parquet file: {error}") from error
     if not len(frame) or not columns:
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
-    return Table(path, [str(name) for name in frame.columns], columns)
+    return Table(path, [plain_name(str(name)) for name in frame.columns], columns)
 
 
 def _arrow(column: Any) -> Any:
@@ -210,7 +210,7 @@ def require_columns(table: Table, wanted: Sequence[str], what: str) -> None:
         Names the first missing column, and the most similar ones that exist.
     """
     for name in wanted:
-        if name not in table.names:
+        if plain_name(name) not in table.names:
             similar = get_close_matches(name, table.names, n=3, cutoff=0.5) or table.names[:8]
             shown = ", ".join(map(repr, similar))
             raise CommandError(

@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     if not 0 <= options.test_size < 1:
         raise CommandError(f"--test-size must be at least 0 and below 1, got {options.test_size}.")
+    import pyarrow
+
     overrides = overrides_of(options)
     table = read(options.data, overrides)
     print(f"{options.data}: {len(table):,} rows, {len(table.names)} columns")
@@ -58,8 +60,6 @@ def run(options: argparse.Namespace) -> None:
     columns = {name: table.column(name) for name in used}
     readings, notes = learn(columns, overrides, table.separator)
     _say_understood(table, readings, notes, options)
-    import pyarrow
-
     has_target = _has_target(readings[options.target], options.target)
     readings = {name: _of_rows(reading, has_target) for name, reading in readings.items()}
     target = columns[options.target].filter(pyarrow.array(has_target))
@@ -354,8 +354,10 @@ def _draw(model: Any, path: Path) -> None:
     from matplotlib.figure import Figure
 
     from ..plotting import FeatureImportancesDisplay
+    from ..plotting.importances import NAME_WIDTH
 
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    lines = sum(1 + len(str(name)) // NAME_WIDTH for name in model.feature_names_in_[:20])
+    figure = Figure(figsize=(8, max(4.5, 0.25 * lines)), layout="constrained")
     FigureCanvasAgg(figure)
     FeatureImportancesDisplay.from_estimator(model, ax=figure.subplots())
     figure.savefig(path, dpi=120)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ from .axes import COLORS, axes_for, choice, finite, names_for, require_fitted, t
 
 LABELS = {
     "impurity": "mean decrease in impurity (share)",
+    "share": "gain of the splits (share)",
     "gain": "gain of the splits (largest = 100)",
     "cover": "cover of the splits (largest = 100)",
     "frequency": "number of splits (largest = 100)",
 }
+NAME_WIDTH = 40
+"""Characters in a line of a name; longer ones are wrapped."""
 
 
 class FeatureImportancesDisplay:
@@ -88,7 +92,7 @@ class FeatureImportancesDisplay:
         kind : {"auto", "gain", "cover", "frequency"}, default="auto"
             "auto": decreases of the impurity, with their spread over the trees where these are
             grown independently of each other (forests, bags); ``feature_importances_`` or
-            ``coef_`` of other models; the gains of boosting. The others: as for
+            ``coef_`` of other models; the shares in the gains of boosting. The others: as for
             ``gpuens.inspection.feature_importances``, without a spread.
         feature_names : list of str, default=None
             None: the columns of the data frame that was fitted.
@@ -176,7 +180,8 @@ class FeatureImportancesDisplay:
         spread = None if std is None else std[order]
         at = np.arange(order.size)
         self.bars_ = ax.barh(at, mean[order], xerr=spread, **style | kwargs)
-        ax.set_yticks(at, [self.feature_names[f] for f in order])
+        names = [fill(self.feature_names[f], NAME_WIDTH, replace_whitespace=False) for f in order]
+        ax.set_yticks(at, names, parse_math=False)  # names may contain dollars
         ax.invert_yaxis()
         tidy(ax, self.label, "", grid="x")
         ax.tick_params(axis="y", length=0)
@@ -202,7 +207,8 @@ def _of_model(estimator: Any) -> tuple[np.ndarray, str]:
         if by_member is not None:
             return by_member, LABELS["impurity"]
     if isinstance(forest, Forest) and forest.impurity.size == 0:
-        return feature_importances(estimator), LABELS["gain"]
+        gain = feature_importances(estimator, normalize=False)
+        return gain / (gain.sum() or 1.0), LABELS["share"]
     if hasattr(estimator, "feature_importances_"):
         return to_numpy(estimator.feature_importances_), LABELS["impurity"]
     if hasattr(estimator, "coef_"):

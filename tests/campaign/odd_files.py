@@ -86,10 +86,12 @@ def table(
 def _values(rng: np.random.Generator, column: Column, n: int) -> Any:
     kind = column.kind
     if kind in ("word", "code"):
-        known = sorted({v for v in column.values if v is not None}) or ["1"] if column.values is not None else (
-            ["1", "2", "3", "S"] if kind == "code" else
-            [str(w) for w in rng.choice(WORDS, rng.integers(2, 6), replace=False)]
-        )  # fmt: skip
+        if column.values is not None:
+            known = sorted({v for v in column.values if v is not None}) or ["1"]
+        elif kind == "code":
+            known = ["1", "2", "3", "S"]
+        else:
+            known = [str(w) for w in rng.choice(WORDS, rng.integers(2, 6), replace=False)]
         if kind == "code" and rng.random() < 0.4:
             known = [k for k in known if k != "S"] or known
         found: list[Any] = [known[i] for i in rng.integers(0, len(known), n)]
@@ -97,7 +99,8 @@ def _values(rng: np.random.Generator, column: Column, n: int) -> Any:
     values = {
         "whole": lambda: rng.integers(-50, 50, n), "small": lambda: rng.integers(0, 2, n),
         "real": lambda: rng.normal(0, 3, n).round(rng.integers(1, 7)),
-        "large": lambda: rng.integers(1000, 3_000_000, n), "share": lambda: rng.integers(0, 101, n) / 100,
+        "large": lambda: rng.integers(1000, 3_000_000, n),
+        "share": lambda: rng.integers(0, 101, n) / 100,
         "three": lambda: rng.integers(1000, 999_999, n) / 1000,
         "money": lambda: rng.integers(100, 10_000_000, n) / 100,
         "exponent": lambda: rng.normal(0, 1, n) * 10.0 ** rng.integers(-30, 30, n),
@@ -135,9 +138,9 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.escape = rng.random() < 0.1 and any('"' in text for text in texts)  # else it is not seen
     if rng.random() < 0.1:
         made.padding = str(rng.choice(["after", "before", "both"]))
-    odd = ["comments", "trailing", "row names", "index", "blank lines", "repeated header", "sep line",
-           "trailing all", "blank end", "copy", "gzip", "ragged", "final comment", "no end",
-           "commented header", "duplicate", "empty rows", "blank start"]  # fmt: skip
+    odd = ["comments", "trailing", "row names", "index", "blank lines", "repeated header",
+           "sep line", "trailing all", "blank end", "copy", "gzip", "ragged",
+           "final comment", "no end", "commented header", "duplicate", "empty rows", "blank start"]  # fmt: skip
     made.oddities = tuple(
         str(o) for o in rng.choice(odd, int(rng.choice([0, 0, 1, 1, 2])), replace=False)
     )
@@ -152,8 +155,8 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
         made.dates[c.name] = chosen
         if c.kind == "time":
             plain = chosen if chosen not in ("bare", "%Y-W%V") else "%Y-%m-%d"
-            made.dates[c.name] = plain + str(rng.choice([" ", "T"] if plain == "%Y-%m-%d" else [" "])) + (
-                str(rng.choice(TIME_STYLES)))  # fmt: skip
+            between = str(rng.choice([" ", "T"])) if plain == "%Y-%m-%d" else " "
+            made.dates[c.name] = plain + between + str(rng.choice(TIME_STYLES))
     return made
 
 

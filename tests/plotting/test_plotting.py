@@ -77,6 +77,8 @@ def test_importances_of_other_models():
     boosted = GradientBoostingRegressor(n_estimators=5).fit(D, Y)
     display = of(boosted)
     assert display.importances_std is None and "gain" in display.ax_.get_xlabel()
+    np.testing.assert_array_equal(display.importances, boosted.feature_importances_)
+    display = of(boosted, kind="gain")
     np.testing.assert_array_equal(display.importances, feature_importances(boosted))
     cover = of(FOREST, kind="cover").importances
     np.testing.assert_array_equal(cover, feature_importances(FOREST, "cover"))
@@ -91,6 +93,17 @@ def test_importances_of_other_models():
     np.testing.assert_allclose(of(theirs).importances_mean, theirs.feature_importances_)
     boost = AdaBoostClassifier(n_estimators=5).fit(A, C)
     np.testing.assert_array_equal(of(boost).importances, boost.feature_importances_)
+
+
+def test_names_are_whole():
+    name = "the number of rooms, without kitchens and bathrooms, at the time of the sale"
+    display = plotting.FeatureImportancesDisplay.from_importances(
+        [0.2, 0.8], feature_names=[name, "price in $ or $"]
+    )
+    dollars, long = (label.get_text() for label in display.ax_.get_yticklabels())
+    assert long.split() == name.split() and max(map(len, long.split("\n"))) <= 40
+    assert dollars == "price in $ or $"
+    display.figure_.canvas.draw()
 
 
 def test_importances_that_were_computed():

@@ -20,7 +20,7 @@ from gpuens.command.columns import MISSING_WORDS, learn
 from gpuens.command.errors import CommandError
 from gpuens.command.features import choose, features_for, features_of, remember
 from gpuens.command.tables import Table, read
-from gpuens.command.types import BOOLEAN, DATE, EMPTY, NUMBER, TEXT, Overrides, Reading
+from gpuens.command.types import BOOLEAN, DATE, EMPTY, TEXT, Overrides, Reading
 
 from ..attack import Attack, unnamed, wrong
 from ..odd_files import DATE_STYLES, Column, Style, style, table, text_of, written
@@ -32,7 +32,7 @@ EXOTIC = DATE_STYLES[-3:-1]
 DAMAGES = ("lost cell", "further cell", "lost quote", "further quote", "joined rows", "cut")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The reader refused a file in one clear line."""
 
 
@@ -62,7 +62,7 @@ class OddCsv(Attack):
             readings, overrides, found = self._learned(rng, data, columns, how)
             if rng.random() < 0.5:
                 self._applied(rng, readings, overrides, found, columns)
-        except Refused:
+        except RefusedError:
             self.counts["refused"] += 1
 
     def _read(self, data: bytes, overrides: Overrides) -> Table:
@@ -134,7 +134,7 @@ class OddCsv(Attack):
             _or_refused(lambda: found.require_unique(names))
             cells = {name: found.column(name) for name in names}
             readings, notes = _or_refused(lambda: learn(cells, Overrides(), found.separator))
-        except Refused:
+        except RefusedError:
             return
         said = [n for n in found.notes if not n.startswith(("separator", "encoding", "lines of c"))]
         if said or damaged == text or kind == "lost cell" and "row names" in how.oddities:
@@ -213,15 +213,15 @@ class OddCsv(Attack):
         again = style(rng, both[1])
         how.oddities = tuple(o for o in how.oddities if o not in ("duplicate", "empty rows"))
         again.oddities = tuple(o for o in again.oddities if o not in ("duplicate", "empty rows"))
-        plain = Style(dates={c.name: "%Y-%m-%d" if c.kind == "date" else "%Y-%m-%d %H:%M" for c in named},
-                      missing={c.name: "" for c in named})  # fmt: skip
+        plain = Style(missing={c.name: "" for c in named})
+        plain.dates = {c.name: "%Y-%m-%d" + " %H:%M" * (c.kind == "time") for c in named}
         results = []
         for first, second in ((how, again), (plain, plain)):
             results.append(self._run(rng, named, both[1], first, second))
         odd, clean = results
         if odd is None or clean is None:
             self.counts["refused"] += 1
-        elif odd[1] or clean[1]:
+        elif odd[1] != clean[1]:
             self.counts["noted"] += 1
         elif odd[0] != clean[0]:
             raise wrong(
@@ -254,8 +254,15 @@ class OddCsv(Attack):
             if status == 2:
                 return None
             text += out.getvalue()
-        notes = [n for n in text.splitlines() if n.startswith("Note") and "no values" not in n]
-        return out_file.read_text(), [n for n in notes if "first column" not in n], text
+        said = ("blank lines", "rows with fewer")
+        notes = [
+            line
+            for line in text.splitlines()
+            if line.startswith("Note")
+            and "first column" not in line
+            or any(n in line for n in said)
+        ]
+        return out_file.read_text(), notes, text
 
 
 def _unzipped(data: bytes) -> bytes:
@@ -267,7 +274,7 @@ def _or_refused(call: Any) -> Any:
 
     Raises
     ------
-    Refused
+    RefusedError
         It refused its input in one clear line.
     """
     try:
@@ -277,7 +284,7 @@ def _or_refused(call: Any) -> Any:
     except CommandError as error:
         if "\n" in str(error).strip() and "'" not in str(error) or len(str(error)) < 30:
             raise unnamed(error, "unclear") from error
-        raise Refused from error
+        raise RefusedError from error
     except Exception as error:
         raise unnamed(error, "reader") from error
 
