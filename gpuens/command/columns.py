@@ -314,7 +314,9 @@ def settled(
     of = {_way(r.type): r._replace(example="") for r in readings}
     said = set(evidence.orders if is_date else evidence.decimals) & set(of)
     if known is not None and _way(known) in of and (is_date or not said):
-        return of[_way(known)]
+        found = of[_way(known)]
+        if found.type.thousands in ("", known.thousands):  # training shows the role of each mark
+            return found
     if len(said) == 1:
         (way,) = said
         notes.append(f"{example!r} in column {name!r} is read like other columns: {_words(way)}")

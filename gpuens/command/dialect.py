@@ -18,7 +18,7 @@ MOST_RECORDS = 1000
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "blank"}
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)
 """The first line of files for Excel."""
-_NUMBER = re.compile(r"\s*[+-]?[\d.,]*\d[\d.,]*([eE][+-]?\d+)?%?\s*")
+_NUMBER = re.compile(r"\s*[+-]?[\d.,' ]*\d[\d.,' ]*([eE][+-]?\d+)?%?\s*")
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Layout(NamedTuple):
     firsts: list[str]
     """Their first cells, with quotes."""
     notes: list[str]
+    keeps_quotes: bool
+    """Single quotes are around some cells, and are kept."""
 
 
 class _Sample(NamedTuple):
@@ -110,7 +112,8 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
     records = [record for record in records if record]
     firsts = [row.split(dialect.separator)[0] for row in sample.text[width:].splitlines() if row]
     widths = [len(record) for record in records]
-    return Layout(dialect, header, start, line, widths, firsts, notes)
+    kept = dialect.quote != "'" and _encloses("'", dialect.separator, sample.text)
+    return Layout(dialect, header, start, line, widths, firsts, notes, kept)
 
 
 def name_of(separator: str) -> str:
@@ -200,6 +203,7 @@ def _dialect_of(sample: _Sample, path: object, separator: str | None) -> Dialect
         _refuse_rows_of_another(sample, found, path)
         return found
     if blanks := _separated_by_blanks(sample):
+        _refuse_rows_of_another(sample, blanks, path)
         return blanks
     best = max(scored, key=lambda item: (item[1] > 1 and item[0] >= 0.5, item[:2]))
     if best[1] == 1:
@@ -215,8 +219,9 @@ def _refuse_rows_of_another(sample: _Sample, chosen: Dialect, path: object) -> N
         others, _ = _records(sample, Dialect(separator, chosen.quote, chosen.escape))
         widths = [len(record) for record in others[1:] if record]
         often = max(widths, key=widths.count, default=0)
-        mostly = widths.count(often) >= 0.8 * len(widths)
-        if mostly and others and len(others[0]) > 1 and often > len(records[0]):
+        mostly = widths.count(often) >= 0.5 * len(widths)
+        least = 1 if chosen.separator == " " else len(records[0])
+        if mostly and others and len(others[0]) > 1 and often > least:
             raise CommandError(
                 f"{path} can be separated by {name_of(chosen.separator)}, but most of its rows "
                 f"have {often} cells with {name_of(separator)}, and the header {len(others[0])}. "

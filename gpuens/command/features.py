@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,7 +124,8 @@ def remember(
 ) -> None:
     """Write the columns into a model, which is saved with them."""
     columns = [
-        [name, t.kind, t.decimal, t.percent, t.dates, t.has_hours] for name, t in types.items()
+        [name, t.kind, t.decimal, t.percent, t.dates, t.has_hours, t.thousands]
+        for name, t in types.items()
     ]
     missing = None if overrides.missing is None else list(overrides.missing)
     found = {"separator": separator, "missing": missing, "columns": columns}
@@ -147,7 +148,7 @@ def known_columns(model: Any) -> Known | None:
         types = {name: ColumnType(*rest) for name, *rest in found["columns"]}
         missing = None if found["missing"] is None else tuple(found["missing"])
         separator = found["separator"]
-        texts = [*types, separator, *(missing or ())]
+        texts = [*types, separator, *(missing or ()), *(t.thousands for t in types.values())]
         whole = all(isinstance(text, str) for text in texts) and all(map(_is_valid, types.values()))
     except (KeyError, TypeError, ValueError, IndexError):
         whole = False
@@ -203,7 +204,8 @@ def features_for(
         name: read_as(name, table.column(name), t, overrides, dates_are_days=remembered is None)
         for name, t in known.types.items()
     }
-    evidence, notes = evidence_of(found.values()), list[str]()
+    evidence = evidence_of(found.values())
+    notes = words_for_missing(readings[0] for readings in found.values())
     same = known.separator == table.separator
     categories = _categories_of(model)
     made: dict[str, Any] = {}
@@ -277,6 +279,17 @@ def _by_number(known: list[str]) -> dict[float | None, int]:
 def _number(text: str) -> float | None:
     plain = numbers.re.fullmatch(r"[+-]?\d+(\.\d*)?", text) and not text.startswith("0")
     return float(text) if plain else None
+
+
+def words_for_missing(readings: Iterable[Reading]) -> list[str]:
+    """Return a text on the words that count as missing, if there are some."""
+    words: dict[str, int] = {}
+    for reading in readings:
+        if reading.type.kind != TEXT:
+            for word, count in reading.missing:
+                words[word] = words.get(word, 0) + count
+    shown = ", ".join(f"{word!r} ({n:,} cells)" for word, n in words.items())
+    return [f"taken for missing: {shown}"] if words else []
 
 
 def described(types: Mapping[str, ColumnType]) -> list[str]:

@@ -129,7 +129,7 @@ def _reading(cells: Any, decimal: str, thousands: str) -> Reading | None:
     if values is None:
         return None
     shown = decimal if has_decimal or has_thousands and thousands in ",." else ""
-    column = ColumnType(NUMBER, shown, has_percent)
+    column = ColumnType(NUMBER, shown, has_percent, thousands=thousands if has_thousands else "")
     whole = not has_percent and is_whole(values)
     return Reading(column, values / 100 if has_percent else values, whole=whole)
 

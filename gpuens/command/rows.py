@@ -85,8 +85,18 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
     if layout.dialect.quote == "'":
         notes.append("single quotes enclose cells")
+    if layout.keeps_quotes:
+        notes.append("single quotes around cells are kept")
+    if len(names) > 1 and _has_blank_lines(data, layout.start):
+        notes.append("blank lines among the rows were left out")
     names, columns = _named(names, columns)
     return Records(names, columns, layout.dialect, notes)
+
+
+def _has_blank_lines(data: bytes, start: int) -> bool:
+    """Return whether there are blank lines before the last row."""
+    end = len(data.rstrip())
+    return any(data.find(two, start, end) >= 0 for two in (b"\n\n", b"\n\r\n", b"\r\r"))
 
 
 def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
@@ -290,18 +300,16 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
     """Leave out rows that repeat the header, as where files were joined."""
     import pyarrow.compute as pc
 
-    if not columns or not names[0]:
+    named = [k for k, name in enumerate(names) if name]
+    if not columns or not named or len(named) == 1 and names[named[0]].lower() in MISSING_WORDS:
         return columns, []
-    same = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[0]), names[0]), False)
-    if not pc.any(same).as_py() or len(columns) == 1 and names[0].lower() in MISSING_WORDS:
-        return columns, []
-    for name, column in zip(names[1:], columns[1:], strict=True):
-        same = pc.and_(
-            same, pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), name), not name)
-        )
+    same = None
+    for k in named:
+        equal = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[k]), names[k]), False)
+        same = equal if same is None else pc.and_(same, equal)
+        if not pc.any(same).as_py():
+            return columns, []
     n = pc.sum(same).as_py()
-    if not n:
-        return columns, []
     keep = pc.invert(same)
     return [c.filter(keep) for c in columns], [f"rows that repeat the header were left out: {n:,}"]
 

@@ -79,6 +79,7 @@ def read(name: str, overrides: Overrides | None = None) -> Table:
         raise CommandError(f"{path} does not exist. Pass the path of a {kind} file.")
     if path.stat().st_size == 0:
         raise CommandError(f"{path} is empty. Pass a table with a header and rows.")
+    _pandas()
     try:
         import pyarrow.compute  # noqa: F401
     except ImportError as error:

@@ -18,7 +18,7 @@ import gpuens
 
 from .columns import learn, text_of
 from .errors import CommandError
-from .features import choose, described, features_of, remember
+from .features import choose, described, features_of, remember, words_for_missing
 from .numbers import has_leading_zeros
 from .rows import UNNAMED
 from .tables import Table, bare, read, require_columns
@@ -51,10 +51,10 @@ def run(options: argparse.Namespace) -> None:
     """Run the command."""
     if not 0 <= options.test_size < 1:
         raise CommandError(f"--test-size must be at least 0 and below 1, got {options.test_size}.")
-    import pyarrow
-
     overrides = overrides_of(options)
     table = read(options.data, overrides)
+    import pyarrow  # read reports it if it is missing
+
     print(f"{options.data}: {len(table):,} rows, {len(table.names)} columns")
     used = _used(table, options)
     columns = {name: table.column(name) for name in used}
@@ -97,14 +97,7 @@ def _say_understood(
 ) -> None:
     """Print how the file was understood, where that is not obvious."""
     understood = [*table.notes, *described({n: r.type for n, r in readings.items()})]
-    words: dict[str, int] = {}
-    for reading in readings.values():
-        if reading.type.kind != TEXT:
-            for word, count in reading.missing:
-                words[word] = words.get(word, 0) + count
-    if words:
-        shown = ", ".join(f"{word!r} ({n:,} cells)" for word, n in words.items())
-        understood.append(f"taken for missing: {shown}")
+    understood += words_for_missing(readings.values())
     if understood:
         print(f"Read with: {'; '.join(understood)}.")
     for name, reading in readings.items():

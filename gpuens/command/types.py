@@ -35,6 +35,8 @@ class ColumnType:
         The format of dates, one of ``dates.FORMATS``; empty for those of typed files.
     has_hours : bool
         Some dates have a time.
+    thousands : str
+        What separates thousands in some numbers; empty if nothing does.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class ColumnType:
     percent: bool = False
     dates: str = ""
     has_hours: bool = False
+    thousands: str = ""
 
 
 class Reading(NamedTuple):

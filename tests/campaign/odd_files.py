@@ -138,13 +138,17 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.escape = rng.random() < 0.1 and any('"' in text for text in texts)  # else it is not seen
     if rng.random() < 0.1:
         made.padding = str(rng.choice(["after", "before", "both"]))
-    odd = ["comments", "trailing", "row names", "index", "blank lines", "repeated header",
-           "sep line", "trailing all", "blank end", "copy", "gzip", "ragged",
-           "final comment", "no end", "commented header", "duplicate", "empty rows", "blank start"]  # fmt: skip
+    odd = [
+        "comments", "trailing", "row names", "index", "blank lines", "repeated header", "sep line",
+        "trailing all", "blank end", "copy", "gzip", "ragged", "final comment", "no end",
+        "commented header", "duplicate", "empty rows", "blank start",
+    ]  # fmt: skip
     made.oddities = tuple(
         str(o) for o in rng.choice(odd, int(rng.choice([0, 0, 1, 1, 2])), replace=False)
     )
-    if [c.name for c in columns] == ["NA"]:  # a header that cannot be told from a missing value
+    if "row names" in made.oddities or [c.name for c in columns] == [
+        "NA"
+    ]:  # a header that cannot be told from a missing value
         made.oddities = tuple(o for o in made.oddities if o != "repeated header")
     if "commented header" in made.oddities:
         made.oddities = ("commented header",)
@@ -281,7 +285,7 @@ def written(
         lines.insert(0, "")
     if "empty rows" in odd and len(rows[0]) > 1:
         lines.append(how.separator * (len(rows[0]) - 1))
-    if "final comment" in odd:
+    if "final comment" in odd and len(rows[0]) > 1:
         lines.append("# end")
     text = how.newline.join(lines) + ("" if "no end" in odd else how.newline)
     if "blank end" in odd:

@@ -23,7 +23,8 @@ SHORT = {
     "states-survival": 1, "states-conformal": 1, "states-forests": 1, "states-trees": 1,
     "tables": 15, "passes": 15, "saved-models": 40, "saved-members": 20,
     "binned-tables": 60, "xgboost-json": 150, "xgboost-ubjson": 150, "lightgbm": 150,
-    "catboost": 150, "treelite": 150, "sklearn-objects": 100, "csv": 15, "parquet": 10,
+    "catboost": 150, "treelite": 150, "sklearn-objects": 100, "csv": 15, "odd-csv": 82,
+    "parquet": 10,
     "full-disks": 2,
 }  # fmt: skip
 """Trials of the attacks that take milliseconds a trial."""
