@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import gpuens
-from gpuens.command import main
+from gpuens.command import main, training
 from gpuens.command.columns import learn
 from gpuens.command.errors import CommandError
 from gpuens.command.features import ATTRIBUTE
@@ -23,6 +23,11 @@ from gpuens.command.types import Overrides
 pytest.importorskip("pyarrow")
 N = 60
 RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def without_pictures(monkeypatch):
+    monkeypatch.setattr(training, "find_spec", lambda name: None)
 
 
 def learned(folder: Path, text: str | bytes, name: str = "a.csv", **options):
@@ -340,6 +345,20 @@ def test_other_types_than_in_training_are_refused(train, new, message, tmp_path,
     (tmp_path / "new.csv").write_text("x,z\n" + rows(new, new))
     assert run("predict", tmp_path / "m.gpuens", tmp_path / "new.csv") == 2
     assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    ("train", "status"),
+    [(["1.234", "5.5"], 2), (["1,234", "5.5"], 0), (["1,234.5", "5"], 0)],
+)
+def test_training_decides_only_on_marks_that_it_had(train, status, tmp_path, capsys):
+    """The number 169,773 was read as thousands because training had decimal points."""
+    y = RNG.permutation(N) + 0.5
+    text = "x;y\n" + "".join(f"{c};{v}\n" for c, v in zip(np.resize(train, N), y, strict=True))
+    fit_and_predict(tmp_path, text, text, capsys)
+    (tmp_path / "new.csv").write_text("x;z\n169,773;a\n670,330;b\n")
+    assert run("predict", tmp_path / "m.gpuens", tmp_path / "new.csv") == status
+    assert ("--decimal , or --decimal ." in capsys.readouterr().err) == (status == 2)
 
 
 def test_unknown_categories_are_reported(tmp_path, capsys):
