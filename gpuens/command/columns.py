@@ -186,9 +186,9 @@ def _exception(cells: Any, overrides: Overrides) -> str:
     are_numbers = [bool(numbers.ANY_NUMBER.fullmatch(numbers.plain(cell))) for cell in sample]
     for nearly in (NEARLY_NUMBER, NEARLY_DATE):
         looks = [cell for cell in sample if nearly.fullmatch(numbers.plain(cell))]
-        if 2 * len(looks) > len(sample):
+        if looks and 2 * len(looks) >= len(sample):
             return str(looks[0])
-    if 2 * sum(are_numbers) > len(sample):
+    if any(are_numbers) and 2 * sum(are_numbers) >= len(sample):
         matches = pc.match_substring_regex(distinct, numbers.ANY_NUMBER.pattern)
         others = distinct.filter(pc.invert(matches)).slice(0, 1).to_pylist()
         plain = re.compile(numbers.pattern(".", ","))
@@ -197,7 +197,8 @@ def _exception(cells: Any, overrides: Overrides) -> str:
     if any(are_true) and 2 * sum(are_true) >= len(sample):
         return next(str(cell) for cell in sample if cell.lower() not in TRUTH)
     are_dates = [bool(dates.readings(_array([cell]), Overrides())) for cell in sample[:50]]
-    if overrides.dates != dates.NO_DATES and 2 * sum(are_dates) > len(are_dates):
+    often = any(are_dates) and 2 * sum(are_dates) >= len(are_dates)
+    if often and overrides.dates != dates.NO_DATES:
         others = [c for c, is_date in zip(sample, are_dates, strict=False) if not is_date]
         return str((others or sample)[0])
     return ""

@@ -31,7 +31,7 @@ class Dialect:
     quote : str
         Encloses cells.
     escape : str
-        Precedes quotes within a cell; empty: they are doubled.
+        May precede quotes within a cell, instead of doubling them; or empty.
     """
 
     separator: str
@@ -42,7 +42,7 @@ class Dialect:
         """Return a reader of records, which raises csv.Error at a misplaced quote."""
         return csv.reader(
             lines, delimiter=self.separator, quotechar=self.quote, strict=True,
-            escapechar=self.escape or None, doublequote=not self.escape,
+            escapechar=self.escape or None, doublequote=True,  # without it csv is not strict
         )  # fmt: skip
 
 
@@ -112,7 +112,9 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
     records = [record for record in records if record]
     firsts = [row.split(dialect.separator)[0] for row in sample.text[width:].splitlines() if row]
     widths = [len(record) for record in records]
-    kept = dialect.quote != "'" and _encloses("'", dialect.separator, sample.text)
+    s = re.escape(dialect.separator)
+    in_quotes = re.search(rf"(?:^|[{s}\r\n]) *'[^{s}\r\n]*' *(?:[{s}\r\n]|$)", sample.text)
+    kept = dialect.quote != "'" and in_quotes is not None
     return Layout(dialect, header, start, line, widths, firsts, notes, kept)
 
 
@@ -334,5 +336,6 @@ def has_quotes_in_cells(data: bytes, layout: Layout) -> bool:
 
 
 def _is_quoted_between_blanks(cell: str) -> bool:
-    inner = cell.strip(" ")
-    return inner != cell and inner[:1] in ("'", '"') and inner[-1:] == inner[:1]
+    inner, quotes = cell.strip(" "), ("'", '"')
+    before = cell[:1] == " " and inner[:1] in quotes
+    return before or cell[-1:] == " " and inner[-1:] in quotes

@@ -141,7 +141,7 @@ def _fast(data: bytes, layout: Layout, n_cells: int) -> list[Any] | None:
             read_options=reader.ReadOptions(column_names=keys),
             parse_options=reader.ParseOptions(
                 delimiter=dialect.separator, quote_char=dialect.quote if has_quotes else False,
-                escape_char=dialect.escape or False, double_quote=not dialect.escape,
+                escape_char=dialect.escape or False, double_quote=True,
                 newlines_in_values=has_quotes, ignore_empty_lines=n_cells > 1,
                 invalid_row_handler=misfit,
             ),
@@ -170,10 +170,9 @@ def quotes_fit(data: bytes, start: int, dialect: Dialect) -> bool:
     begins = (opening == 0) | np.isin(text[opening - 1], bounds)
     ends = np.isin(text[np.minimum(closing + 1, len(text) - 1)], bounds)
     ends |= closing == len(text) - 1
-    if not dialect.escape:  # a doubled quote closes and opens
-        doubled = opening[1:] == closing[:-1] + 1
-        begins[1:] |= doubled
-        ends[:-1] |= doubled
+    doubled = opening[1:] == closing[:-1] + 1  # closes and opens
+    begins[1:] |= doubled
+    ends[:-1] |= doubled
     return bool(begins.all() and ends.all())
 
 
@@ -236,7 +235,7 @@ class _Reader:
         n = len(cells)
         if n == self.n_cells:
             return cells
-        if n == 0 or n == 1 and not cells[0].strip():
+        if n == 0 or n == 1 and cells[0].isspace():  # not a pair of quotes
             return _BLANK_LINE if self.n_cells == 1 else None  # counted once the end is known
         if n == 1 and cells[0].startswith("#"):
             self.n_comments += 1
@@ -301,8 +300,8 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
     import pyarrow.compute as pc
 
     named = [k for k, name in enumerate(names) if name]
-    if not columns or not named or len(named) == 1 and names[named[0]].lower() in MISSING_WORDS:
-        return columns, []
+    if not columns or all(names[k].lower() in MISSING_WORDS for k in named):
+        return columns, []  # cells that look like the header are missing
     same = None
     for k in named:
         equal = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[k]), names[k]), False)

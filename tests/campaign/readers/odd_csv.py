@@ -146,7 +146,7 @@ class OddCsv(Attack):
         names = [_composed(c.name) for c in columns]
         if not set(names) & set(readings):
             return  # both commands need one of them
-        if len(columns) == 1 and kind in ("joined rows", "further cell"):
+        if len(columns) == 1 and kind in ("joined rows", "further cell", "lost cell"):
             return  # as if this were its text
         n = len(columns[0].values)
         for column in columns:
