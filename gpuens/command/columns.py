@@ -66,6 +66,8 @@ def readings_of(column: Any, overrides: Overrides, *, exact: bool = True) -> lis
         return [Reading(ColumnType(TEXT), cells)]
     if found and _may_be_dates(found[0].values):
         found = dates.readings(known, overrides, ["yyyymmdd"]) or found
+    if len(found) == 1:
+        found = [found[0]._replace(example=_exception_to_dates(found[0].values))]
     found = found or _truth(known) or dates.readings(known, overrides)
     if found:
         return [_without_values(r, overrides)._replace(missing=words) for r in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -67,6 +68,10 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         quote is misplaced.
     """
     data, layout = _laid_out(data, path, separator)
+    if layout.dialect.escape:  # \\N is a missing cell where backslashes escape
+        s = re.escape(layout.dialect.separator.encode())
+        missing = rb"(^|" + s + rb"|[\r\n])\\N(?=" + s + rb"|[\r\n]|$)"
+        data = data[: layout.start] + re.sub(missing, rb"\1", data[layout.start :])
     names, notes = [plain_name(name) for name in layout.names], list(layout.notes)
     extra = len(layout.widths) > 0 and set(layout.widths) == {len(names) + 1}
     n_cells = len(names) + extra

@@ -223,6 +223,9 @@ class OddCsv(Attack):
         again = style(rng, both[1])
         how.oddities = tuple(o for o in how.oddities if o not in ("duplicate", "empty rows"))
         again.oddities = tuple(o for o in again.oddities if o not in ("duplicate", "empty rows"))
+        for c in columns:
+            if c.kind in ("word", "code"):  # where other words would be categories
+                how.missing[c.name] = again.missing[c.name] = ""
         plain = Style(missing={c.name: "" for c in named})
         plain.dates = {c.name: "%Y-%m-%d" + " %H:%M" * (c.kind == "time") for c in named}
         results = []
