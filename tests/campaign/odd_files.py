@@ -268,7 +268,7 @@ def written(
             and "row names" not in odd
         ):
             line += how.separator
-        if k == 1 and "ragged" in odd:
+        if k == 1 and "ragged" in odd and len(row) > 1:
             line += how.separator
         lines.append(line)
     if "commented header" in odd and len(rows[0]) > 1:
