@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 
 import gpuens
 
+from ..other_names import meant
 from .columns import learn, text_of
 from .errors import CommandError
 from .features import choose, described, features_of, remember, words_for_missing
