@@ -9,7 +9,7 @@
 #   make library      compile the CPU's kernels into the checkout, as the wheel for Linux has them
 #   make wheels       that wheel and one for every machine, in dist/
 #   make bench        all measurements of benchmarks/RESULTS.md
-#   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in nine minutes;
+#   make gpu-check    tests and measurements on this machine's NVIDIA GPU, in thirteen minutes;
 #                     ARGS="--part fit --resume" hands options on
 #   make clean        remove .venv, .venv-newest and everything built
 #
