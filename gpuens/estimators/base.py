@@ -33,7 +33,7 @@ class _SignatureOfInit:
 
 
 class Savable:
-    """What all estimators have: the method ``save``, and answers to names of other libraries."""
+    """Give an estimator the method ``save``, and answers to names of other libraries."""
 
     __signature__ = _SignatureOfInit()
 

@@ -1,4 +1,4 @@
-"""What operating systems do differently: no other module uses what only one of them has.
+"""Everything that operating systems do differently: no other module uses what only one of them has.
 
 Linux is the first choice everywhere, and what it lacks nothing. Windows has neither forks, nor
 reading and writing at a place of a file, nor the C library of the process; macOS has forks, but
