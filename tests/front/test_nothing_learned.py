@@ -19,6 +19,8 @@ from gpuens import (
 )
 from gpuens.custom_metrics import ArrayMetric
 
+pytestmark = pytest.mark.filterwarnings("error:No tree has a split:UserWarning")
+
 X = np.random.default_rng(0).normal(size=(200, 2))
 Y = X[:, 0] + 0.1 * X[:, 1]
 POISSON = {"loss": "poisson"}
