@@ -46,7 +46,7 @@ class ScoresClasses(_Scores):
         """Compare the numbers of the classes, as ``fit`` reads them: scikit-learn's metrics refuse
         many of its labels. A label that ``fit`` has not seen is not predicted right."""
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
-        n_rows = len(predicted)
+        n_rows = predicted.shape[0]
         truth, found = (
             class_numbers(labels, classes, n_rows, CPU, estimator=self, name=name)
             for labels, name in ((y, "y"), (predicted, "the prediction"))
