@@ -58,7 +58,7 @@ FORESTS = (*BAGGED, ExtraTreesClassifier, ExtraTreesRegressor)
 SETTINGS += [
     (SINGLE, {}, {}),
     (SINGLE[:2], {"max_leaf_nodes": 9, "max_features": 0.9, "min_samples_split": 3}, {}),
-    (SINGLE[:2], {"max_bins": 5}, COUNTS_ROWS),
+    (SINGLE[:2], {"max_bins": 5}, {}),
     (SINGLE[:1], {"criterion": "misclassification", "class_weight": "balanced"}, COUNTS_ROWS),
     (SINGLE[1:2], {"criterion": "absolute_error", "ccp_alpha": 0.01}, {}),
     (FORESTS, {"n_estimators": 5, "bootstrap": False}, {}),

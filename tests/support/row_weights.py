@@ -14,7 +14,7 @@ DRAWS_ROWS = dict.fromkeys(
 COUNTS_ROWS = dict.fromkeys(
     CHECKS,
     "The setting counts rows, whatever their weights, as scikit-learn's does: min_samples_leaf of "
-    "boosting, bins of trees, scales of oblique forests, balanced class weights.",
+    "boosting, scales of oblique forests, balanced class weights.",
 )
 TRIALS = dict.fromkeys(
     CHECKS,
