@@ -150,8 +150,8 @@ def read_column(y: Any, n_rows: int, device: Device, estimator: Any, name: str) 
 def array_of(values: Any) -> np.ndarray:
     """Return values of any library as a NumPy array in which each is what it was.
 
-    NumPy alone rounds large integers of a list that holds a float, makes text of numbers beside
-    text and of NaN, cuts zeros off the end of text, and shows what a mask hides.
+    NumPy alone rounds large integers of a list that holds a float, makes text of NaN beside text,
+    cuts zeros off the end of text, and shows what a mask hides.
     """
     values = on_host(values)
     if isinstance(values, np.ma.MaskedArray):
@@ -173,7 +173,18 @@ def array_of(values: Any) -> np.ndarray:
         is_same = all(isinstance(value, (float, np.floating)) for value in large)
     else:
         is_same = array.dtype.kind in "US" and array.tolist() == objects.tolist()
+        is_same |= array.dtype.kind == "U" and isinstance(values, list) and _mixes_text(values)
     return array if is_same else objects
+
+
+def _mixes_text(values: list[Any]) -> bool:
+    """Return whether a list has numbers beside text that stay apart where all becomes text, as
+    scikit-learn reads it: ``["a", 1]``, but not ``["1", 1]`` or ``["a", nan]``."""
+    if all(isinstance(value, str) for value in values):
+        return False
+    if not all(isinstance(value, (str, numbers.Real)) and value == value for value in values):
+        return False
+    return len(set(map(str, values))) == len(set(values))
 
 
 def _without_hidden(values: np.ndarray, is_hidden: Any) -> np.ndarray:

@@ -235,11 +235,17 @@ class TestIdentity:
         assert labels.classes.dtype.kind == kind and labels.codes.tolist() == [1, 0, 1]
 
     @pytest.mark.parametrize("y", [
-        ["a", 1, "a"], ["a", True, "b"], [b"a", "a", b"a"],
+        ["1", 1, "a"], [b"a", "a", b"a"], objects(["a", 1, "a"]),
     ])  # fmt: skip
     def test_text_swallows_no_numbers(self, y):
         with pytest.raises(ValueError, match="Unknown label type: y mixes labels of the types"):
             read_labels(y)
+
+    @pytest.mark.parametrize("y", [["b", 1, "b"], ["b", 1.5, "b"], ["b", True, "b"]])
+    def test_a_list_of_numbers_and_text_is_text_as_in_scikit_learn(self, y):
+        labels = read_labels(y)
+        assert labels.classes.tolist() == sorted({str(value) for value in y})
+        assert labels.codes.tolist() == [1, 0, 1]
 
     @pytest.mark.parametrize("y", [
         ["a", NAN, "b"], [1, pd.NA, 2], [Decimal(1), Decimal("nan"), Decimal(2)],

@@ -509,10 +509,12 @@ class TestPruning:
         y = target(cls)
         model = cls().fit(X, y)
         if cls in CLASSIFIERS:  # what the tree does not know is wrong in every leaf
-            for unknown in (y + 5, np.array(["a", "b"])[C], np.array(["a", "b"], object)[C]):
-                assert cls().fit(X, y).prune(X, unknown).get_n_leaves() == 1
-            named = cls().fit(X, np.array(["a", "b"], object)[C])
-            assert named.prune(X, C).get_n_leaves() == 1
+            assert cls().fit(X, y).prune(X, y + 5).get_n_leaves() == 1
+            for text in (np.array(["a", "b"])[C], np.array(["a", "b"], object)[C]):
+                with raises(ValueError, "y_val holds labels such as 'a'", "labels of the type"):
+                    model.prune(X, text)
+                with raises(ValueError, "y_val holds labels such as 0", "labels of the type"):
+                    cls().fit(X, text).prune(X, C)
             return
         with raises(ValueError, "Input y_val contains NaN"):
             model.prune(X, changed(y, 0, NAN))
