@@ -122,9 +122,10 @@ def _may_be_dates(values: np.ndarray) -> bool:
 
 
 def _like_dates(values: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        inside = (values >= 18000101) & (values <= 21991231) & (values % 100 <= 31)
-        return np.asarray(inside & (values // 100 % 100 <= 12))
+    found = (values >= 18000101) & (values <= 21991231)
+    inside = values[found]  # few: remainders of all numbers would take as long as reading them
+    found[found] = (inside % 100 <= 31) & (inside // 100 % 100 <= 12)
+    return np.asarray(found)
 
 
 def _exception_to_dates(values: np.ndarray) -> str:

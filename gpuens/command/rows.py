@@ -100,8 +100,11 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
 
 def _has_blank_lines(data: bytes, start: int) -> bool:
     """Return whether there are blank lines before the last row."""
-    end = len(data.rstrip())
-    return any(data.find(two, start, end) >= 0 for two in (b"\n\n", b"\n\r\n", b"\r\r"))
+    end = len(data)
+    while data[end - 1 : end].isspace():
+        end -= 1
+    ends = (b"\n\n", b"\n\r\n", b"\r\r") if b"\r" in data else (b"\n\n",)
+    return any(data.find(two, start, end) >= 0 for two in ends)
 
 
 def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
