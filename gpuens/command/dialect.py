@@ -104,6 +104,9 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
             header, lines, width = marked, 0, 0
             comments.pop()
             notes.append("the header was taken from the line that begins with #")
+        elif _may_be_names(comments[-1], dialect, len(header)):
+            notes.append("the last line that begins with # has as many cells as the header, which "
+                         "was taken from the next line")  # fmt: skip
         if comments:
             notes.append(f"lines of comments before the header: {len(comments)}")
     start = len(text[: skipped + width].encode())
@@ -144,13 +147,22 @@ def _names_in_comment(
 ) -> list[str] | None:
     """Return the names in the last comment, if it is a header: it has as many cells as what
     follows, of which the first line holds numbers."""
-    if '\\"' in comment:
-        dialect = replace(dialect, escape="\\")
-    names, *_ = [*_records(_Sample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
+    names = _cells_of_comment(comment, dialect)
     first, *_ = [*_records(_Sample(sample.text, True), dialect)[0], []]
     holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
     named = not any(_NUMBER.fullmatch(name) for name in names)
     return names if 1 < len(names) == width and holds_numbers and named else None
+
+
+def _cells_of_comment(comment: str, dialect: Dialect) -> list[str]:
+    if '\\"' in comment:
+        dialect = replace(dialect, escape="\\")
+    cells, *_ = [*_records(_Sample(comment.lstrip("#").strip(" "), False), dialect)[0], []]
+    return cells
+
+
+def _may_be_names(comment: str, dialect: Dialect, width: int) -> bool:
+    return 1 < len(_cells_of_comment(comment, dialect)) == width
 
 
 def _records(sample: _Sample, dialect: Dialect) -> tuple[list[list[str]], bool]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .dialect import (
+    SEPARATORS,
     Dialect,
     Layout,
     are_numbered,
@@ -28,6 +29,7 @@ from .types import MISSING_WORDS
 LONGEST_CELL = 2**31 - 1
 _BLANK_LINE = [""]
 """In a table of one column this may be a missing cell, unless only blank lines follow."""
+MARKED = (b"\n#", b"\r#")
 UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
 
@@ -84,7 +86,8 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         notes += note
     columns, more = _without_headers(names, columns)
     notes += more
-    if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
+    if data.find(layout.dialect.quote.encode()) >= 0:
+        notes += _quote_in_name(data[: layout.start], layout)
         notes += _suspicious(columns, layout.dialect)
     if not columns or not len(columns[0]):
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
@@ -92,8 +95,13 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         notes.append("single quotes enclose cells")
     if layout.keeps_quotes:
         notes.append("single quotes around cells are kept")
+    if not layout.dialect.escape and _has_doubled_backslashes(data):
+        notes.append("doubled backslashes are kept")
     if len(names) > 1 and _has_blank_lines(data, layout.start):
         notes.append("blank lines among the rows were left out")
+    notes += _marked_rows(data, layout.start, columns[0])
+    if len(names) == 1:
+        notes += _separators_in_cells(columns[0])
     names, columns = _named(names, columns)
     return Records(names, columns, layout.dialect, notes)
 
@@ -105,6 +113,37 @@ def _has_blank_lines(data: bytes, start: int) -> bool:
         end -= 1
     ends = (b"\n\n", b"\n\r\n", b"\r\r") if b"\r" in data else (b"\n\n",)
     return any(data.find(two, start, end) >= 0 for two in ends)
+
+
+def _has_doubled_backslashes(data: bytes) -> bool:
+    """Return whether there are backslashes, all of them doubled, but for those of missing
+    cells: they may escape each other."""
+    if b"\\" not in data:
+        return False
+    runs = re.findall(rb"\\+(?!N)", data)
+    return bool(runs) and all(len(run) % 2 == 0 for run in runs)
+
+
+def _marked_rows(data: bytes, start: int, column: Any) -> list[str]:
+    """Report rows that begin with # without a quote before it, as comments do."""
+    import pyarrow.compute as pc
+
+    if data[start : start + 1] != b"#" and not any(data.find(m, start) >= 0 for m in MARKED):
+        return []
+    n = pc.sum(pc.starts_with(column, "#")).as_py()
+    return [f"rows that begin with # are kept: {n:,}"] if n else []
+
+
+def _separators_in_cells(column: Any) -> list[str]:
+    """Report cells of a file of one column that may be several cells."""
+    import pyarrow.compute as pc
+
+    has = pc.fill_null(pc.match_substring_regex(column, f"[{re.escape(SEPARATORS)}]"), False)
+    n = pc.sum(has).as_py()
+    if not n:
+        return []
+    example = column.filter(has)[0].as_py()[:30]
+    return [f"cells of the only column with a separator: {n:,}, such as {example!r}"]
 
 
 def _laid_out(data: bytes, path: object, separator: str | None) -> tuple[bytes, Layout]:
@@ -218,9 +257,17 @@ class _Reader:
         self.shortest = self.n_cells
         self.n_rows = self.n_long = self.first_long = 0
         self.n_comments = self.n_short = self.first_short = self.n_blank = 0
+        self.n_quotes = self.first_quote = 0
+        self.raw: list[str] = []
+
+    def _kept(self, lines: Iterator[str]) -> Iterator[str]:
+        """Iterate over lines, and keep those of the record that is read."""
+        for line in lines:
+            self.raw.append(line)
+            yield line
 
     def rows(self, lines: Any) -> Iterator[list[str]]:
-        reader = self.layout.dialect.reader(lines)
+        reader = self.layout.dialect.reader(self._kept(lines))
         before = self.layout.line - 1
         while True:
             try:
@@ -235,6 +282,10 @@ class _Reader:
                 ) from error
             line = before + reader.line_num  # type: ignore[attr-defined]
             row = self._row(record, line)
+            if _stray_quote(self.raw, record, self.layout.dialect):
+                self.first_quote = self.first_quote or line
+                self.n_quotes += 1
+            self.raw.clear()
             if row is not None:
                 self.n_rows += 1
                 yield row
@@ -270,6 +321,11 @@ class _Reader:
         found = []
         if self.n_comments:
             found.append(f"lines of comments among the rows: {self.n_comments:,}")
+        if self.n_quotes:
+            found.append(
+                f"rows with quotes that enclose no cell: {self.n_quotes:,}, the first in line "
+                f"{self.first_quote}"
+            )
         if self.n_blank:
             found.append(f"blank lines, which count as missing: {self.n_blank:,}")
         if self.n_long:
@@ -285,12 +341,33 @@ class _Reader:
         return found
 
 
+def _stray_quote(lines: list[str], cells: list[str], dialect: Dialect) -> str | None:
+    """Return a cell that is written with quotes, but not between quotes."""
+    s = re.escape(dialect.separator)
+    for cell in cells:
+        if dialect.quote in cell:
+            written = rf"(?:^#?|[{s}\r\n]) *{re.escape(cell.strip())} *(?:[{s}\r\n]|$)"
+            if re.search(written, "".join(lines)):
+                return cell
+    return None
+
+
+def _quote_in_name(before: bytes, layout: Layout) -> list[str]:
+    name = _stray_quote([before.decode()], layout.names, layout.dialect)
+    return [] if name is None else [f"the name {name!r} has a quote that does not enclose it"]
+
+
 def _with_extra(
     names: list[str], columns: list[Any], layout: Layout, path: object
 ) -> tuple[list[str], list[Any], list[str]]:
     """Resolve rows that are longer than the header by one cell: they end with a separator, or
     begin with the name of the row, as R writes them."""
     if columns[-1].null_count == len(columns[-1]):
+        if not names[-1]:
+            raise CommandError(
+                f"The header of {path} ends with a separator, and its rows with a further one: a "
+                "name may be missing. Repair the header."
+            )
         return names, columns[:-1], []
     first, quote = columns[0].to_pylist(), layout.dialect.quote
     quoted = all(cell.startswith(quote) for cell in layout.firsts)
@@ -308,8 +385,8 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
     import pyarrow.compute as pc
 
     named = [k for k, name in enumerate(names) if name]
-    if not columns or all(names[k].lower() in MISSING_WORDS for k in named):
-        return columns, []  # cells that look like the header are missing
+    if not columns or not len(columns[0]):
+        return columns, []
     same = None
     for k in named:
         equal = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(columns[k]), names[k]), False)
@@ -317,6 +394,8 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
         if not pc.any(same).as_py():
             return columns, []
     n = pc.sum(same).as_py()
+    if all(names[k].lower() in MISSING_WORDS for k in named):  # they may be missing cells
+        return columns, [f"rows that are like the header are kept: {n:,}"]
     keep = pc.invert(same)
     return [c.filter(keep) for c in columns], [f"rows that repeat the header were left out: {n:,}"]
 

@@ -135,7 +135,7 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.quoting = str(rng.choice(["needed", "needed", "all", "text"]))
     if rng.random() < 0.1 and len(columns) > 1:
         made.quote = "'"
-    made.escape = rng.random() < 0.1 and any('"' in text for text in texts)  # else it is not seen
+    made.escape = rng.random() < 0.1
     if rng.random() < 0.1:
         made.padding = str(rng.choice(["after", "before", "both"]))
     odd = [
@@ -146,12 +146,6 @@ def style(rng: np.random.Generator, columns: list[Column]) -> Style:
     made.oddities = tuple(
         str(o) for o in rng.choice(odd, int(rng.choice([0, 0, 1, 1, 2])), replace=False)
     )
-    if "row names" in made.oddities or [c.name for c in columns] == [
-        "NA"
-    ]:  # a header that cannot be told from a missing value
-        made.oddities = tuple(o for o in made.oddities if o != "repeated header")
-    if "commented header" in made.oddities:
-        made.oddities = ("commented header",)
     for c in columns:
         word = str(rng.choice(MISSING))
         made.missing[c.name] = word if c.kind not in ("word", "code") or rng.random() < 0.2 else ""
@@ -260,18 +254,12 @@ def written(
         if how.separator != " ":
             cells = [cells[0] + before, *(after + c + before for c in cells[1:])]
         line = how.separator.join(cells)
-        if (
-            k
-            and "trailing" in odd
-            and "row names" not in odd
-            or "trailing all" in odd
-            and "row names" not in odd
-        ):
+        if k and "trailing" in odd or "trailing all" in odd:
             line += how.separator
-        if k == 1 and "ragged" in odd and len(row) > 1:
+        if k == 1 and "ragged" in odd:
             line += how.separator
         lines.append(line)
-    if "commented header" in odd and len(rows[0]) > 1:
+    if "commented header" in odd:
         lines[0] = "# " + lines[0]
     if "comments" in odd:
         lines[:0] = ["# written by a tool; version 1,2", "#"]
@@ -285,7 +273,7 @@ def written(
         lines.insert(0, "")
     if "empty rows" in odd and len(rows[0]) > 1:
         lines.append(how.separator * (len(rows[0]) - 1))
-    if "final comment" in odd and len(rows[0]) > 1:
+    if "final comment" in odd:
         lines.append("# end")
     text = how.newline.join(lines) + ("" if "no end" in odd else how.newline)
     if "blank end" in odd:

@@ -7,7 +7,7 @@ import gzip
 import io
 import unicodedata
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +29,13 @@ WHOLE_COMMANDS = 40
 """One in so many trials runs the commands."""
 EXOTIC = DATE_STYLES[-3:-1]
 """Dates that are not understood."""
+ON_ROWS = (
+    "blank lines, which", "rows with fewer", "cells of the only", "rows that are like the header",
+    "rows with quotes", "rows that begin with #",
+)  # fmt: skip
+"""Notes on rows that could have been read in another way."""
+ON_FORM = ("separator", "encoding", "lines of comments")
+"""Notes that say nothing on damage."""
 DAMAGES = ("lost cell", "further cell", "lost quote", "further quote", "joined rows", "cut")
 
 
@@ -84,7 +91,7 @@ class OddCsv(Attack):
         cells = {name: found.column(name) for name in names}
         readings, notes = _or_refused(lambda: learn(cells, overrides, found.separator))
         notes += [f"{n!r}: {r.example}" for n, r in readings.items() if r.example]
-        self._check(columns, readings, notes, found, data)
+        self._check(_with_empty_row(columns, how), readings, notes, found, data)
         return readings, overrides, found
 
     def _check(
@@ -92,23 +99,21 @@ class OddCsv(Attack):
         data: bytes,
     ) -> None:  # fmt: skip
         """Compare all columns with what was written."""
-        said = [n for n in found.notes if not n.startswith(("separator", "encoding", "lines of"))]
-        if any(note.startswith(("blank lines, which", "rows with fewer")) for note in said):
+        if any(note.startswith(ON_ROWS) for note in found.notes):
             self.counts["noted"] += 1
             return
-        extra = len(found) - len(columns[0].values)
         names = [_composed(c.name) for c in columns]
         if not set(names) & set(readings):
             raise RefusedError  # by both commands, which need one of them
         if set(names) - set(readings):
-            self._found("lost columns", columns, found, data, f"{sorted(readings)}, said {said}")
-        kept = any("are kept" in note for note in said)
+            self._found("lost columns", columns, found, data, f"{sorted(readings)}")
+        marks = _kept_marks(found.notes)
         for name, column in zip(names, columns, strict=True):
             reading = readings[name]
-            if kept and reading.type.kind == TEXT or any(repr(name) in note for note in notes):
+            if any(repr(name) in note for note in notes):
                 self.counts["noted"] += 1
                 continue
-            problem = _difference(column, reading, extra)
+            problem = _difference(column, reading, marks)
             if problem:
                 self._found(f"{column.kind} as {reading.type.kind}", [column], found, data, problem)
             self.counts["right"] += 1
@@ -130,7 +135,10 @@ class OddCsv(Attack):
         self.counts["damaged"] += 1
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode(how.encoding)
         kind = str(rng.choice(DAMAGES))
-        damaged, row = _damage(rng, kind, text, how)
+        damaged = _damage(rng, kind, text, how)
+        before: list[str] = []
+        with suppress(RefusedError):
+            before = self._read(data, Overrides()).notes
         try:
             found = self._read(damaged.encode(how.encoding), Overrides())
             names = [n for n in found.names if not n.startswith("Unnamed")]
@@ -139,29 +147,26 @@ class OddCsv(Attack):
             readings, notes = _or_refused(lambda: learn(cells, Overrides(), found.separator))
         except RefusedError:
             return
-        said = [n for n in found.notes if not n.startswith(("separator", "encoding", "lines of c"))]
-        unseen = {"row names", "ragged", "trailing", "trailing all"} & set(how.oddities)
-        if said or damaged == text or kind == "lost cell" and unseen:
+        said = [n for n in found.notes if n not in before and not n.startswith(ON_FORM)]
+        blank = any("blank lines, which" in note for note in found.notes)  # each is a row
+        if said or blank or damaged == text:
             return
         names = [_composed(c.name) for c in columns]
         if not set(names) & set(readings):
             return  # both commands need one of them
-        if len(columns) == 1 and kind in ("joined rows", "further cell", "lost cell"):
-            return  # as if this were its text
-        n = len(columns[0].values)
-        for column in columns:
+        marks = _kept_marks(found.notes)
+        for column in _with_empty_row(columns, how):
             name = _composed(column.name)
             if name not in readings:
-                renamed = row == 0 or any(how.quote in other for other in readings)
-                if not renamed:  # the name itself may be damaged
-                    self._found(f"{kind}: lost", columns, found, damaged.encode(), f"{column.name}")
-                continue
+                self._found(f"{kind}: lost", columns, found, damaged.encode(), f"{column.name}")
             reading = readings[name]
-            if reading.example or any(repr(name) in note for note in notes):
+            of_text = column.kind in ("word", "code")
+            if reading.example and not of_text or any(repr(name) in note for note in notes):
                 continue
-            if len(found) not in (n, n + 1) and kind != "cut":
-                self._found(f"{kind}: rows", columns, found, damaged.encode(), f"{n}, {len(found)}")
-            problem = _difference(column, reading, len(found) - n, kind in DAMAGES[2:])
+            if kind in DAMAGES[2:] or len(columns) == 1:  # as if this were the text of a cell
+                problem = _difference_beyond_a_row(column, reading, kind, marks)
+            else:
+                problem = _difference(column, reading, marks)
             if problem:
                 self._found(f"{kind}: {column.kind}", [column], found, damaged.encode(), problem)
 
@@ -188,11 +193,10 @@ class OddCsv(Attack):
         how = style(rng, others)
         data = written(rng, text_of(rng, others, how), others, how)
         other = self._read(data, Overrides())
-        if any(note.startswith(("blank lines, which", "rows with fewer")) for note in other.notes):
+        if any(note.startswith(ON_ROWS) for note in other.notes):
             return
         made, notes = _or_refused(lambda: features_for(model, other))
-        extra = len(made) - len(others[0].values)
-        for column in others:
+        for column in _with_empty_row(others, how):
             name = _composed(column.name)
             if name not in kept or any(repr(name) in note for note in notes):
                 continue
@@ -205,10 +209,7 @@ class OddCsv(Attack):
             again = reading._replace(
                 values=values if reading.type.kind == TEXT else values.to_numpy()
             )
-            kept_quotes = any("are kept" in note for note in other.notes)
-            if kept_quotes and reading.type.kind == TEXT:
-                continue
-            problem = _difference(column, again, extra)
+            problem = _difference(column, again, _kept_marks([*found.notes, *other.notes]))
             if problem:
                 place = f"applied: {column.kind} as {reading.type.kind}"
                 self._found(place, [column], other, data, f"{problem}, trained as {reading.type}")
@@ -312,47 +313,94 @@ def _arrow(values: list[Any]) -> Any:
     return pyarrow.chunked_array([pyarrow.array(values, pyarrow.string())])
 
 
-def _difference(column: Column, reading: Reading, extra: int, exempt: bool = False) -> str:
-    """Return how the values of a column differ from those that were read, or an empty text."""
-    kind, truth = reading.type.kind, column.values
+def _with_empty_row(columns: list[Column], how: Style) -> list[Column]:
+    """Return the columns as they are written: a row of separators is a row."""
+    if "empty rows" not in how.oddities or len(columns) == 1 and not _is_widened(how):
+        return columns
+    made = []
+    for c in columns:
+        is_text = c.kind in ("word", "code")
+        values = [*c.values, None] if is_text else np.append(c.values, np.nan)
+        made.append(Column(c.name, c.kind, values))
+    return made
+
+
+def _is_widened(how: Style) -> bool:
+    return bool({"copy", "duplicate", "index"} & set(how.oddities))
+
+
+def _kept_marks(notes: list[str]) -> str:
+    """Return the marks that are kept in cells, as notes say."""
+    said = "; ".join(notes)
+    quotes = "'\\" if "around cells are kept" in said else ""  # with what escapes them
+    return quotes or "\\" * ("doubled backslashes" in said)
+
+
+def _difference(column: Column, reading: Reading, marks: str = "") -> str:
+    """Return how the values of a column differ from those that were read, but for marks that are
+    kept, or an empty text."""
+    kind, truth, found = reading.type.kind, column.values, reading.values
     n = len(truth)
-    if exempt:
-        extra = min(extra, 0)
-    if extra not in (0, 1) and not exempt:
-        return f"{n} rows became {n + extra}"
-    n = n if extra >= 0 else n + extra
-    truth = truth[:n]
+    if len(found) != n:
+        return f"{n} rows became {len(found)}"
     if kind == TEXT:
-        found = reading.values.to_pylist()[:n]
+        found = found.to_pylist()
         if column.kind in ("word", "code"):
+            without = str.maketrans("", "", marks)
             wanted = [None if v is None or not v.strip() else _composed(v) for v in truth]
-            absent = {f for w, f in zip(wanted, found, strict=True) if w is None}
             same = [
-                w == f or w is None and (f or "").lower() in MISSING_WORDS | {"n.d."}
+                w == f
+                or w is None
+                and (f or "").lower() in MISSING_WORDS | {"n.d."}
+                or bool(w and f and w.translate(without) == f.translate(without))
                 for w, f in zip(wanted, found, strict=True)
             ]
-            del absent
-            return _report(same, truth, found, exempt)
-        return "" if exempt or np.isnan(truth).all() else f"became text such as {found[:3]}"
-    found = reading.values[:n]
+            return _report(same, truth, found)
+        return "" if np.isnan(truth).all() else f"became text such as {found[:3]}"
     if column.kind in ("word", "code"):
         return _is_function(truth, found)
     if kind == EMPTY:
-        return "" if np.isnan(truth).all() or exempt else "became empty"
+        return "" if np.isnan(truth).all() else "became empty"
     days = column.kind in ("date", "time")
     if days != (kind == DATE) or kind == BOOLEAN and column.kind not in ("flag", "small"):
         return f"became {kind}"
     tolerance = {"time": 0.5 / 1440 + 1e-9, "date": 0.0}.get(column.kind, 1e-12 * np.abs(truth))
     both = np.isnan(truth) & np.isnan(found)
     same = both | (np.abs(truth - found) <= tolerance) | (truth == found)
-    return _report(same.tolist(), truth, found, exempt)
+    return _report(same.tolist(), truth, found)
 
 
-def _report(same: list[bool], truth: Any, found: Any, exempt: bool) -> str:
+def _difference_beyond_a_row(column: Column, reading: Reading, kind: str, marks: str) -> str:
+    """Return how values differ, but for one damaged row, and what a cut leaves out."""
+    problem = _difference(column, reading, marks)
+    n, m = len(column.values), len(reading.values)
+    width = (m if kind == "cut" else min(n, m)) - 1
+    if width < 2 or width < n - (n if kind == "cut" else 2):
+        return problem if width >= 2 else ""  # the damaged row may be half of them
+    for k in range(width + 1) if kind != "cut" else [width]:
+        truth, found = (
+            [*values[:k], *values[len(values) - (width - k) :]]
+            for values in (column.values, _listed(reading.values))
+        )
+        if reading.type.kind == TEXT:
+            part = reading._replace(values=_arrow(found))
+        else:
+            part = reading._replace(values=np.array(found, float))
+        is_text = column.kind in ("word", "code")
+        of_truth = truth if is_text else np.array(truth, float)
+        if not _difference(Column(column.name, column.kind, of_truth), part, marks):
+            return ""
+    return problem
+
+
+def _listed(values: Any) -> list[Any]:
+    found: list[Any] = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
+    return found
+
+
+def _report(same: list[bool], truth: Any, found: Any) -> str:
     at = [k for k, s in enumerate(same) if not s]
-    if not at or exempt and len(at) <= 2:
-        return ""
-    return f"row {at[0]} of {len(at)} is {found[at[0]]!r}, not {truth[at[0]]!r}"
+    return f"row {at[0]} of {len(at)} is {found[at[0]]!r}, not {truth[at[0]]!r}" if at else ""
 
 
 def _is_function(truth: Any, found: Any) -> str:
@@ -366,15 +414,15 @@ def _is_function(truth: Any, found: Any) -> str:
     return ""
 
 
-def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> tuple[str, int]:
-    """Return a damaged text, and the line that was damaged."""
+def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> str:
+    """Return a damaged text."""
     lines = text.split(how.newline)
     at = int(rng.integers(len(lines)))
     if kind == "joined rows" and len(lines) > 2:
         at = min(at, len(lines) - 2)
         lines[at : at + 2] = [lines[at] + lines[at + 1]]
     elif kind == "cut":
-        return text[: int(rng.integers(len(text) // 2, len(text)))], at
+        return text[: int(rng.integers(len(text) // 2, len(text)))]
     elif kind in ("lost cell", "further cell"):
         cells = lines[at].split(how.separator)
         k = int(rng.integers(len(cells)))
@@ -384,8 +432,8 @@ def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> tuple
         where = [k for k, c in enumerate(text) if c == how.quote]
         if where:
             k = int(rng.choice(where))
-            return text[:k] + text[k + 1 :], text.count(how.newline, 0, k)
+            return text[:k] + text[k + 1 :]
     else:
         k = int(rng.integers(len(text) + 1))
-        return text[:k] + how.quote + text[k:], text.count(how.newline, 0, k)
-    return how.newline.join(lines), at
+        return text[:k] + how.quote + text[k:]
+    return how.newline.join(lines)
