@@ -99,12 +99,12 @@ def sniff(data: bytes, path: object, separator: str | None) -> Layout:
     notes = []
     header, lines, width = _header_of(sample.text, dialect, path)
     if comments:
-        marked = _names_in_comment(comments[-1], dialect, sample, len(header))
+        marked = _names_in_comment(comments[-1], dialect, sample, header)
         if marked is not None:
             header, lines, width = marked, 0, 0
             comments.pop()
             notes.append("the header was taken from the line that begins with #")
-        elif _may_be_names(comments[-1], dialect, len(header)):
+        elif _may_be_names(comments[-1], dialect, header):
             notes.append("the last line that begins with # has as many cells as the header, which "
                          "was taken from the next line")  # fmt: skip
         if comments:
@@ -143,7 +143,7 @@ def _before_header(text: str) -> tuple[int, list[str], str | None]:
 
 
 def _names_in_comment(
-    comment: str, dialect: Dialect, sample: _Sample, width: int
+    comment: str, dialect: Dialect, sample: _Sample, header: list[str]
 ) -> list[str] | None:
     """Return the names in the last comment, if it is a header: it has as many cells as what
     follows, of which the first line holds numbers."""
@@ -151,7 +151,8 @@ def _names_in_comment(
     first, *_ = [*_records(_Sample(sample.text, True), dialect)[0], []]
     holds_numbers = any(_NUMBER.fullmatch(cell) for cell in first)
     named = not any(_NUMBER.fullmatch(name) for name in names)
-    return names if 1 < len(names) == width and holds_numbers and named else None
+    fits = _may_be_names(comment, dialect, header)
+    return names if fits and holds_numbers and named else None
 
 
 def _cells_of_comment(comment: str, dialect: Dialect) -> list[str]:
@@ -161,8 +162,13 @@ def _cells_of_comment(comment: str, dialect: Dialect) -> list[str]:
     return cells
 
 
-def _may_be_names(comment: str, dialect: Dialect, width: int) -> bool:
-    return 1 < len(_cells_of_comment(comment, dialect)) == width
+def _may_be_names(comment: str, dialect: Dialect, header: list[str]) -> bool:
+    """Return whether a comment has as many cells as the header, but for empty ones at the end."""
+    one, other = (
+        len(cells) - (not any(cells[-1:]))
+        for cells in (_cells_of_comment(comment, dialect), header)
+    )
+    return 1 < one == other
 
 
 def _records(sample: _Sample, dialect: Dialect) -> tuple[list[list[str]], bool]:
@@ -271,10 +277,13 @@ def _with_quotes(text: str, separator: str) -> list[Dialect]:
         found.append(Dialect(separator, escape="\\"))
     header = re.split("[\r\n]", text, maxsplit=1)[0]
     if _encloses("'", separator, text) and not _encloses('"', separator, text):
+        single = [Dialect(separator, quote="'")]
+        single += [replace(single[0], escape="\\")] * ("\\'" in text)
         if _encloses("'", separator, header):
-            return [Dialect(separator, quote="'")]
-        is_needed = _encloses("'", separator, text, needed=True)
-        found.insert(0 if is_needed else len(found), Dialect(separator, quote="'"))
+            return single
+        if _encloses("'", separator, text, needed=True):
+            return [*single, *found]
+        return [*found, *single]
     return found
 
 
@@ -286,10 +295,12 @@ def are_numbered(cells: list[str]) -> bool:
 
 def _encloses(quote: str, separator: str, text: str, *, needed: bool = False) -> bool:
     """Return whether quotes enclose whole cells, or cells that have a quote or separator."""
-    s = re.escape(separator)
-    inner = rf"(?:[^{quote}\r\n]|{quote}{quote})*"
+    s, doubled = re.escape(separator), rf"{quote}{quote}|\\{quote}"
+    inner = rf"(?:[^{quote}\r\n]|{doubled})*"
     if needed:
-        inner = rf"{inner}(?:{s}|{quote}{quote}){inner}"
+        inner = rf"{inner}(?:{s}|{doubled}){inner}"
+    else:
+        inner = rf"(?:{inner}|(?:[^{quote}{s}]|{doubled})*)"  # also of several lines
     return bool(re.search(rf"(?:^|[{s}\r\n]){quote}{inner}{quote}(?:[{s}\r\n]|$)", text))
 
 

@@ -100,6 +100,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
     if len(names) > 1 and _has_blank_lines(data, layout.start):
         notes.append("blank lines among the rows were left out")
     notes += _marked_rows(data, layout.start, columns[0])
+    notes += _empty_rows(columns)
     if len(names) == 1:
         notes += _separators_in_cells(columns[0])
     names, columns = _named(names, columns)
@@ -132,6 +133,15 @@ def _marked_rows(data: bytes, start: int, column: Any) -> list[str]:
         return []
     n = pc.sum(pc.starts_with(column, "#")).as_py()
     return [f"rows that begin with # are kept: {n:,}"] if n else []
+
+
+def _empty_rows(columns: list[Any]) -> list[str]:
+    """Report rows of several cells all of which are empty."""
+    if len(columns) == 1 or not all(column.null_count for column in columns):
+        return []
+    empty = np.logical_and.reduce([column.is_null().to_numpy() for column in columns])
+    n = np.count_nonzero(empty)
+    return [f"rows in which all cells are empty: {n:,}"] if n else []
 
 
 def _separators_in_cells(column: Any) -> list[str]:
@@ -296,7 +306,7 @@ class _Reader:
             return cells
         if n == 0 or n == 1 and cells[0].isspace():  # not a pair of quotes
             return _BLANK_LINE if self.n_cells == 1 else None  # counted once the end is known
-        if n == 1 and cells[0].startswith("#"):
+        if n == 1 and self.raw[0].lstrip().startswith("#"):  # not in quotes
             self.n_comments += 1
             return None
         if n > self.n_cells:
@@ -353,8 +363,10 @@ def _stray_quote(lines: list[str], cells: list[str], dialect: Dialect) -> str | 
 
 
 def _quote_in_name(before: bytes, layout: Layout) -> list[str]:
+    """Report names with a quote, or with what escapes one."""
     name = _stray_quote([before.decode()], layout.names, layout.dialect)
-    return [] if name is None else [f"the name {name!r} has a quote that does not enclose it"]
+    found = [] if name is None else [f"the name {name!r} has a quote that does not enclose it"]
+    return found + [f"the name {n!r} has a backslash" for n in layout.names if "\\" in n]
 
 
 def _with_extra(

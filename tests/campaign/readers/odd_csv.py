@@ -3,8 +3,10 @@ something."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import re
 import unicodedata
 import warnings
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -31,9 +33,11 @@ EXOTIC = DATE_STYLES[-3:-1]
 """Dates that are not understood."""
 ON_ROWS = (
     "blank lines, which", "rows with fewer", "cells of the only", "rows that are like the header",
-    "rows with quotes", "rows that begin with #",
+    "rows with quotes", "rows that begin with #", "the last line that begins with #",
 )  # fmt: skip
 """Notes on rows that could have been read in another way."""
+FURTHER_ROWS = ("blank lines, which", "rows that are like the header")
+"""Notes on rows that the table did not have."""
 ON_FORM = ("separator", "encoding", "lines of comments")
 """Notes that say nothing on damage."""
 DAMAGES = ("lost cell", "further cell", "lost quote", "further quote", "joined rows", "cut")
@@ -148,8 +152,8 @@ class OddCsv(Attack):
         except RefusedError:
             return
         said = [n for n in found.notes if n not in before and not n.startswith(ON_FORM)]
-        blank = any("blank lines, which" in note for note in found.notes)  # each is a row
-        if said or blank or damaged == text:
+        blank = any(note.startswith(FURTHER_ROWS) for note in found.notes)
+        if said or blank or damaged == text or kind == "lost cell" and _is_even(damaged, how):
             return
         names = [_composed(c.name) for c in columns]
         if not set(names) & set(readings):
@@ -332,8 +336,9 @@ def _is_widened(how: Style) -> bool:
 def _kept_marks(notes: list[str]) -> str:
     """Return the marks that are kept in cells, as notes say."""
     said = "; ".join(notes)
-    quotes = "'\\" if "around cells are kept" in said else ""  # with what escapes them
-    return quotes or "\\" * ("doubled backslashes" in said)
+    if "single quotes" in said:
+        return "'\\"  # with what escapes them
+    return "\\" * ("doubled backslashes" in said)
 
 
 def _difference(column: Column, reading: Reading, marks: str = "") -> str:
@@ -356,7 +361,8 @@ def _difference(column: Column, reading: Reading, marks: str = "") -> str:
                 for w, f in zip(wanted, found, strict=True)
             ]
             return _report(same, truth, found)
-        return "" if np.isnan(truth).all() else f"became text such as {found[:3]}"
+        quoted = "'" in marks and any(cell and cell[0] == "'" for cell in found)
+        return "" if quoted or np.isnan(truth).all() else f"became text such as {found[:3]}"
     if column.kind in ("word", "code"):
         return _is_function(truth, found)
     if kind == EMPTY:
@@ -414,6 +420,19 @@ def _is_function(truth: Any, found: Any) -> str:
     return ""
 
 
+def _is_even(text: str, how: Style) -> bool:
+    """Return whether all records have equally many cells, so that nothing shows a lost one."""
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
+    escape = "\\" if how.escape else None
+    try:
+        records = csv.reader(
+            lines, delimiter=how.separator, quotechar=how.quote, escapechar=escape, strict=True
+        )
+        return len({len(record) for record in records if record}) == 1
+    except csv.Error:
+        return False
+
+
 def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> str:
     """Return a damaged text."""
     lines = text.split(how.newline)
@@ -424,7 +443,9 @@ def _damage(rng: np.random.Generator, kind: str, text: str, how: Style) -> str:
     elif kind == "cut":
         return text[: int(rng.integers(len(text) // 2, len(text)))]
     elif kind in ("lost cell", "further cell"):
-        cells = lines[at].split(how.separator)
+        s, q = re.escape(how.separator), how.quote
+        outside = rf"{s}(?=(?:[^{q}]*{q}[^{q}]*{q})*[^{q}]*$)"  # of quotes
+        cells = re.split(outside, lines[at])
         k = int(rng.integers(len(cells)))
         cells[k : k + 1] = [] if kind == "lost cell" else [cells[k], cells[k]]
         lines[at] = how.separator.join(cells)
