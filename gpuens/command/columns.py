@@ -320,6 +320,8 @@ def settled(
     if known is not None and _way(known) in of and (is_date or not said):
         found = of[_way(known)]
         if found.type.thousands in ("", known.thousands):  # training shows the role of each mark
+            way = _words(_way(known))
+            notes.append(f"{example!r} in column {name!r} is read as in training: {way}")
             return found
     if len(said) == 1:
         (way,) = said

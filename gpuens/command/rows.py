@@ -95,8 +95,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         notes.append("single quotes enclose cells")
     if layout.keeps_quotes:
         notes.append("single quotes around cells are kept")
-    if not layout.dialect.escape and _has_doubled_backslashes(data):
-        notes.append("doubled backslashes are kept")
+    notes += _backslashes(data, layout.dialect)
     if len(names) > 1 and _has_blank_lines(data, layout.start):
         notes.append("blank lines among the rows were left out")
     notes += _marked_rows(data, layout.start, columns[0])
@@ -116,13 +115,17 @@ def _has_blank_lines(data: bytes, start: int) -> bool:
     return any(data.find(two, start, end) >= 0 for two in ends)
 
 
-def _has_doubled_backslashes(data: bytes) -> bool:
-    """Return whether there are backslashes, all of them doubled, but for those of missing
-    cells: they may escape each other."""
+def _backslashes(data: bytes, dialect: Dialect) -> list[str]:
+    """Report backslashes that may or may not escape what follows them."""
     if b"\\" not in data:
-        return False
-    runs = re.findall(rb"\\+(?!N)", data)
-    return bool(runs) and all(len(run) % 2 == 0 for run in runs)
+        return []
+    if dialect.escape:
+        marks = {b"\\", b"N", dialect.quote.encode(), dialect.separator.encode()}
+        n = sum(mark not in marks for mark in re.findall(rb"\\(.)", data))
+        return [f"backslashes that escape no mark were left out: {n:,}"] if n else []
+    runs = re.findall(rb"\\+(?!N)", data)  # the others may be missing cells
+    doubled = runs and all(len(run) % 2 == 0 for run in runs)
+    return ["doubled backslashes are kept"] if doubled else []
 
 
 def _marked_rows(data: bytes, start: int, column: Any) -> list[str]:
@@ -397,7 +400,7 @@ def _without_headers(names: list[str], columns: list[Any]) -> tuple[list[Any], l
     import pyarrow.compute as pc
 
     named = [k for k, name in enumerate(names) if name]
-    if not columns or not len(columns[0]):
+    if not named or not columns or not len(columns[0]):
         return columns, []
     same = None
     for k in named:

@@ -95,7 +95,7 @@ class OddCsv(Attack):
         cells = {name: found.column(name) for name in names}
         readings, notes = _or_refused(lambda: learn(cells, overrides, found.separator))
         notes += [f"{n!r}: {r.example}" for n, r in readings.items() if r.example]
-        self._check(_with_empty_row(columns, how), readings, notes, found, data)
+        self._check(_as_written(columns, how), readings, notes, found, data)
         return readings, overrides, found
 
     def _check(
@@ -159,7 +159,7 @@ class OddCsv(Attack):
         if not set(names) & set(readings):
             return  # both commands need one of them
         marks = _kept_marks(found.notes)
-        for column in _with_empty_row(columns, how):
+        for column in _as_written(columns, how):
             name = _composed(column.name)
             if name not in readings:
                 self._found(f"{kind}: lost", columns, found, damaged.encode(), f"{column.name}")
@@ -200,7 +200,7 @@ class OddCsv(Attack):
         if any(note.startswith(ON_ROWS) for note in other.notes):
             return
         made, notes = _or_refused(lambda: features_for(model, other))
-        for column in _with_empty_row(others, how):
+        for column in _as_written(others, how):
             name = _composed(column.name)
             if name not in kept or any(repr(name) in note for note in notes):
                 continue
@@ -317,20 +317,25 @@ def _arrow(values: list[Any]) -> Any:
     return pyarrow.chunked_array([pyarrow.array(values, pyarrow.string())])
 
 
-def _with_empty_row(columns: list[Column], how: Style) -> list[Column]:
-    """Return the columns as they are written: a row of separators is a row."""
-    if "empty rows" not in how.oddities or len(columns) == 1 and not _is_widened(how):
-        return columns
-    made = []
-    for c in columns:
-        is_text = c.kind in ("word", "code")
-        values = [*c.values, None] if is_text else np.append(c.values, np.nan)
-        made.append(Column(c.name, c.kind, values))
-    return made
+def _as_written(columns: list[Column], how: Style) -> list[Column]:
+    """Return the columns with the rows that a style adds: one of separators, and a comment that
+    is a cell where there is one column."""
+    is_single = len(columns) == 1 and not _is_widened(how)
+    added: list[str | None] = []
+    if "empty rows" in how.oddities and not is_single:
+        added.append(None)
+    if "final comment" in how.oddities and is_single and columns[0].kind in ("word", "code"):
+        added.append("# end")
+    return [
+        Column(c.name, c.kind, [*c.values, *added])
+        if c.kind in ("word", "code")
+        else Column(c.name, c.kind, np.append(c.values, [np.nan] * len(added)))
+        for c in columns
+    ]
 
 
 def _is_widened(how: Style) -> bool:
-    return bool({"copy", "duplicate", "index"} & set(how.oddities))
+    return bool({"copy", "duplicate", "index", "row names"} & set(how.oddities))
 
 
 def _kept_marks(notes: list[str]) -> str:
