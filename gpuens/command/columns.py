@@ -381,6 +381,10 @@ def read_as(
         cells, words = _without_words(text_of(column, overrides), overrides)
         found = dates.readings(cells, overrides, [known.dates])
         if found:
+            others = dates.readings(cells, overrides) if dates.order_of(known.dates) else []
+            if any(_way(r.type) == _way(known) for r in others):
+                found = [found[0]._replace(example=others[0].example)]
+                found += [r for r in others if _way(r.type) != _way(known)]
             return [r._replace(missing=words) for r in found]
     found = readings_of(column, overrides, exact=False)
     kind, values = found[0].type.kind, found[0].values

@@ -86,8 +86,8 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         notes += note
     columns, more = _without_headers(names, columns)
     notes += more
-    if data.find(layout.dialect.quote.encode()) >= 0:
-        notes += _quote_in_name(data[: layout.start], layout)
+    notes += _marks_in_names(data[: layout.start], layout)
+    if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
         notes += _suspicious(columns, layout.dialect)
     if not columns or not len(columns[0]):
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
@@ -356,19 +356,21 @@ class _Reader:
 
 def _stray_quote(lines: list[str], cells: list[str], dialect: Dialect) -> str | None:
     """Return a cell that is written with quotes, but not between quotes."""
-    s = re.escape(dialect.separator)
+    s, quote = re.escape(dialect.separator), dialect.quote
     for cell in cells:
-        if dialect.quote in cell:
+        if quote in cell:
+            text = "".join(lines)
             written = rf"(?:^#?|[{s}\r\n]) *{re.escape(cell.strip())} *(?:[{s}\r\n]|$)"
-            if re.search(written, "".join(lines)):
+            if any(re.search(written, t) for t in (text, text.replace(f"\\{quote}", quote))):
                 return cell
     return None
 
 
-def _quote_in_name(before: bytes, layout: Layout) -> list[str]:
-    """Report names with a quote, or with what escapes one."""
-    name = _stray_quote([before.decode()], layout.names, layout.dialect)
-    found = [] if name is None else [f"the name {name!r} has a quote that does not enclose it"]
+def _marks_in_names(before: bytes, layout: Layout) -> list[str]:
+    """Report names with a quote that encloses nothing, or with what escapes one."""
+    stray = _stray_quote([before.decode()], layout.names, layout.dialect)
+    names = [name for name in layout.names if name == stray or name.count("'") % 2]
+    found = [f"the name {name!r} has a quote that does not enclose it" for name in names]
     return found + [f"the name {n!r} has a backslash" for n in layout.names if "\\" in n]
 
 

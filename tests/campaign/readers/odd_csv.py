@@ -167,10 +167,12 @@ class OddCsv(Attack):
             of_text = column.kind in ("word", "code")
             if reading.example and not of_text or any(repr(name) in note for note in notes):
                 continue
-            if kind in DAMAGES[2:] or len(columns) == 1:  # as if this were the text of a cell
+            problem = _difference(column, reading, marks)
+            if problem and kind == "lost cell" and "empty rows" in how.oddities:
+                plain = next(c for c in columns if c.name == column.name)
+                problem = _difference(plain, reading, marks)  # its row is a blank line
+            if problem and (kind in DAMAGES[2:] or len(columns) == 1):  # as if this were a cell
                 problem = _difference_beyond_a_row(column, reading, kind, marks)
-            else:
-                problem = _difference(column, reading, marks)
             if problem:
                 self._found(f"{kind}: {column.kind}", [column], found, damaged.encode(), problem)
 
@@ -320,11 +322,13 @@ def _arrow(values: list[Any]) -> Any:
 def _as_written(columns: list[Column], how: Style) -> list[Column]:
     """Return the columns with the rows that a style adds: one of separators, and a comment that
     is a cell where there is one column."""
-    is_single = len(columns) == 1 and not _is_widened(how)
+    odd = set(how.oddities)
+    is_narrow = len(columns) == 1 and not odd & {"copy", "duplicate", "index"}
+    is_single = is_narrow and not odd & {"row names", "trailing", "trailing all"}
     added: list[str | None] = []
-    if "empty rows" in how.oddities and not is_single:
+    if "empty rows" in odd and not is_narrow:
         added.append(None)
-    if "final comment" in how.oddities and is_single and columns[0].kind in ("word", "code"):
+    if "final comment" in odd and is_single and columns[0].kind in ("word", "code"):
         added.append("# end")
     return [
         Column(c.name, c.kind, [*c.values, *added])
@@ -332,10 +336,6 @@ def _as_written(columns: list[Column], how: Style) -> list[Column]:
         else Column(c.name, c.kind, np.append(c.values, [np.nan] * len(added)))
         for c in columns
     ]
-
-
-def _is_widened(how: Style) -> bool:
-    return bool({"copy", "duplicate", "index", "row names"} & set(how.oddities))
 
 
 def _kept_marks(notes: list[str]) -> str:
