@@ -27,7 +27,7 @@ def _formats() -> dict[str, str]:
         for digits, year in (("yyyy", _Y), ("yy", _SHORT)):
             found[f"dd{s}mm{s}{digits}"] = rf"{_D}{e}{_M}{e}{year}"
             found[f"mm{s}dd{s}{digits}"] = rf"{_M}{e}{_D}{e}{year}"
-        found[f"yy{s}mm{s}dd"] = rf"{_SHORT}{e}{_M}{e}{_D}"
+        found[f"yy{s}mm{s}dd"] = rf"{_SHORT}{e}(?P<m>\d\d){e}(?P<d>\d\d)"  # unlike 25/04/1
     found["yyyymmdd"] = r"(?P<y>(?:1[89]|2[01])\d{2})(?P<m>\d{2})(?P<d>\d{2})"  # few numbers
     found["yyyy-mm"] = r"(?P<y>(?:1[89]|2[01])\d{2})-(?P<m>\d{2})"  # unlike most codes
     either = r"(?P<y>\d{4}|\d{2})"

@@ -270,7 +270,7 @@ class _Reader:
         self.shortest = self.n_cells
         self.n_rows = self.n_long = self.first_long = 0
         self.n_comments = self.n_short = self.first_short = self.n_blank = 0
-        self.n_quotes = self.first_quote = 0
+        self.n_quotes = self.first_quote = self.n_spaces = 0
         self.raw: list[str] = []
 
     def _kept(self, lines: Iterator[str]) -> Iterator[str]:
@@ -308,7 +308,10 @@ class _Reader:
         if n == self.n_cells:
             return cells
         if n == 0 or n == 1 and cells[0].isspace():  # not a pair of quotes
-            return _BLANK_LINE if self.n_cells == 1 else None  # counted once the end is known
+            if self.n_cells == 1:
+                return _BLANK_LINE  # counted once the end is known
+            self.n_spaces += n
+            return None
         if n == 1 and self.raw[0].lstrip().startswith("#"):  # not in quotes
             self.n_comments += 1
             return None
@@ -339,6 +342,8 @@ class _Reader:
                 f"rows with quotes that enclose no cell: {self.n_quotes:,}, the first in line "
                 f"{self.first_quote}"
             )
+        if self.n_spaces:
+            found.append(f"lines of blanks were left out: {self.n_spaces:,}")
         if self.n_blank:
             found.append(f"blank lines, which count as missing: {self.n_blank:,}")
         if self.n_long:

@@ -148,6 +148,8 @@ def test_encodings(encode, name, tmp_path):
         (["1/2/2020 3:00 PM", "12/31/2020 12:00 AM"], {}, [18263.625, 18627]),
         (["1/1/2020", "2/2/2020"], {"dates": "none"}, ["1/1/2020", "2/2/2020"]),
         (["2020-02-30", "2020-12-31"], {}, ["2020-02-30", "2020-12-31"]),
+        (["20-02-01", "20-12-31"], {}, [18293, 18627]),
+        (["14/04/19", "25/04/1"], {}, ["14/04/19", "25/04/1"]),
         (["9999-12-31", "0001-01-01"], {}, [2932896, -719162]),
     ],
 )
@@ -176,6 +178,7 @@ def test_cells(cells, options, values, tmp_path):
         ('a,b\n1,"x\n2,y\n', "misplaced quote in line"),
         ('a,b\n1,"x" z\n2,y\n', "misplaced quote in line 2"),
         ('a,"b\n1,x\n', "misplaced quote"),
+        ("b,\n1,x,\n2,y,\n", "header of .* ends with a separator.*a name may be missing"),
         ("a\n1;2\n3;4\n", "1 names in its header, but 2 cells in each row"),
         (b"a,b\n1,\xc3\xb6\xc3\xa4\n2,\xff\n", "UTF-8, but for 1 bytes, the first in line 3"),
         (b"a,b\n1,\x81\n", "not text in cp1252.*--encoding"),
@@ -187,6 +190,102 @@ def test_cells(cells, options, values, tmp_path):
 def test_what_cannot_be_understood_is_refused(text, message, tmp_path):
     with pytest.raises(CommandError, match=message):
         learned(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "said"),
+    [
+        (
+            'a,b\n1,"x\\\\"\n2,y\n',
+            {"a": [1, 2], "b": ["x\\\\", "y"]},
+            "doubled backslashes are kept",
+        ),
+        (
+            'a,b\n1,"x\\"y"\n2,"z\\f"\n',
+            {"a": [1, 2], "b": ['x"y', "zf"]},
+            "backslashes that escape no mark were left out: 1",
+        ),
+        (
+            "a\nx;\ny\nx\n",
+            {"a": ["x;", "y", "x"]},
+            "cells of the only column with a separator: 1, such as 'x;'",
+        ),
+        ("a\nx\n#y\n", {"a": ["x", "#y"]}, "rows that begin with # are kept: 1"),
+        ("#a\nx\ny\n", {"x": ["y"]}, "comments before the header: 1"),
+        (
+            "# a,b\nx,y\nz,w\n",
+            {"x": ["z"], "y": ["w"]},
+            "has as many cells as the header, which was taken from the next line",
+        ),
+        ("NA\nx\nNA\n", {"NA": ["x", "NA"]}, "rows that are like the header are kept: 1"),
+        (
+            '"a",b"\n1,x\n2,y\n',
+            {"a": [1, 2], 'b"': ["x", "y"]},
+            "the name 'b\"' has a quote that does not enclose it",
+        ),
+        (
+            '"a","e\\f"\n1,x\n2,y\n',
+            {"a": [1, 2], "e\\f": ["x", "y"]},
+            "name 'e\\\\f' has a backslash",
+        ),
+        (
+            'a,b\n1,x"\n2,y\n',
+            {"a": [1, 2], "b": ['x"', "y"]},
+            "rows with quotes that enclose no cell: 1, the first in line 2",
+        ),
+        (
+            "a,b\n1,x\n,\n2,y\n",
+            {"a": [1, None, 2], "b": ["x", None, "y"]},
+            "rows in which all cells are empty: 1",
+        ),
+        ("a,b\n1,x\n \n2,y\n", {"a": [1, 2], "b": ["x", "y"]}, "lines of blanks were left out: 1"),
+        (
+            '"a","b"\n"# 1"\n"x","y"\n',
+            {"a": ["# 1", "x"], "b": [None, "y"]},
+            "rows with fewer cells than the header: 1, the first in line 2",
+        ),
+        (
+            "a,b\n1,'x\ny'\n2,z\n",
+            {"a": [1, 2], "b": ["x\ny", "z"]},
+            "single quotes enclose cells",
+        ),
+        (
+            "a,b\n1,'x\\'y, z'\n2,'z'\n",
+            {"a": [1, 2], "b": ["x'y, z", "z"]},
+            "single quotes enclose cells",
+        ),
+        (
+            "# a,b,c,\n1. Mai,NA,5%,\n2. Mai,x,6%,\n",
+            {"a": ["1. Mai", "2. Mai"], "b": ["NA", "x"], "c": [0.05, 0.06]},
+            "line that begins with #",
+        ),
+    ],
+)
+def test_what_a_file_does_not_decide_is_said(text, values, said, tmp_path):
+    found, notes, _ = learned(tmp_path, text)
+    assert list(found) == list(values) and said in notes
+    for name, wanted in values.items():
+        if any(isinstance(value, str) for value in wanted):
+            assert found[name] == wanted
+        else:
+            np.testing.assert_array_equal(found[name], np.array(wanted, float))
+
+
+def test_single_column_named_as_a_missing_cell(tmp_path, capsys):
+    """Nothing shows whether the cells repeat the header."""
+    assert "like the header are kept: 2" in learned(tmp_path, "NA\n5\nNA\nNA\n")[1]
+    with pytest.raises(CommandError, match="header but no rows"):
+        learned(tmp_path, "NA,b\n")
+
+
+def test_dates_that_could_be_others_are_read_as_in_training(tmp_path, capsys):
+    days = pd.Series(pd.date_range("2020-01-20", periods=N, freq="D"))
+    text = "x,y\n" + rows(days.dt.strftime("%d/%m/%Y"), np.arange(N) + 0.5)
+    said = "'01/02/2020' in column 'x' is read as in training: the day first"
+    found, out = fit_and_predict(tmp_path, text, "x,z\n01/02/2020,a\n02/02/2020,b\n", capsys)
+    expected, other = fit_and_predict(tmp_path, text, "x,z\n2020-02-01,a\n2020-02-02,b\n", capsys)
+    assert said in out and said not in other
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -361,7 +361,7 @@ def _difference(column: Column, reading: Reading, marks: str = "") -> str:
             same = [
                 w == f
                 or w is None
-                and (f or "").lower() in MISSING_WORDS | {"n.d."}
+                and _is_missing(f or "", marks)
                 or bool(w and f and w.translate(without) == f.translate(without))
                 for w, f in zip(wanted, found, strict=True)
             ]
@@ -407,6 +407,10 @@ def _difference_beyond_a_row(column: Column, reading: Reading, kind: str, marks:
 def _listed(values: Any) -> list[Any]:
     found: list[Any] = values.tolist() if isinstance(values, np.ndarray) else values.to_pylist()
     return found
+
+
+def _is_missing(text: str, marks: str) -> bool:
+    return text.lower().strip(marks) in {word.strip(marks) for word in MISSING_WORDS | {"n.d.", ""}}
 
 
 def _report(same: list[bool], truth: Any, found: Any) -> str:
