@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from .errors import CommandError
+from .numbers import ANY_NUMBER
 
 SEPARATORS = ",;\t|"
 SAMPLE = 2**18
@@ -268,6 +269,16 @@ def _refuse_rows_of_several_cells(text: str, path: object) -> None:
                 f"{path} has one name in its header, but {name_of(separator)} in its rows. Name "
                 "every column, or pass --separator."
             )
+    several = [row for row in rows if _are_numbers(row.split(" ")) and " " in row]
+    if len(several) > 0.8 * len(rows) and not all(map(ANY_NUMBER.fullmatch, several)):
+        raise CommandError(
+            f"{path} has one name in its header, but several numbers in its rows, such as "
+            f"{several[0]!r}. Name every column, or pass --separator."
+        )
+
+
+def _are_numbers(cells: list[str]) -> bool:
+    return all(map(_NUMBER.fullmatch, cells))
 
 
 def _with_quotes(text: str, separator: str) -> list[Dialect]:

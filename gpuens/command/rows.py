@@ -30,6 +30,7 @@ LONGEST_CELL = 2**31 - 1
 _BLANK_LINE = [""]
 """In a table of one column this may be a missing cell, unless only blank lines follow."""
 MARKED = (b"\n#", b"\r#")
+"""What lines of comments begin with."""
 UNNAMED = "Unnamed: "
 """Names of columns without a name begin so, and go on with their position."""
 
@@ -86,24 +87,28 @@ def read_records(data: bytes, path: object, separator: str | None) -> Records:
         notes += note
     columns, more = _without_headers(names, columns)
     notes += more
-    notes += _marks_in_names(data[: layout.start], layout)
-    if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
-        notes += _suspicious(columns, layout.dialect)
     if not columns or not len(columns[0]):
         raise CommandError(f"{path} has a header but no rows. Pass a table with rows.")
+    notes += _doubts(data, layout, columns)
+    names, columns = _named(names, columns)
+    return Records(names, columns, layout.dialect, notes)
+
+
+def _doubts(data: bytes, layout: Layout, columns: list[Any]) -> list[str]:
+    """Report what could have been read in another way, too."""
+    notes = _marks_in_names(data[: layout.start], layout)
+    if data.find(layout.dialect.quote.encode(), layout.start) >= 0:
+        notes += _suspicious(columns, layout.dialect)
     if layout.dialect.quote == "'":
         notes.append("single quotes enclose cells")
     if layout.keeps_quotes:
         notes.append("single quotes around cells are kept")
     notes += _backslashes(data, layout.dialect)
-    if len(names) > 1 and _has_blank_lines(data, layout.start):
+    if len(columns) > 1 and _has_blank_lines(data, layout.start):
         notes.append("blank lines among the rows were left out")
     notes += _marked_rows(data, layout.start, columns[0])
     notes += _empty_rows(columns)
-    if len(names) == 1:
-        notes += _separators_in_cells(columns[0])
-    names, columns = _named(names, columns)
-    return Records(names, columns, layout.dialect, notes)
+    return notes + (_separators_in_cells(columns[0]) if len(columns) == 1 else [])
 
 
 def _has_blank_lines(data: bytes, start: int) -> bool:
@@ -376,7 +381,8 @@ def _marks_in_names(before: bytes, layout: Layout) -> list[str]:
     stray = _stray_quote([before.decode()], layout.names, layout.dialect)
     names = [name for name in layout.names if name == stray or name.count("'") % 2]
     found = [f"the name {name!r} has a quote that does not enclose it" for name in names]
-    return found + [f"the name {n!r} has a backslash" for n in layout.names if "\\" in n]
+    found += [f"the name {name!r} has a backslash" for name in layout.names if "\\" in name]
+    return found[:3]
 
 
 def _with_extra(
@@ -384,17 +390,22 @@ def _with_extra(
 ) -> tuple[list[str], list[Any], list[str]]:
     """Resolve rows that are longer than the header by one cell: they end with a separator, or
     begin with the name of the row, as R writes them."""
+    first, quote = columns[0].to_pylist(), layout.dialect.quote
+    quoted = all(cell.startswith(quote) for cell in layout.firsts) and len(set(first)) == len(first)
+    named = quoted or layout.dialect.separator != "," and are_numbered(first)
     if columns[-1].null_count == len(columns[-1]):
         if not names[-1]:
             raise CommandError(
                 f"The header of {path} ends with a separator, and its rows with a further one: a "
                 "name may be missing. Repair the header."
             )
+        if named:
+            raise CommandError(
+                f"The rows of {path} have a cell more than its header: the first may be the name "
+                "of the row, or the last one a separator too much. Name every column."
+            )
         return names, columns[:-1], []
-    first, quote = columns[0].to_pylist(), layout.dialect.quote
-    quoted = all(cell.startswith(quote) for cell in layout.firsts)
-    numbered = layout.dialect.separator != "," and are_numbered(first)
-    if quoted and len(set(first)) == len(first) or numbered:
+    if named:
         return names, columns[1:], ["the first cell of each row was taken for its name"]
     raise CommandError(
         f"{path} has {len(names)} names in its header, but {len(columns)} cells in each row "
