@@ -241,14 +241,14 @@ class OddCsv(Attack):
         odd, clean = results
         if odd is None or clean is None:
             self.counts["refused"] += 1
+        elif odd[0] == clean[0]:
+            self.counts["right"] += 1
         elif odd[1] != clean[1]:
             self.counts["noted"] += 1
-        elif odd[0] != clean[0]:
+        else:
             raise wrong(
                 f"predictions differ: {odd[0][:200]!r}, {clean[0][:200]!r}, {odd[2]!r}", "commands"
             )
-        else:
-            self.counts["right"] += 1
 
     def _run(
         self, rng: np.random.Generator, named: list[Column], others: list[Column], first: Style,
