@@ -104,20 +104,22 @@ def _doubts(data: bytes, layout: Layout, columns: list[Any]) -> list[str]:
     if layout.keeps_quotes:
         notes.append("single quotes around cells are kept")
     notes += _backslashes(data, layout.dialect)
-    if len(columns) > 1 and _has_blank_lines(data, layout.start):
-        notes.append("blank lines among the rows were left out")
+    if len(columns) > 1 and (n := _count_blank_lines(data, layout.start)):
+        notes.append(f"blank lines among the rows were left out: {n:,}")
     notes += _marked_rows(data, layout.start, columns[0])
     notes += _empty_rows(columns)
     return notes + (_separators_in_cells(columns[0]) if len(columns) == 1 else [])
 
 
-def _has_blank_lines(data: bytes, start: int) -> bool:
-    """Return whether there are blank lines before the last row."""
+def _count_blank_lines(data: bytes, start: int) -> int:
+    """Return how many blank lines there are before the last row."""
     end = len(data)
     while data[end - 1 : end].isspace():
         end -= 1
     ends = (b"\n\n", b"\n\r\n", b"\r\r") if b"\r" in data else (b"\n\n",)
-    return any(data.find(two, start, end) >= 0 for two in ends)
+    if not any(data.find(two, start, end) >= 0 for two in ends):
+        return 0
+    return sum(1 for _ in re.compile(rb"(?<=\n)\r?\n|(?<=\r)\r").finditer(data, start, end))
 
 
 def _backslashes(data: bytes, dialect: Dialect) -> list[str]:
