@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .errors import CommandError
 from .numbers import ANY_NUMBER
+from .types import MISSING_WORDS
 
 SEPARATORS = ",;\t|"
 SAMPLE = 2**18
@@ -269,16 +270,22 @@ def _refuse_rows_of_several_cells(text: str, path: object) -> None:
                 f"{path} has one name in its header, but {name_of(separator)} in its rows. Name "
                 "every column, or pass --separator."
             )
-    several = [row for row in rows if _are_numbers(row.split(" ")) and " " in row]
+    several = [row for row in rows if " " in row and all(map(_is_value, row.split(" ")))]
     if len(several) > 0.8 * len(rows) and not all(map(ANY_NUMBER.fullmatch, several)):
         raise CommandError(
-            f"{path} has one name in its header, but several numbers in its rows, such as "
+            f"{path} has one name in its header, but several values in its rows, such as "
             f"{several[0]!r}. Name every column, or pass --separator."
         )
 
 
 def _are_numbers(cells: list[str]) -> bool:
     return all(map(_NUMBER.fullmatch, cells))
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell is a number, a truth value or a word for a missing one."""
+    is_word = cell.lower() in MISSING_WORDS or cell.lower() in ("true", "false")
+    return is_word or _NUMBER.fullmatch(cell) is not None
 
 
 def _with_quotes(text: str, separator: str) -> list[Dialect]:
