@@ -278,10 +278,6 @@ def _refuse_rows_of_several_cells(text: str, path: object) -> None:
         )
 
 
-def _are_numbers(cells: list[str]) -> bool:
-    return all(map(_NUMBER.fullmatch, cells))
-
-
 def _is_value(cell: str) -> bool:
     """Return whether a cell is a number, a truth value or a word for a missing one."""
     is_word = cell.lower() in MISSING_WORDS or cell.lower() in ("true", "false")
