@@ -146,7 +146,7 @@ def test_growth_can_be_launched(launches, rules, params):
     growing = grow(codes, n_bins, records, np.zeros(2, np.uint64), params, rules)
     assert_startable(launches)
     is_drawing = params.colsample_bynode < 1 or rules is RULED
-    assert len({launch.kernel for launch in launches}) == 7 + is_drawing
+    assert len({launch.kernel for launch in launches}) == 8 + is_drawing
     assert growing.most_nodes > 1
 
 
