@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...scalars.deferred import declaration
+from .compiling import declaration_for_cuda
 from .target import is_simulated
 
 
@@ -111,4 +111,4 @@ def _declare() -> None:
 
 
 if not is_simulated():
-    declaration(_declare)
+    declaration_for_cuda(_declare)
