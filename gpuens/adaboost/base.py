@@ -280,6 +280,7 @@ class AdaBoost(Exportable, AdaBoostParameters, SequentialEnsemble):
 
     def _sum_of_trees(self) -> SumOfTrees:
         """Describe the votes of trees, which classifiers have."""
+        check_is_fitted(self)
         raise NotASumOfTreesError(
             "it predicts the weighted median of its learners, or of learners that are not trees of "
             "this package"

@@ -155,14 +155,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         return self
 
     def _sum_of_trees(self) -> SumOfTrees:
-        loss = self._fitted_loss
+        trees, loss = super()._sum_of_trees(), self._fitted_loss
         response = None  # a function of the raw prediction
         if is_classifier(self):
             response = "decision_function"
         elif isinstance(loss, RegressionLoss) and loss.link == IDENTITY:
             response = "predict"
         return replace(
-            super()._sum_of_trees(),
+            trees,
             link=loss.link,
             unlinked=f"loss={loss!r} turns raw scores into predictions by a function that no "
             "other format knows",

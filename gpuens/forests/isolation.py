@@ -277,8 +277,9 @@ class IsolationForest(OutlierMixin, SampledMembers, ForestEstimator):
         return float(np.percentile(scores, 100.0 * float(self.contamination)))
 
     def _sum_of_trees(self) -> SumOfTrees:
+        trees = super()._sum_of_trees()
         slope = -1.0 / average_path_length(float(self.max_samples_))
-        return replace(super()._sum_of_trees(), link=Link("isolation", slope))
+        return replace(trees, link=Link("isolation", slope))
 
     def _read(self, X: Any, device: Device, reset: bool) -> Any:
         """Return features on the device, or as a CSR matrix."""

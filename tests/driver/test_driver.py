@@ -213,8 +213,9 @@ assert fitted("cuda").forest_.fingerprint() == fitted("cpu").forest_.fingerprint
 assert not origins.of_cuda()[origins.COMPILED]
 print(json.dumps(started))
 """
-GROWTH = ["open_nodes", "add_tiles", "best_of_features", "choose_nodes", "move_apart"]
-ROUND = ["gradients_of_chunks", "make_records", *GROWTH, *GROWTH, "number_leaves",
+GROWTH = ["add_tiles", "best_of_features", "choose_nodes", "move_apart"]
+ROUND = ["gradients_of_chunks", "make_records",
+         "open_roots", *GROWTH, "open_nodes", *GROWTH, "number_leaves",
          "scatter_closed", "sum_in_shared"]  # fmt: skip
 ORDER = {
     "GradientBoostingClassifier": ["number_bins", *ROUND, "add_values", *ROUND],

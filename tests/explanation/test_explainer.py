@@ -265,20 +265,23 @@ def test_bad_models():
     for model in (LinearRegression().fit(D, Y), DecisionTreeRegressor, 7):
         with pytest.raises(TypeError, match="model must be a fitted gradient boosting"):
             TreeExplainer(model)
-    model = StagewiseRegressor(n_estimators=2).fit(W, L)
+    stagewise = StagewiseRegressor(n_estimators=2).fit(W, L)
     with pytest.raises(TypeError, match="got StagewiseRegressor"):
-        TreeExplainer(model)
+        TreeExplainer(stagewise)
+    with pytest.raises(TypeError, match="got StagewiseRegressor"):
+        stagewise.predict(W, pred_contribs=True)
     for model, message in (
         (AdaBoostRegressor(n_estimators=2), "weighted median of its learners"),
         (AdaBoostClassifier(LinearSVC(), n_estimators=2), "learners that are not trees"),
     ):
         with pytest.raises(TypeError, match=message):
             TreeExplainer(model.fit(W, L))
-    with pytest.raises(TypeError, match="got StagewiseRegressor"):
-        model.predict(W, pred_contribs=True)
-    for model in (GradientBoostingRegressor(), RandomForestClassifier(), BaggingRegressor()):
+    for kind in (
+        *(GradientBoostingRegressor, RandomForestClassifier, BaggingRegressor),
+        *(IsolationForest, QuantileForestRegressor, AdaBoostClassifier, AdaBoostRegressor),
+    ):
         with pytest.raises(NotFittedError):
-            TreeExplainer(model)
+            TreeExplainer(kind())
     for bag in (
         BaggingClassifier(voting="hard", n_estimators=2),
         BaggingClassifier(max_features=3, n_estimators=2),
