@@ -257,6 +257,7 @@ def test_cut_points_of_a_sample(monkeypatch, sampled):
             assert np.array_equal(own, theirs)
 
 
+@pytest.mark.filterwarnings("ignore:All rows of 'validation_0'")  # which are of one class
 @pytest.mark.parametrize("weighted", [False, True])
 def test_evaluation_sets_and_early_stopping(weighted):
     """Every worker has them as a whole, and stops in the same round."""
