@@ -117,7 +117,7 @@ def test_a_full_disk_is_one_warning(process, monkeypatch, unwarned):
 
 MODULES = {
     "a_kernel.py": """
-from gpuens.kernels.runtime.sources import kernel
+from gpuens.kernels.runtime.compilation import kernel
 from .inside.formula import (
     twice,
 )
@@ -127,7 +127,7 @@ def fill(out):
     out[0] = twice(21)
 """,
     "inside/formula.py": """
-from gpuens.kernels.runtime.sources import inner
+from gpuens.kernels.runtime.compilation import inner
 
 @inner
 def twice(x):
