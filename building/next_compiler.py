@@ -28,7 +28,7 @@ PACKAGES = ("numba-cuda-mlir[cu13]", "cuda-toolkit[nvjitlink,nvrtc,nvvm]==13.*")
 TELLING = re.compile(
     "no MLIR lowering|[Nn]ot ?[Ii]mplemented|not supported|Unknown attribute|cannot|No implementa"
 )
-"""What a line says that names something missing."""
+"""The pattern of a line that names something missing."""
 LONGEST = 110
 """Characters of an error that are told apart."""
 

@@ -58,7 +58,7 @@ stubbed, and 4 µs of the driver, assumed."""
 OTHER_CALL = 12e-6
 """Seconds of the host for a fill or a copy by CuPy. Assumed."""
 INSTRUCTION_BYTES, CODE_LINE = 16, 128
-"""Of machine code: of an instruction, and of what the second-level cache gives at a time."""
+"""Bytes of machine code: an instruction, and the line that the second-level cache returns."""
 LINES_AHEAD = 4
 """Lines of code that a multiprocessor asks for together. Assumed: Huerta et al., "Analyzing Modern
 NVIDIA GPU Cores" (2025), suspect a buffer that reads 16 lines ahead of an Ampere's first-level

@@ -27,7 +27,7 @@ _SAMPLE = 200
 
 
 class Evidence(NamedTuple):
-    """What the columns of a file that can be read in one way say of the others."""
+    """The evidence that columns which can be read in one way give about the others."""
 
     decimals: frozenset[str]
     orders: frozenset[str]

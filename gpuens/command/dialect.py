@@ -49,7 +49,7 @@ class Dialect:
 
 
 class Layout(NamedTuple):
-    """What is known of a file before its cells are read."""
+    """The form of a file and the names of its columns, before cells are read."""
 
     dialect: Dialect
     names: list[str]

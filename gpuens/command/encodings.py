@@ -44,7 +44,7 @@ class Text(NamedTuple):
     data: bytes
     """In UTF-8, without a byte order mark."""
     encoding: str
-    """Of the file; UTF-8 also where all characters are ASCII."""
+    """The encoding of the file; UTF-8 also where all characters are ASCII."""
     example: str
     """A word whose characters depend on the encoding."""
 

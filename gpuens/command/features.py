@@ -27,7 +27,7 @@ class Known(NamedTuple):
 
     types: dict[str, ColumnType]
     separator: str
-    """Of the file; empty if it was typed, or is not known."""
+    """The separator of the file; empty if it was typed, or is not known."""
     missing: tuple[str, ...] | None
     """Words that an option named."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from .types import NUMBER, ColumnType, Overrides, Reading
 
 THOUSANDS = {".": (",", " ", "'"), ",": (".", " ", "'")}
-"""What can separate thousands, for each decimal mark."""
+"""The separators of thousands that each decimal mark allows."""
 LARGEST = 2.0**53
 """From here on float64 merges integers."""
 _SAMPLE = 200

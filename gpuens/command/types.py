@@ -67,7 +67,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the options of a command say about a file; None where the file decides.
+    """The options of a command about a file; None where the file decides.
 
     Parameters
     ----------
