@@ -17,7 +17,7 @@ from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
 from .estimator import BoostingEstimator
-from .loop import ends
+from .nothing_learned import ends
 from .round_data import RawRows
 from .sharing import classes_of_all
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..devices.placement import Device
+from ..estimators.training import TrainingResult
 from ..forest.forest import Forest
 from ..forest.plain import require_plain_trees
 from ..inputs.binning import Binner
@@ -30,10 +31,20 @@ from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeVa
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import draw, subkey
 from ..kernels.statistics.add_leaf_values import add_leaf_values
+from .forest_builder import ForestBuilder
+from .growth import Batch
 from .parameters import BoostingParameters, DropoutSettings, dropout_settings
-from .round_data import BoostingResult, Drop, DropoutState, OutputTree, TrainingRows
+from .round_data import (
+    BoostingResult,
+    Drop,
+    DropoutState,
+    GrownRound,
+    OutputTree,
+    Round,
+    TrainingRows,
+)
+from .rounds import BoostingRounds
 from .start import StartsFromPredictions, sum_of_trees
-from .trees import ForestBuilder
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""
@@ -233,7 +244,6 @@ class Dropout:
         self,
         drop: Drop,
         tree: OutputTree,
-        factor: float,
         everywhere: Sequence[TrainingRows],
         device: Device,
     ) -> OutputTree:
@@ -249,8 +259,8 @@ class Dropout:
             drop.quantum[k] = quantum_for(before, largest)
             for rows in everywhere:
                 rows.raw[k] = multiples(rows.raw[k], float(drop.quantum[k]), device.xp)
-        value = multiples(factor * values.value, float(drop.quantum[k]))
-        return replace(tree, values=NodeValues(value, values.hessian))
+        value = multiples(tree.factor * drop.share * values.value, float(drop.quantum[k]))
+        return replace(tree, values=NodeValues(value, values.hessian), factor=1.0)
 
     def end(
         self, drop: Drop, rows: TrainingRows, others: Sequence[TrainingRows], device: Device
@@ -306,6 +316,46 @@ class Dropout:
     def _numbered(self, index: int) -> list[tuple[int, BinnedTree]]:
         """Return the trees of a round with their numbers in the forest."""
         return list(enumerate(self._trees_of(index), index * self._n_outputs))
+
+
+class DropoutRounds(BoostingRounds):
+    """Rounds of boosting that leave trees out while they compute gradients."""
+
+    fuses = False
+
+    def __init__(self, dropout: Dropout, *of_rounds: Any) -> None:
+        super().__init__(*of_rounds)
+        self._dropout = dropout
+
+    def leave_out(self, index: int, rate: float) -> Drop:
+        return self._dropout.begin(index, rate, self.training.rows, self.training.device)
+
+    def add(
+        self, round_: Round, trees: list[OutputTree], batch: Batch | None = None
+    ) -> list[OutputTree]:
+        drop, training = round_.drop, self.training
+        assert drop is not None
+        rows = [training.rows, *self.others]
+        settled = [self._dropout.settled(drop, tree, rows, training.device) for tree in trees]
+        return super().add(round_, settled, batch)
+
+    def end(self, round_: Round) -> None:
+        assert round_.drop is not None
+        training = self.training
+        self._dropout.end(round_.drop, training.rows, self.others, training.device)
+        super().end(round_)
+
+    def settle(self, finished: GrownRound) -> None:
+        assert finished.drop is not None
+        self._dropout.settle(finished.index, finished.drop, finished.trees, self.builder)
+        super().settle(finished)
+
+    def keep(self, n_rounds: int) -> None:
+        self._dropout.keep(n_rounds, self.builder)
+        super().keep(n_rounds)
+
+    def result(self, result: TrainingResult) -> BoostingResult:
+        return replace(super().result(result), dropout=self._dropout.state())
 
 
 class DropsTrees(BoostingParameters, StartsFromPredictions):

@@ -22,7 +22,7 @@ from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
 from ..estimators.parameters import seed_of, threads_of
 from ..estimators.recursion import HasRecursion
-from ..estimators.training import TrainingPlan
+from ..estimators.training import TrainingPlan, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
 from ..forest.forest import Forest
 from ..forest.structure import feature_sums
@@ -40,11 +40,12 @@ from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
 from .data_size import data_size
-from .dropout import Dropout, DropsTrees
+from .dropout import Dropout, DropoutRounds, DropsTrees
+from .forest_builder import ForestBuilder
 from .linear_leaves import require_linear
-from .loop import boost, warn_if_nothing_was_learned
 from .memory import boosting_plan, reading_plan
 from .metrics import RecordsScores, metrics_for
+from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
     check_parameters,
     columns_to_grow_on,
@@ -54,8 +55,8 @@ from .parameters import (
     schedule_of,
 )
 from .rare_categories import smooth_categories
-from .round import Grower
-from .round_data import BoostingResult, RawRows, RoundSettings, TrainingRows
+from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
+from .rounds import BoostingRounds
 from .sampling import Sampling
 from .sharing import (
     callbacks_of_all,
@@ -67,7 +68,6 @@ from .sharing import (
     require_shareable_on,
 )
 from .start import base_of
-from .trees import ForestBuilder
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
@@ -247,10 +247,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         settings = replace(self._round_settings(loss, n_rounds, rows), in_pieces=memory.in_pieces)
         if isinstance(binner, NarrowBinner):
             settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
-        grower = Grower(rows, binner, loss, settings, device, dropout)
-        smooth_categories(self, grower, is_new)
-        result = boost(grower, builder, plan, self._snapshot)
-        warn_if_nothing_was_learned(self, result.forest, grower)
+        training = Training(rows, binner, loss, settings, device)
+        training = smooth_categories(self, training, is_new)
+        of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
+        rounds = DropoutRounds(dropout, *of_rounds) if dropout else BoostingRounds(*of_rounds)
+        result = rounds.result(train(rounds, plan))
+        warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
 
     def _begin(

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..devices.placement import Device, to_numpy
 from ..devices.sparse_tables import SparseTable
-from ..inputs.binning import Binner
 from ..kernels.leaves.linear_sums import (
     LinearFits,
     PathFeatures,
@@ -38,7 +37,10 @@ from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import LeafBatch, LeafRows, node_sums
 from ..tables.binned_table import BinnedTable
-from .round_data import OutputTree
+from .gradients import Gradients
+from .growth import Batch
+from .leaf_values import LeafValues
+from .round_data import OutputTree, Round, Training
 
 ROWS_AT_ONCE = 2**16
 """Rows whose finite values are looked at together."""
@@ -99,47 +101,36 @@ def _refuse(what: str, why: str, instead: str) -> None:
     )
 
 
-class LinearFitter:
-    """Fits linear functions in the leaves of trees.
+class LinearLeafValues(LeafValues):
+    """Linear functions in the leaves of all rounds but the first, whose trees have constants."""
 
-    Parameters
-    ----------
-    table : float32 or float64, shape (n_rows, n_features), on the device
-        The training rows.
-    weight : float64, shape (n_rows,) or (0,), on the device
-    binner : Binner
-    ridge : float
-    device : Device
-    """
+    def __init__(self, training: Training, gradients: Gradients) -> None:
+        super().__init__(training, gradients)
+        table, ridge = training.rows.table, training.settings.ridge
+        assert table is not None and ridge is not None
+        self._table, self._ridge = table, ridge
+        self._bounds = Bounds.of(table, training.rows.weight, training.device)
 
-    def __init__(
-        self, table: Array, weight: Array, binner: Binner, ridge: float, device: Device
-    ) -> None:
-        self._table, self._binner, self._ridge, self._device = table, binner, ridge, device
-        self._bounds = Bounds.of(table, weight, device)
+    def trees(self, round_: Round, batch: Batch) -> list[OutputTree]:
+        trees = super().trees(round_, batch)
+        if round_.index == 0:
+            return trees
+        of_batch, largest = self.leaf_batch(round_, batch), round_.loss.largest_step(round_.rate)
+        return [self._fitted(tree, of_batch, largest) for tree in trees]
 
-    def fitted(self, trees: list[OutputTree], batch: LeafBatch, largest: float) -> list[OutputTree]:
-        """Return the trees of a batch with linear functions, times the learning rate.
-
-        Parameters
-        ----------
-        trees : list of OutputTree
-            With the values that rows with missing values get.
-        batch : LeafBatch
-        largest : float
-            See ``Loss.largest_step``.
-        """
-        found = []
-        for i, tree in enumerate(trees):
-            linear = self._fit(tree, batch.rows_of(i), batch.params.min_sum_hessian, largest)
-            found.append(_scaled(tree, linear, batch.learning_rate))
-        return found
+    def _fitted(self, tree: OutputTree, batch: LeafBatch, largest: float) -> OutputTree:
+        """Return a tree with linear functions, whose values are multiplied by the learning rate
+        already; rows with missing values get the constants. ``largest`` is
+        ``Loss.largest_step``."""
+        linear = self._fit(tree, batch.rows_of(tree.i), batch.params.min_sum_hessian, largest)
+        return _scaled(tree, linear, batch.learning_rate)
 
     def _features(self, tree: OutputTree) -> PathFeatures:
         grown, nodes = tree.trees, tree.nodes
         feature, bin_ = grown.feature[nodes], grown.bin[nodes]
-        cut = self._binner.cuts_at(np.maximum(feature, 0), np.maximum(bin_, 0))
-        columns, by_value = self._binner.numbers(feature), np.where(bin_ >= 0, cut, np.nan)
+        binner = self.training.binner
+        cut = binner.cuts_at(np.maximum(feature, 0), np.maximum(bin_, 0))
+        columns, by_value = binner.numbers(feature), np.where(bin_ >= 0, cut, np.nan)
         children = grown.left[nodes], grown.right[nodes]
         return path_features(columns, by_value, *children, self._bounds.low, self._bounds.high)
 
@@ -157,7 +148,7 @@ class LinearFitter:
         how = self._ridge, min_sum_hessian, is_bounded
         fits = solve_linear(features, sums, scales, n_rows, total, value, *how)
         if is_bounded:
-            leaves = _leaves(fits, value, self._device)
+            leaves = _leaves(fits, value, self.training.device)
             found = largest_linear_values(leaves, self._table, rows.leaf)
             fits = _shortened(fits, value, found, largest, is_complete)
         return fits
@@ -190,7 +181,7 @@ def _scaled(tree: OutputTree, linear: LinearFits, factor: float) -> OutputTree:
     values = NodeValues(factor * tree.values.value, tree.values.hessian)
     coefficient, intercept = factor * linear.coefficient, factor * linear.intercept
     linear = LinearFits(linear.begin, linear.feature, coefficient, intercept)
-    return replace(tree, values=values, linear=linear)
+    return replace(tree, values=values, factor=1.0, linear=linear)
 
 
 def add_values(tree: OutputTree, table: Array, leaf: Array, raw: Array, device: Device) -> None:

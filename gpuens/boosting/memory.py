@@ -30,9 +30,9 @@ from ..losses.distributions import DistributionLoss
 from ..numerics.sampling import most_rows_of_a_piece
 from ..tables.streaming import AHEAD
 from .data_size import DataSize
+from .growth import batch_size
 from .parameters import growth_params
 from .pieces import PIECE_ROWS, takes_pieces
-from .round import batch_size
 
 SCRATCH_NODE_BYTES = 72
 """Bytes of a growing node beside its record."""

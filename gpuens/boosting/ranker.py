@@ -24,9 +24,9 @@ from ..ranking_metrics import NDCG
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveModel
 from .estimator import BoostingEstimator
+from .forest_builder import ForestBuilder
 from .parameters import check_parameters
 from .round_data import BoostingResult, RawRows
-from .trees import ForestBuilder
 
 
 class OfQueries(NamedTuple):

@@ -24,8 +24,10 @@ from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import N_SLOTS
+from .gradients import Gradients
 from .parameters import AUTO_SMOOTHING
-from .round import Grower
+from .pieces import PieceGradients
+from .round_data import Training
 
 CERTAINTY = 0.95
 STEPS = 64.0
@@ -34,40 +36,42 @@ PIECE_ROWS = 1 << 22
 """Rows whose categories are counted at once, with 9 bytes each."""
 
 
-def smooth_categories(model: Any, grower: Grower, is_new: bool) -> None:
-    """Let a grower of ``cat_smooth="auto"`` smooth features with rare categories as learned from
-    its rows, or, unless ``is_new``, as the trees before were."""
+def smooth_categories(model: Any, training: Training, is_new: bool) -> Training:
+    """Return a training that smooths features with rare categories, for ``cat_smooth="auto"``, as
+    learned from its rows, or, unless ``is_new``, as the trees before were."""
     if is_new:
         vars(model).pop("_category_smoothing", None)
     if model.cat_smooth != "auto":
-        return
-    if is_new and (smoothing := smoothing_of_features(grower)).size:
+        return training
+    if is_new and (smoothing := smoothing_of_features(training)).size:
         model._category_smoothing = smoothing
-    if (own := getattr(model, "_category_smoothing", None)) is not None:
-        rules = grower.settings.rules._replace(cat_smooth=own)
-        grower.settings = replace(grower.settings, rules=rules)
+    if (own := getattr(model, "_category_smoothing", None)) is None:
+        return training
+    rules = training.settings.rules._replace(cat_smooth=own)
+    return replace(training, settings=replace(training.settings, rules=rules))
 
 
-def smoothing_of_features(grower: Grower) -> np.ndarray:
+def smoothing_of_features(training: Training) -> np.ndarray:
     """Return the smoothing of each feature, float64 of shape (n_features,), or (0,) where
     ``AUTO_SMOOTHING`` is right for all.
 
     Every worker of those that share a table gets the same.
     """
-    smoothing = np.full(grower.n_bins.size, AUTO_SMOOTHING)
-    share = grower.settings.sampling.share
+    smoothing = np.full(training.n_bins.size, AUTO_SMOOTHING)
+    share = training.settings.sampling.share
     rare, share_of_rare = {}, {}
-    for f in np.flatnonzero(grower.settings.rules.categorical).tolist():
-        counts = _count(grower, f)
-        bins = counts[: grower.n_bins[f]]
+    for f in np.flatnonzero(training.settings.rules.categorical).tolist():
+        counts = _count(training, f)
+        bins = counts[: training.n_bins[f]]
         is_rare = (bins >= 2) & (bins * share < AUTO_SMOOTHING)
         if is_rare.sum() >= 2:
             rare[f] = is_rare
             share_of_rare[f] = bins[is_rare].sum() / counts.sum()
     if not rare:
         return np.empty(0)
-    found = [_rows_of_bins(grower, f, is_rare) for f, is_rare in rare.items()]
-    gradients = grower.gradients_of_rows([at for at, _ in found])
+    found = [_rows_of_bins(training, f, is_rare) for f, is_rare in rare.items()]
+    of = PieceGradients(training) if training.settings.in_pieces else Gradients(training, 1)
+    gradients = of.of_rows([at for at, _ in found])
     for f, (_, bins), g in zip(rare, found, gradients, strict=True):
         rows = credible_rows(*_of_all_workers(bins, g)) / share_of_rare[f]
         smoothing[f] = math.ceil(STEPS * min(AUTO_SMOOTHING, rows)) / STEPS
@@ -110,10 +114,10 @@ def credible_rows(groups: np.ndarray, values: np.ndarray) -> float:
     return typical_size * limit / (ratio - limit)
 
 
-def _count(grower: Grower, feature: int) -> np.ndarray:
+def _count(training: Training, feature: int) -> np.ndarray:
     """Count the rows of positive weight of each bin, those of other workers included."""
-    rows, counts = grower.rows, np.zeros(N_SLOTS, np.int64)
-    column = _column(grower, feature)
+    rows, counts = training.rows, np.zeros(N_SLOTS, np.int64)
+    column = _column(training, feature)
     for begin in range(0, column.shape[0], PIECE_ROWS):
         codes = column[begin : begin + PIECE_ROWS]
         if rows.weight.size:
@@ -124,10 +128,10 @@ def _count(grower: Grower, feature: int) -> np.ndarray:
     return counts
 
 
-def _rows_of_bins(grower: Grower, feature: int, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
+def _rows_of_bins(training: Training, feature: int, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return this worker's rows of positive weight in some bins, ascending, and their bins."""
-    rows, at, bins = grower.rows, [], []
-    column = _column(grower, feature)
+    rows, at, bins = training.rows, [], []
+    column = _column(training, feature)
     is_wanted = np.zeros(N_SLOTS, bool)
     is_wanted[: wanted.size] = wanted
     for begin in range(0, column.shape[0], PIECE_ROWS):
@@ -141,8 +145,8 @@ def _rows_of_bins(grower: Grower, feature: int, wanted: np.ndarray) -> tuple[np.
     return np.concatenate(at), np.concatenate(bins)
 
 
-def _column(grower: Grower, feature: int) -> Array:
-    codes = grower.rows.codes
+def _column(training: Training, feature: int) -> Array:
+    codes = training.rows.codes
     assert not isinstance(codes, SparseCodes), "sparse tables have no categories"
     return codes.columns[feature]
 

@@ -5,14 +5,16 @@ All modules of the room share them, and none of these is imported here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..devices.placement import Device
 from ..estimators.training import Evaluations
 from ..forest.forest import Forest
+from ..inputs.binning import Binner
+from ..kernels.boosting.newton_trees import Draws
 from ..kernels.growth.grow import GrownTrees
 from ..kernels.growth.params import NO_RULES, FeatureRules, GrowthParams
 from ..kernels.growth.sparse_codes import SparseCodes
@@ -21,7 +23,11 @@ from ..kernels.leaves.linear_sums import LinearFits
 from ..kernels.prediction.traverse import traverse_codes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.dtypes import Codes, NodeValues, Totals
+from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..losses import Loss
+from ..numerics.weighted import whole_weights
 from .parameters import Schedule
 from .sampling import Sample, Sampling
 
@@ -89,28 +95,69 @@ class RoundSettings:
     in_pieces: bool = False
 
 
-class StartedBatch(NamedTuple):
-    """The trees of some outputs, which may still be growing; with ``values`` where the raw
-    predictions of the training rows include them already."""
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What all steps of all rounds work on.
 
-    outputs: range
-    totals: Sequence[Totals]
-    trees: GrownTrees
-    values: Sequence[NodeValues] | None = None
+    Parameters
+    ----------
+    rows : TrainingRows
+        Their raw predictions are updated.
+    binner : Binner
+        Of their codes.
+    loss : Loss
+    settings : RoundSettings
+    device : Device
+    """
+
+    rows: TrainingRows
+    binner: Binner
+    loss: Loss
+    settings: RoundSettings
+    device: Device
+
+    @lazy_property
+    def n_bins(self) -> np.ndarray:
+        return self.binner.n_bins
+
+    @property
+    def n_rows(self) -> int:
+        """This worker's rows."""
+        return int(self.rows.raw.shape[1])
+
+    @lazy_property
+    def keys(self) -> tuple[int, int]:
+        """Keys of the draws for rounding and for the features of trees; drawn with integers of
+        Python, which is fastest."""
+        seed = int(self.settings.seed)
+        return _draw(seed, int(PURPOSE_ROUNDING)), _draw(seed, int(PURPOSE_TREE))
+
+    @lazy_property
+    def whole_weight(self) -> Array:
+        """The weights as integers, for quantiles."""
+        return whole_weights(self.rows.weight, self.device)
+
+    def draws(self, round_: Round, outputs: range) -> Draws:
+        """Return the keys of a batch's trees."""
+        return Draws(*self.keys, round_.index * self.loss.n_outputs + outputs.start)
 
 
 @dataclass(frozen=True)
 class OutputTree:
-    """Tree ``i`` of a batch, for column ``output``; ``values`` are its nodes' before shrinkage, and
-    ``leaf`` is the leaf of every row. ``linear`` are the functions in its leaves, where they have
-    some."""
+    """Tree ``i`` of a batch, for column ``output``. The model gets the ``values`` of its nodes
+    times ``factor``; ``linear`` are the functions in its leaves, where they have some."""
 
     trees: GrownTrees
     i: int
     output: int
     values: NodeValues
-    leaf: Array
+    factor: float
     linear: LinearFits | None = None
+
+    @property
+    def leaf(self) -> Array:
+        """The leaf of every training row (see ``GrownTrees``)."""
+        return self.trees.leaf[self.i]
 
     @property
     def nodes(self) -> slice:
@@ -167,13 +214,12 @@ class Drop:
 
 
 @dataclass
-class StartedRound:
-    """A round whose trees are growing.
+class Round:
+    """A round on its way.
 
-    ``rate`` is the factor on its trees, ``unchecked`` holds totals of gradients that are still on
-    their way from a GPU; ``searching`` is whether a line search follows; ``where`` names the round
-    in messages; ``drop`` holds the trees that the raw predictions of the training rows lack until
-    it ends.
+    ``rate`` is the factor on its trees; ``shared`` is ``Loss.shared``; ``unchecked`` holds totals
+    of gradients that are still on their way from a GPU; ``drop`` the trees that the raw predictions
+    of the training rows lack until it ends.
     """
 
     index: int
@@ -181,20 +227,23 @@ class StartedRound:
     rate: float
     shared: Array
     sample: Sample
-    searching: bool
     drop: Drop | None = None
     unchecked: list[Totals] = field(default_factory=list)
-    batch: StartedBatch = field(init=False)
 
     @property
-    def where(self) -> str:
+    def name(self) -> str:
+        """The round in messages."""
         return f"round {self.index + 1}"
 
-    @property
-    def waits(self) -> bool:
-        """Whether the host reads the gradients or their totals before the trees grow."""
-        scales = self.sample.factor.size > 0
-        return scales or self.searching or self.loss.exact_leaves or self.loss.checks_rows
+
+@dataclass(frozen=True)
+class GrownRound:
+    """The trees of a round, which the raw predictions include. On a GPU they may still be on their
+    way to the host."""
+
+    index: int
+    trees: list[OutputTree]
+    drop: Drop | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,3 +289,6 @@ class BoostingResult:
     stopped: str
     error: Exception | None = None
     dropout: DropoutState | None = None
+
+
+_draw = vectorise(draw)

@@ -14,8 +14,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import r2_score
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting.trees import bound_values
-from gpuens.kernels.growth.grow import GrownTrees
+from gpuens.kernels.leaves.inner_nodes import bound_values
 from gpuens.kernels.runtime.dispatch import Implementation, using
 
 SMALL: dict[str, Any] = {"n_estimators": 8, "max_leaf_nodes": 8, "min_samples_leaf": 3}
@@ -173,24 +172,22 @@ def test_the_first_split_is_the_best_of_those_allowed(direction):
     np.testing.assert_allclose(model.forest_.value[1:, 0], expected, rtol=1e-6)
 
 
-def tree_of(feature: list[int], left: list[int]) -> GrownTrees:
-    nothing: Any = np.empty(0)
-    links = np.array(left, np.int32)
-    return GrownTrees(
-        np.array([0, len(left)]), np.array(feature, np.int32), nothing, nothing, links,
-        np.where(links < 0, -1, links + 1).astype(np.int32), *[nothing] * 4,
-    )  # fmt: skip
-
-
 def test_values_are_bounded_by_the_middles_above_them():
     """Node 1 (value 0) and 2 (value 4) part at 2; below them a free feature splits."""
-    tree = tree_of([0, 1, 1, -1, -1, -1, -1], [1, 3, 5, -1, -1, -1, -1])
-    value = np.array([1.0, 0.0, 4.0, -3.0, 3.0, 1.0, 7.0])
+    feature = np.array([0, 1, 1, -1, -1, -1, -1], np.int32)
+    left = np.array([1, 3, 5, -1, -1, -1, -1], np.int32)
+    right = np.where(left < 0, -1, left + 1).astype(np.int32)
+
+    def bounded(sign: int) -> list[float]:
+        value = np.array([1.0, 0.0, 4.0, -3.0, 3.0, 1.0, 7.0])
+        bound_values(feature, left, right, np.array([sign, 0], np.int8), value)
+        return value.tolist()
+
     expected = [1.0, 0.0, 4.0, -3.0, 2.0, 2.0, 7.0]
-    assert bound_values(tree, 0, np.array([1, 0], np.int8), value).tolist() == expected
+    assert bounded(1) == expected
     # Falling, the order is wrong from the start: all meet in the middle.
     expected = [1.0, 2.0, 2.0, 2.0, 3.0, 1.0, 2.0]
-    assert bound_values(tree, 0, np.array([-1, 0], np.int8), value).tolist() == expected
+    assert bounded(-1) == expected
 
 
 def paths(model: Any) -> list[set[int]]:

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import round as rounds
-from gpuens.boosting.round import Grower
+from gpuens.boosting import row_sampler
+from gpuens.boosting.gradients import Gradients
+from gpuens.boosting.leaf_values import LeafValues
 from gpuens.devices.placement import Device
 from gpuens.kernels.runtime.dtypes import Totals
 from gpuens.numerics import sampling
@@ -144,7 +145,7 @@ def test_rows_with_a_weight_are_looked_for_once(monkeypatch):
     """Where they are looked for, a GPU is waited for."""
     calls = []
     monkeypatch.setattr(
-        rounds, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
+        row_sampler, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
     )
     for settings in ({}, {"sampling": "goss", "learning_rate": 0.5, "n_estimators": 2}):
         model = trained(0, settings, "weights", Watcher())
@@ -189,20 +190,20 @@ def test_what_a_callback_ends(how, iteration, request):
     assert end() == expected
 
 
-@pytest.mark.parametrize("method", ["start_round", "finish_round"])
+@pytest.mark.parametrize("step", [(Gradients, "compute"), (LeafValues, "trees")])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt, ValueError])
 @pytest.mark.parametrize("index", [0, 1, 3])
 @pytest.mark.parametrize("last", [0, 1, 3])
-def test_a_round_that_fails(method, failure, index, last, monkeypatch, request):
+def test_a_round_that_fails(step, failure, index, last, monkeypatch, request):
     """It fails if, and only if, the callback of the round before lets it be the next one."""
-    whole = getattr(Grower, method)
+    whole = getattr(*step)
 
-    def fail(self: Grower, round_: Any, *more: Any) -> Any:
-        if (round_ if method == "start_round" else round_.index) == index:
+    def fail(self: Any, round_: Any, *more: Any) -> Any:
+        if round_.index == index:
             raise failure("of growth")
         return whole(self, round_, *more)
 
-    monkeypatch.setattr(Grower, method, fail)
+    monkeypatch.setattr(*step, fail)
 
     def end() -> tuple[Any, ...]:
         watcher = Watcher(last, ENDS["callback"])

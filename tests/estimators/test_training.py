@@ -18,7 +18,7 @@ from gpuens import (
     StagewiseRegressor,
 )
 from gpuens.adaboost.rounds import AdaBoostRounds
-from gpuens.boosting.loop import BoostingRounds
+from gpuens.boosting.rounds import BoostingRounds
 from gpuens.stagewise.rounds import StagewiseRounds
 
 ROUNDS = {

@@ -24,7 +24,7 @@ from gpuens import (
     RandomForestRegressor,
     memory_plan,
 )
-from gpuens.boosting.round import Grower
+from gpuens.boosting.rounds import BoostingRounds
 from gpuens.devices import placement as devices
 from gpuens.devices.memory import format_bytes
 from gpuens.devices.memory_plan import MemoryPlan
@@ -291,7 +291,7 @@ class TestTooLittle:
         free_on_host(monkeypatch, 2**20)
         plan = memory_plan(model, X, Y)
         assert not plan.fits
-        monkeypatch.setattr(Grower, "start_round", None)
+        monkeypatch.setattr(BoostingRounds, "start", None)
         with pytest.raises(MemoryError) as refused:
             model.fit(X, Y)
         assert "Gradient boosting with 60,000 x 10 values on cpu takes about" in str(refused.value)
@@ -360,7 +360,7 @@ class TestTooLittle:
         def out_of_memory(*args):
             raise MemoryError("Unable to allocate 5 GiB")
 
-        monkeypatch.setattr(Grower, "start_round", out_of_memory)
+        monkeypatch.setattr(BoostingRounds, "start", out_of_memory)
         with pytest.raises(MemoryError) as ended:
             GradientBoostingRegressor(device="cpu").fit(X, Y)
         assert isinstance(ended.value.__cause__, MemoryError)

@@ -1,103 +1,18 @@
-"""Grown trees of boosting: their values after growth, and the forest that collects them."""
+"""The forest that collects the trees of boosting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import fsum
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device
 from ..forest.forest import NODE_ARRAYS, NOTHING, Forest
 from ..forest.linear import LinearForest
 from ..inputs.binning import Binner
 from ..kernels.growth.grow import GrownTrees
-from ..kernels.leaves import inner_nodes
 from ..kernels.leaves.linear_sums import LinearFits
-from ..kernels.leaves.newton_steps import leaf_sums
-from ..kernels.statistics.quantise import fixed_point_scales
-from ..losses import Loss
-from ..losses.leaves import of_leaves
-from ..numerics.minimise import minimise
-from .round_data import Drop, OutputTree, TrainingRows
-
-LONGEST_STEP = 16.0
-"""Limit of the line search where the loss has no minimum, as for perfectly separated classes."""
-
-
-def bound_values(trees: GrownTrees, t: int, monotone: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """Clip the values of tree ``t``'s nodes so that monotone constraints hold.
-
-    Parameters
-    ----------
-    trees : GrownTrees
-    t : int
-    monotone : int8, shape (n_features,)
-    value : float64, shape (n_nodes,)
-
-    Returns
-    -------
-    float64, shape (n_nodes,)
-    """
-    nodes = slice(trees.offset[t], trees.offset[t + 1])
-    bounded = value.copy()
-    inner_nodes.bound_values(
-        trees.feature[nodes], trees.left[nodes], trees.right[nodes], monotone, bounded
-    )
-    return bounded
-
-
-def find_steps(
-    loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: Device
-) -> list[float]:
-    """Find the factor on each tree's values that minimises the loss (Friedman 2001, eq. 12).
-
-    Only the rows of the trees' samples count. Trees of coupled outputs, as the classes of a
-    multinomial model, share one factor; others have their own.
-
-    Parameters
-    ----------
-    loss : Loss
-        Of the round.
-    rows : TrainingRows
-    grown : list of OutputTree
-        In the order of the outputs.
-    device : Device
-    """
-    if loss.coupled:
-        return [_find_step(loss, rows, grown, device)] * len(grown)
-    return [_find_step(loss, rows, [tree], device) for tree in grown]
-
-
-def _find_step(loss: Loss, rows: TrainingRows, grown: list[OutputTree], device: Device) -> float:
-    xp, raw = device.xp, rows.raw
-    g, h = (xp.empty(raw.shape[1], dtype=np.float32) for _ in range(2))
-    moved = raw.copy()
-    added = {}
-    for tree in grown:
-        added[tree.output] = of_leaves(tree.values.value, tree.leaf, device)
-
-    def slope(step: float) -> tuple[float, float]:
-        for k, direction in added.items():
-            moved[k] = raw[k] + step * direction
-        shared = loss.shared(rows.y, moved, device)
-        slopes, curvatures = [], []
-        for tree in grown:
-            k, leaf, value = tree.output, tree.leaf, tree.values.value
-            target = loss.targets(rows.y, k, device)
-            totals = loss.gradients(k, target, moved[k], shared, rows.weight, g, h)
-            if not all(total < np.inf for total in totals):
-                return np.inf, 0.0
-            # Sums by leaf are exact in fixed point, so that the order of the rows has no effect.
-            scales = fixed_point_scales(totals, raw.shape[1])
-            sums = leaf_sums(leaf, g, h, scales, value.size)
-            slopes += (value * (sums[:, 0] / scales.g)).tolist()
-            curvatures += (value * value * (sums[:, 1] / scales.h)).tolist()
-        return fsum(slopes), fsum(curvatures) if loss.has_hessian else 0.0
-
-    return max(minimise(slope, LONGEST_STEP), 0.0) or 1.0
-
+from .round_data import OutputTree
 
 _NO_SETS = np.empty(0, np.int32), np.empty(0, np.uint32)
 """``category_begin``, until it is decoded, and ``categories`` of trees without categories."""
@@ -121,9 +36,9 @@ class ForestBuilder:
         self._trees: list[dict[str, np.ndarray]] = []
         self._coded: list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, Binner]] = []
 
-    def append(self, tree: OutputTree, factor: float, binner: Binner) -> None:
-        """Add a tree whose values are multiplied by ``factor``."""
-        grown, nodes = tree.trees, tree.nodes
+    def append(self, tree: OutputTree, binner: Binner) -> None:
+        """Add a tree."""
+        grown, nodes, factor = tree.trees, tree.nodes, tree.factor
         begin, categories = _NO_SETS
         if grown.left_codes.size:
             begin, categories = _category_sets(grown, nodes, binner)
@@ -242,22 +157,3 @@ def _category_sets(
         begin[node] = end
         end += sets[-1].size
     return begin, np.concatenate(sets)
-
-
-@dataclass
-class GrownRound:
-    """The trees of a round, which the raw predictions include.
-
-    The values of tree k are multiplied by ``factors[k]``. On a GPU the trees may still be on their
-    way to the host. ``drop`` holds the trees that the round left out, where there is dropout.
-    """
-
-    trees: list[OutputTree]
-    factors: list[float]
-    index: int = 0
-    drop: Drop | None = None
-
-    def append_to(self, forest: ForestBuilder, binner: Binner) -> None:
-        """Add the trees to a forest."""
-        for tree, factor in zip(self.trees, self.factors, strict=True):
-            forest.append(tree, factor, binner)

@@ -1,0 +1,180 @@
+"""Gradient boosting, a round on one page (Friedman 2001, "Greedy function approximation").
+
+A round computes gradients, draws rows, grows a tree for every output of the loss, gives its leaves
+their values and adds it to the raw predictions. Each step is in a module of its own:
+
+    start         ``start``         what the first round begins with
+    gradients     ``gradients``     of all rows; ``pieces``: of a part of the rows at a time
+    sample        ``row_sampler``   the schemes are those of ``sampling``
+    grow          ``growth``        on gradients; fused with the steps behind it on the CPU
+    leaf values   ``leaf_values``   those of the loss; ``linear_leaves``: functions of the features
+    update        ``updates``       at once; on a GPU joined with the next gradients
+
+What changes a round as a whole is ``line_search``, and dropout, a kind of rounds (``dropout``).
+``estimators.training`` evaluates the metrics after every round and decides when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..estimators.training import Rounds, TrainingResult
+from ..forest.forest import Forest
+from ..kernels.runtime.collective import rows_of_all
+from .forest_builder import ForestBuilder
+from .gradients import Gradients
+from .growth import Batch, FusedGrowth, Growth, batch_size
+from .leaf_values import LeafValues
+from .line_search import searched
+from .linear_leaves import LinearLeafValues
+from .pieces import PieceGradients, PieceGrowth
+from .round_data import (
+    BoostingResult,
+    Drop,
+    GrownRound,
+    OutputTree,
+    Round,
+    Training,
+    TrainingRows,
+)
+from .row_sampler import RowSampler
+from .updates import JoinedUpdates, Updates, can_join, takes_newton_steps
+
+
+class BoostingRounds(Rounds):
+    """The rounds of boosting.
+
+    Parameters
+    ----------
+    training : Training
+    builder : ForestBuilder
+        Collects the trees, and holds those of the rounds before.
+    watched : sequence of TrainingRows
+        Rows whose metrics are computed after every round. Several metrics may share their rows,
+        whose raw predictions are updated once.
+    model : callable
+        Makes a fitted estimator from a result, for callbacks.
+    """
+
+    fuses = True
+    """Whether steps may be done in one: nothing comes between the values of trees and the raw
+    predictions."""
+
+    def __init__(
+        self,
+        training: Training,
+        builder: ForestBuilder,
+        watched: Sequence[TrainingRows],
+        model: Callable[[BoostingResult], Any],
+    ) -> None:
+        self.training, self.builder, self._model = training, builder, model
+        self.others = list({id(own): own for own in watched if own is not training.rows}.values())
+        n_outputs, n_rows = training.loss.n_outputs, rows_of_all(training.n_rows)
+        size = batch_size(n_outputs, n_rows, training.n_bins.size, training.device)
+        starts = range(0, n_outputs, size)
+        self.batches = [range(first, min(first + size, n_outputs)) for first in starts]
+        self._choose_steps(any(own is training.rows for own in watched))
+
+    def _choose_steps(self, are_rows_watched: bool) -> None:
+        training, settings = self.training, self.training.settings
+        gradients: Gradients
+        if settings.in_pieces:
+            gradients = PieceGradients(training)
+            growth: Growth = PieceGrowth(training, gradients)
+        else:
+            gradients = Gradients(training, len(self.batches[0]))
+            fuses = self.fuses and takes_newton_steps(training) and not training.device.runs_ahead
+            growth = (FusedGrowth if fuses else Growth)(training, gradients)
+        leaf_values = LeafValues if settings.ridge is None else LinearLeafValues
+        joins = self.fuses and can_join(training, are_rows_watched)
+        updates = JoinedUpdates if joins else Updates
+        self.gradients, self._growth = gradients, growth
+        self._sampler = RowSampler(training, gradients)
+        self._leaf_values = leaf_values(training, gradients)
+        self._updates = updates(training, self.others)
+
+    def round(self, index: int) -> Iterator[Any]:
+        """Run a round, counted from 0.
+
+        On a GPU the trees of the first batch are still growing at the first ``yield``, and the host
+        is free until it goes on; the second one returns the ``GrownRound``.
+
+        Raises
+        ------
+        ValueError
+            The gradients were not finite.
+        """
+        round_ = self.begin(index)
+        searches = self.training.settings.line_search and not round_.loss.exact_leaves
+        trees: list[OutputTree] = []
+        for outputs in self.batches:
+            totals = self.gradients.compute(round_, outputs, self._updates.pending())
+            batch = self._growth.start(round_, outputs, totals)
+            if outputs.start == 0:
+                yield
+            grown = self._leaf_values.trees(round_, batch)
+            trees += grown if searches else self.add(round_, grown, batch)
+        if searches:
+            trees = self.add(round_, searched(self.training, round_, trees))
+        self.end(round_)
+        yield GrownRound(index, trees, round_.drop)
+
+    def begin(self, index: int) -> Round:
+        """Draw the rows of a round, and adapt the loss to it."""
+        training, rows = self.training, self.training.rows
+        loss = training.loss.at_round(index)
+        rate = loss.safe_rate(training.settings.learning_rate(index))
+        drop = self.leave_out(index, rate)
+        sample = self._sampler.draw(index)
+        device, weight = training.device, training.whole_weight
+        loss = loss.in_round(rows.y, rows.raw, weight, sample.rows, device)
+        return Round(index, loss, rate, loss.shared(rows.y, rows.raw, device), sample, drop)
+
+    def leave_out(self, index: int, rate: float) -> Drop | None:
+        """Take the trees that a round leaves out from the raw predictions of the training rows."""
+        return None
+
+    def add(
+        self, round_: Round, trees: list[OutputTree], batch: Batch | None = None
+    ) -> list[OutputTree]:
+        """Add trees, those of ``batch`` or of all outputs, to all raw predictions; return them as
+        the model gets them."""
+        if batch is not None and batch.values is not None:
+            self._updates.add_to_others(trees)
+        else:
+            self._updates.add(round_, trees)
+        return trees
+
+    def end(self, round_: Round) -> None:
+        """Check the totals that a GPU has computed: they have arrived, as they were requested
+        before the trees."""
+        for totals in round_.unchecked:
+            round_.loss.check_totals(totals, round_.name)
+
+    def start(self, index: int) -> Iterator[Any]:
+        started = self.round(index)
+        next(started)
+        return started
+
+    def finish(self, started: Iterator[Any]) -> GrownRound:
+        grown: GrownRound = next(started)
+        return grown
+
+    def settle(self, finished: GrownRound) -> None:
+        for tree in finished.trees:
+            self.builder.append(tree, self.training.binner)
+
+    def keep(self, n_rounds: int) -> None:
+        self.builder.keep(n_rounds * self.training.loss.n_outputs)
+
+    def forest(self) -> Forest:
+        return self.builder.freeze()
+
+    def model(self, result: TrainingResult) -> Any:
+        return self._model(self.result(result))
+
+    def result(self, result: TrainingResult) -> BoostingResult:
+        """Return the forest with the rest of a result."""
+        forest = self.builder.freeze()
+        return BoostingResult(forest, result.n_rounds, result.evals, result.stopped, result.error)

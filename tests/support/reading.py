@@ -1,0 +1,81 @@
+"""How much a reader of one fit has to follow: functions entered, their files and folders, and how
+often the next function is in another file.
+
+``python -m tests.support.reading`` prints the counts of a plain fit of boosting and of a forest.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gpuens
+from gpuens import GradientBoostingRegressor, RandomForestRegressor
+
+PACKAGE = Path(gpuens.__file__).parent
+
+
+class Reading(NamedTuple):
+    """Counts of the package's own code; comprehensions belong to the functions they stand in."""
+
+    functions: int
+    files: int
+    folders: int
+    switches: int
+
+
+def reading_of(run: Callable[[], Any]) -> Reading:
+    """Count what a call enters."""
+    entered: list[CodeType] = []
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and is_own_function(code):
+            entered.append(code)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    files = [code.co_filename for code in entered]
+    return Reading(
+        len(set(entered)),
+        len(set(files)),
+        len({Path(name).resolve().parent for name in files}),
+        sum(a != b for a, b in zip(files, files[1:], strict=False)),
+    )
+
+
+def is_own_function(code: CodeType) -> bool:
+    in_function = code.co_name in ("<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>")
+    return code.co_filename.startswith(str(PACKAGE)) and not in_function
+
+
+def plain_fits() -> dict[str, Callable[[], Any]]:
+    """Return fits of defaults on 300 rows of 5 features, on the CPU."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5))
+    y = X[:, 0] + rng.normal(size=300)
+    boosting = GradientBoostingRegressor(n_estimators=3, device="cpu", random_state=0)
+    forest = RandomForestRegressor(n_estimators=3, device="cpu", random_state=0)
+    return {
+        "gradient boosting": lambda: boosting.fit(X, y),
+        "random forest": lambda: forest.fit(X, y),
+    }
+
+
+def main() -> None:
+    for name, fit in plain_fits().items():
+        fit()  # compiles
+        print(name, *(f"{count} {of}" for of, count in reading_of(fit)._asdict().items()), sep=", ")
+
+
+if __name__ == "__main__":
+    main()
