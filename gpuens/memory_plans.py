@@ -124,16 +124,19 @@ def memory_plan(
             cell_bytes=of_cell,
         )
     n_trees = (1 if n_outputs <= 2 else n_outputs) if is_of_classes else n_outputs
-    n_trees *= estimator._read_loss().n_outputs  # quantiles, or parameters of a distribution
+    loss = estimator._read_loss()
+    n_trees *= loss.n_outputs  # quantiles, or parameters of a distribution
+    params = growth_params(estimator, (n_all or shape[0], shape[1]))
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
-        columns = columns_to_grow_on(table, growth_params(estimator, table.shape))
+        columns = columns_to_grow_on(table, params)
         size = data_size(table, columns, device, n_trees)
         if n_workers is not None:
             kept = table if columns is None else table.columns(columns)
             size = _of_a_worker(size, kept, int(n_workers))
-        return boosting_plan(estimator, replace(size, weighted=sample_weight is not None), device)
+        size = replace(size, weighted=sample_weight is not None)
+        return boosting_plan(estimator, loss, params, size, device)
     size = DataSize(
         shape,
         itemsize,
@@ -146,7 +149,7 @@ def memory_plan(
         can_stream=can_stream(X, device, n_all),
         n_all=n_all,
     )
-    return boosting_plan(estimator, size, device)
+    return boosting_plan(estimator, loss, params, size, device)
 
 
 def _require_workers(n_workers: int, estimator: Any, X: Any) -> None:

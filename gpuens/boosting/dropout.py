@@ -32,7 +32,6 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import draw, subkey
 from ..kernels.statistics.add_leaf_values import add_leaf_values
 from .forest_builder import ForestBuilder
-from .growth import Batch
 from .parameters import BoostingParameters, DropoutSettings, dropout_settings
 from .round_data import (
     BoostingResult,
@@ -45,6 +44,7 @@ from .round_data import (
 )
 from .rounds import BoostingRounds
 from .start import StartsFromPredictions, sum_of_trees
+from .steps import Batch
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""

@@ -188,34 +188,45 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        read = self._read_sets(given, loss, device, before is None)
-        if self.linear_leaves:
-            require_linear(self, self._fitted_loss, [rows.table for rows in read])
-        held_out, share = self._hold_out(read, device)
-        kind = self._fitted_loss.target_type(device)
-        sets = [rows._replace(target=rows.target.astype(kind, copy=False)) for rows in held_out]
-        del read, held_out  # with targets of 8 bytes
-        params = growth_params(self, sets[0].table.shape)
+        n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
+        sets, share = self._training_sets(given, loss, device, before is None)
+        table, loss = sets[0].table, self._fitted_loss
         with sharing_again(share):
-            columns = columns_to_grow_on(sets[0].table, params, self._features_to_drop(before))
+            settings = self._round_settings(n_rounds, (rows_of_all(table.shape[0]), table.shape[1]))
+            columns = columns_to_grow_on(table, settings.params, self._features_to_drop(before))
             size = data_size(
-                sets[0].table, columns, device, self._fitted_loss.n_outputs,
+                table, columns, device, loss.n_outputs,
                 [rows.table for rows in sets[1:]], share and share.n_all, sets[0].weight.size > 0,
             )  # fmt: skip
-        plan = boosting_plan(self, size, device)
+        del table
+        plan = boosting_plan(self, loss, settings.params, size, device)
         plan.require()
         if self.verbose and is_first_worker():
             print(plan, file=sys.stderr)
-        n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
         with plan.explaining(), sharing_again(share):
             if is_new:
                 self._binner = self._fit_binner(sets[0], device)
-            binner = self._binner if columns is None else NarrowBinner.of(self._binner, columns)
-            return self._boost(sets, before, n_rounds, device, binner, plan, is_new)
+            binner = self._binner
+            if columns is not None:
+                binner, rules = NarrowBinner.of(binner, columns), settings.rules
+                settings = replace(settings, rules=rules_of_columns(rules, binner.features))
+            return self._boost(sets, before, n_rounds, settings, device, binner, plan, is_new)
+
+    def _training_sets(
+        self, given: list[EvalSet], loss: Loss, device: Device, reset: bool
+    ) -> tuple[list[RawRows], Share | None]:
+        """Read the training rows, which are the first, and the sets to evaluate, those that are
+        held out included; and return the worker's share of the training rows."""
+        read = self._read_sets(given, loss, device, reset)
+        if self.linear_leaves:
+            require_linear(self, self._fitted_loss, [rows.table for rows in read])
+        sets, share = self._hold_out(read, device)
+        kind = self._fitted_loss.target_type(device)
+        return [rows._replace(target=rows.target.astype(kind, copy=False)) for rows in sets], share
 
     def _boost(
-        self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int, device: Device,
-        binner: Binner, memory: MemoryPlan, is_new: bool,
+        self, sets: list[RawRows], before: BoostingResult | None, n_rounds: int,
+        settings: RoundSettings, device: Device, binner: Binner, memory: MemoryPlan, is_new: bool,
     ) -> BoostingResult:  # fmt: skip
         """Train on the first of the sets and evaluate on the others, which leave the list."""
         loss, builder = self._begin(sets[0], before, device)
@@ -244,9 +255,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             bool(self.keep_best),
             device.runs_ahead and dropout is None,  # which looks at the trees of the round before
         )
-        settings = replace(self._round_settings(loss, n_rounds, rows), in_pieces=memory.in_pieces)
-        if isinstance(binner, NarrowBinner):
-            settings = replace(settings, rules=rules_of_columns(settings.rules, binner.features))
+        settings = replace(settings, in_pieces=memory.in_pieces)
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
@@ -310,11 +319,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             int(self.cat_hash_groups),
         )
 
-    def _round_settings(self, loss: Loss, n_rounds: int, rows: TrainingRows) -> RoundSettings:
+    def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
+        """Read the parameters, for so many rounds, and rows of all workers and features."""
         return RoundSettings(
-            growth_params(self, (rows_of_all(rows.raw.shape[1]), self.n_features_in_)),
+            growth_params(self, shape),
             schedule_of(self.learning_rate, n_rounds),
-            self._sampling(loss),
+            self._sampling(self._fitted_loss),
             self._seed,
             bool(self.line_search),
             feature_rules(self, self._n_categories() > 0, self._n_classes()),

@@ -37,10 +37,8 @@ from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import LeafBatch, LeafRows, node_sums
 from ..tables.binned_table import BinnedTable
-from .gradients import Gradients
-from .growth import Batch
-from .leaf_values import LeafValues
-from .round_data import OutputTree, Round, Training
+from .round_data import OutputTree, Round, Training, TrainingRows
+from .steps import Batch, Gradients, LeafValues, Updates
 
 ROWS_AT_ONCE = 2**16
 """Rows whose finite values are looked at together."""
@@ -184,21 +182,24 @@ def _scaled(tree: OutputTree, linear: LinearFits, factor: float) -> OutputTree:
     return replace(tree, values=values, factor=1.0, linear=linear)
 
 
-def add_values(tree: OutputTree, table: Array, leaf: Array, raw: Array, device: Device) -> None:
-    """Add the values of a tree to the raw predictions of its output, in place.
+class LinearUpdates(Updates):
+    """Adds trees with linear functions."""
 
-    Parameters
-    ----------
-    tree : OutputTree
-        With linear functions.
-    table : float32 or float64, shape (n_rows, n_features), on the device
-    leaf : int32 or uint16, shape (n_rows,), on the device
-    raw : float64, shape (n_rows,), on the device
-    device : Device
-    """
-    assert tree.linear is not None
-    leaves = _leaves(tree.linear, tree.values.value, device)
-    add_linear_values(leaves, table, leaf[:, None].astype(np.int32, copy=False), raw[None])
+    def add_to_training_rows(self, trees: list[OutputTree]) -> None:
+        if trees[0].linear is None:
+            super().add_to_training_rows(trees)
+            return
+        for tree in trees:
+            self.add_tree(tree, tree.leaf, self.training.rows)
+
+    def add_tree(self, tree: OutputTree, leaf: Array, rows: TrainingRows) -> None:
+        if tree.linear is None:
+            super().add_tree(tree, leaf, rows)
+            return
+        assert rows.table is not None
+        leaves = _leaves(tree.linear, tree.values.value, self.training.device)
+        numbers, raw = leaf[:, None].astype(np.int32, copy=False), rows.raw[tree.output]
+        add_linear_values(leaves, rows.table, numbers, raw[None])
 
 
 def _leaves(fits: LinearFits, value: np.ndarray, device: Device) -> LinearLeaves:

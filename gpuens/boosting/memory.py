@@ -30,9 +30,8 @@ from ..losses.distributions import DistributionLoss
 from ..numerics.sampling import most_rows_of_a_piece
 from ..tables.streaming import AHEAD
 from .data_size import DataSize
-from .growth import batch_size
-from .parameters import growth_params
 from .pieces import PIECE_ROWS, takes_pieces
+from .steps import batch_size
 
 SCRATCH_NODE_BYTES = 72
 """Bytes of a growing node beside its record."""
@@ -62,7 +61,9 @@ FUNCTION_BYTES = 5 * 8
 function returns them, and once checked."""
 
 
-def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
+def boosting_plan(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device
+) -> MemoryPlan:
     """Plan the memory that gradient boosting takes beyond the data that is on the device already,
     and decide whether a table is read in the order of its rows, and how many of them stay in the
     device's memory.
@@ -71,6 +72,9 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     ----------
     estimator : estimator
         With the parameters of gradient boosting.
+    loss : Loss
+    params : GrowthParams
+        For the rows of all workers.
     data : DataSize
     device : Device
 
@@ -78,23 +82,23 @@ def boosting_plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     -------
     MemoryPlan
     """
-    plan = _plan(estimator, data, device)
+    plan = _plan(estimator, loss, params, data, device)
     if not exceeds_memory(data, plan):
         return plan
     data = replace(data, streams=True)
-    plan = _plan(estimator, data, device)
+    plan = _plan(estimator, loss, params, data, device)
     left = (plan.free or 0) - plan.total
     if not device.is_gpu and isinstance(source(), str):
         left -= COMPILING_BYTES
-    if not device.is_gpu and not _knows_all_arrays(estimator, data):
+    if not device.is_gpu and not _knows_all_arrays(estimator, loss, data):
         left -= int(UNPLANNED_SHARE * plan.total)
     data = replace(data, n_resident=rows_that_stay(data, plan, max(0, left)))
-    plan = _plan(estimator, data, device)
+    plan = _plan(estimator, loss, params, data, device)
     return replace(
         plan,
         streams=True,
         n_resident=data.n_resident,
-        in_pieces=computes_pieces(estimator, data, device),
+        in_pieces=computes_pieces(estimator, loss, data, device),
     )
 
 
@@ -105,10 +109,9 @@ def exceeds_memory(data: DataSize, plan: MemoryPlan) -> bool:
     return plan.total + data.on_disk > plan.free
 
 
-def _knows_all_arrays(estimator: Any, data: DataSize) -> bool:
+def _knows_all_arrays(estimator: Any, loss: Loss, data: DataSize) -> bool:
     """Return whether rounds make no large arrays but those that the plan names."""
     revises = estimator.linear_leaves or estimator.dropout
-    loss = estimator._read_loss()
     steps = type(loss).leaf_values is Loss.leaf_values or isinstance(loss, tuple(STEP_BYTES))
     return steps and not (loss.checks_rows or revises or data.evaluated or data.splits)
 
@@ -125,12 +128,13 @@ def rows_that_stay(data: DataSize, plan: MemoryPlan, left: int) -> int:
     return n if n_fit >= n else n_fit // size * size
 
 
-def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
+def _plan(
+    estimator: Any, loss: Loss, params: GrowthParams, data: DataSize, device: Device
+) -> MemoryPlan:
     n, n_features = data.shape
     n_outputs = data.n_outputs
     table = n * n_features * data.itemsize
     n_all = data.n_all or n
-    params = growth_params(estimator, (n_all, n_features))
     batch = batch_size(n_outputs, n_all, n_features, device)
     n_numbered = n_outputs + batch * device.runs_ahead  # trees of a round, and of the next
     in_sample = max(1, int(n * float(estimator.subsample)))
@@ -142,7 +146,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     n_nodes = batch * most_nodes
     bins = code_bytes(n_features)
     raw = 8 * n_outputs
-    target_bytes = estimator._read_loss().target_type(device).itemsize
+    target_bytes = loss.target_type(device).itemsize
     free, capacity = device.memory()
     is_streamed = device.is_gpu and not data.is_there
     pieces = 2 * PIECE_BYTES if is_streamed else table
@@ -153,7 +157,7 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     evaluated_bins = data.evaluated_bins
     if evaluated_bins is None:
         evaluated_bins = bins * sum(data.evaluated)
-    in_pieces = computes_pieces(estimator, data, device)
+    in_pieces = computes_pieces(estimator, loss, data, device)
     if in_pieces and most_nodes <= NO_LEAF:
         leaf = np.dtype(np.uint16)
     parts = {
@@ -164,8 +168,8 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
         "raw predictions": n * raw,
         "gradients": 8 * batch * (min(n, PIECE_ROWS) if in_pieces else n),
         "records": _record_bytes(estimator, data, device) * batch * in_sample,
-        **_bytes_of_loss(estimator, data),
-        "samples and steps": _bytes_of_round(estimator, data, device),
+        **_bytes_of_loss(estimator, loss, data),
+        "samples and steps": _bytes_of_round(estimator, loss, data, device),
         "leaves of the rows": leaf.itemsize * n_numbered * n,
         "trees left out": n * (raw + 4) if estimator.dropout else 0,
         **_linear_bytes(estimator, data, device, min(params.max_leaves, n_nodes)),
@@ -195,14 +199,13 @@ def _plan(estimator: Any, data: DataSize, device: Device) -> MemoryPlan:
     return _with_slabs(plan, data, most_nodes) if data.streams and not device.is_gpu else plan
 
 
-def computes_pieces(estimator: Any, data: DataSize, device: Device) -> bool:
+def computes_pieces(estimator: Any, loss: Loss, data: DataSize, device: Device) -> bool:
     """Return whether a training keeps no gradients of all rows. Rows that have weights might not
     all take part."""
     if not data.streams or device.is_gpu or data.weighted:
         return False
     if batch_size(data.n_outputs, *data.shape, device) > 1:
         return False
-    loss = estimator._read_loss()
     is_sample = estimator.sampling != "uniform" or estimator.subsample < 1.0
     revises = estimator.line_search or estimator.linear_leaves or estimator.dropout
     takes_steps = type(loss).leaf_values is Loss.leaf_values and takes_pieces(loss)
@@ -248,10 +251,9 @@ def _linear_bytes(estimator: Any, data: DataSize, device: Device, n_leaves: int)
     return {"values for linear leaves": table, "sums of linear leaves": 2 * sums}
 
 
-def _bytes_of_loss(estimator: Any, data: DataSize) -> dict[str, int]:
+def _bytes_of_loss(estimator: Any, loss: Loss, data: DataSize) -> dict[str, int]:
     """Return what gradients take that are not those of each row by itself: of the rows of all
     workers where each of them computes these."""
-    loss = estimator._read_loss()
     n, n_all = data.shape[0], data.n_all
     parts = {}
     if n_all is not None and loss.reads_all_rows:
@@ -262,10 +264,10 @@ def _bytes_of_loss(estimator: Any, data: DataSize) -> dict[str, int]:
     return {"queries or risk sets": estimator._bytes_of_row() * n, **parts}
 
 
-def _bytes_of_round(estimator: Any, data: DataSize, device: Device) -> int:
+def _bytes_of_round(estimator: Any, loss: Loss, data: DataSize, device: Device) -> int:
     """Return what a round takes beside gradients and records: first while it draws rows, and later
     while it finds the values of leaves."""
-    n, loss = data.shape[0], estimator._read_loss()
+    n = data.shape[0]
     drawn = 0
     if estimator.sampling != "uniform" or estimator.subsample < 1.0:
         drawn = DRAWING_BYTES[estimator.sampling] * n

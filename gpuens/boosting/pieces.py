@@ -25,9 +25,8 @@ from ..kernels.statistics.add_leaf_values import add_leaf_values
 from ..kernels.statistics.gradients import PieceTotals, gradients_of_piece, totals_of_pieces
 from ..kernels.statistics.quantise import fixed_point_scales, pack, scales_for
 from ..losses import Loss
-from .gradients import Gradients
-from .growth import Batch, Growth, params_of
 from .round_data import Round, Training
+from .steps import Batch, Gradients, Growth, params_of
 
 PIECE_ROWS = 1 << 18
 """Rows whose gradients are in memory: whole chunks of ``gradients``."""

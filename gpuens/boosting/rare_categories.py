@@ -24,10 +24,10 @@ from ..kernels.growth.sparse_codes import SparseCodes
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import current_share
 from ..kernels.runtime.dtypes import N_SLOTS
-from .gradients import Gradients
 from .parameters import AUTO_SMOOTHING
 from .pieces import PieceGradients
 from .round_data import Training
+from .steps import Gradients
 
 CERTAINTY = 0.95
 STEPS = 64.0

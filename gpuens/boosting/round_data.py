@@ -139,7 +139,8 @@ class Training:
 
     def draws(self, round_: Round, outputs: range) -> Draws:
         """Return the keys of a batch's trees."""
-        return Draws(*self.keys, round_.index * self.loss.n_outputs + outputs.start)
+        rounding, tree = self.keys
+        return Draws(rounding, tree, round_.index * self.loss.n_outputs + outputs.start)
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,18 @@
 """Gradient boosting, a round on one page (Friedman 2001, "Greedy function approximation").
 
-A round computes gradients, draws rows, grows a tree for every output of the loss, gives its leaves
-their values and adds it to the raw predictions. Each step is in a module of its own:
+A round draws rows, computes gradients, grows a tree for every output of the loss, gives its leaves
+their values and adds it to the raw predictions. ``steps`` has these steps; others may take their
+place:
 
-    start         ``start``         what the first round begins with
-    gradients     ``gradients``     of all rows; ``pieces``: of a part of the rows at a time
-    sample        ``row_sampler``   the schemes are those of ``sampling``
-    grow          ``growth``        on gradients; fused with the steps behind it on the CPU
-    leaf values   ``leaf_values``   those of the loss; ``linear_leaves``: functions of the features
-    update        ``updates``       at once; on a GPU joined with the next gradients
+    sample        the schemes are in ``sampling``
+    gradients     ``pieces``: of a part of the rows at a time, where not all fit into memory
+    grow          ``fused``: in one call with the steps behind it, on the CPU
+    leaf values   ``linear_leaves``: functions of the features in place of constants
+    update        ``fused``: joined with the next gradients, on a GPU
 
-What changes a round as a whole is ``line_search``, and dropout, a kind of rounds (``dropout``).
-``estimators.training`` evaluates the metrics after every round and decides when to stop.
+``line_search`` comes between values and update; ``dropout`` has rounds of its own. The first round
+begins with the raw predictions of ``start``. After each one ``estimators.training`` computes the
+metrics and decides whether to stop.
 """
 
 from __future__ import annotations
@@ -23,11 +24,9 @@ from ..estimators.training import Rounds, TrainingResult
 from ..forest.forest import Forest
 from ..kernels.runtime.collective import rows_of_all
 from .forest_builder import ForestBuilder
-from .gradients import Gradients
-from .growth import Batch, FusedGrowth, Growth, batch_size
-from .leaf_values import LeafValues
+from .fused import FusedGrowth, JoinedUpdates, can_fuse, can_join
 from .line_search import searched
-from .linear_leaves import LinearLeafValues
+from .linear_leaves import LinearLeafValues, LinearUpdates
 from .pieces import PieceGradients, PieceGrowth
 from .round_data import (
     BoostingResult,
@@ -38,8 +37,7 @@ from .round_data import (
     Training,
     TrainingRows,
 )
-from .row_sampler import RowSampler
-from .updates import JoinedUpdates, Updates, can_join, takes_newton_steps
+from .steps import Batch, Gradients, Growth, LeafValues, RowSampler, Updates, batch_size
 
 
 class BoostingRounds(Rounds):
@@ -79,19 +77,21 @@ class BoostingRounds(Rounds):
     def _choose_steps(self, are_rows_watched: bool) -> None:
         training, settings = self.training, self.training.settings
         gradients: Gradients
+        growth: Growth
         if settings.in_pieces:
             gradients = PieceGradients(training)
-            growth: Growth = PieceGrowth(training, gradients)
+            growth = PieceGrowth(training, gradients)
         else:
             gradients = Gradients(training, len(self.batches[0]))
-            fuses = self.fuses and takes_newton_steps(training) and not training.device.runs_ahead
-            growth = (FusedGrowth if fuses else Growth)(training, gradients)
-        leaf_values = LeafValues if settings.ridge is None else LinearLeafValues
+            growth = (FusedGrowth if self.fuses and can_fuse(training) else Growth)(
+                training, gradients
+            )
+        is_linear = settings.ridge is not None
         joins = self.fuses and can_join(training, are_rows_watched)
-        updates = JoinedUpdates if joins else Updates
+        updates = LinearUpdates if is_linear else JoinedUpdates if joins else Updates
         self.gradients, self._growth = gradients, growth
         self._sampler = RowSampler(training, gradients)
-        self._leaf_values = leaf_values(training, gradients)
+        self._leaf_values = (LinearLeafValues if is_linear else LeafValues)(training, gradients)
         self._updates = updates(training, self.others)
 
     def round(self, index: int) -> Iterator[Any]:

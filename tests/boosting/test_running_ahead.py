@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import row_sampler
-from gpuens.boosting.gradients import Gradients
-from gpuens.boosting.leaf_values import LeafValues
+from gpuens.boosting import steps
+from gpuens.boosting.steps import Gradients, LeafValues
 from gpuens.devices.placement import Device
 from gpuens.kernels.runtime.dtypes import Totals
 from gpuens.numerics import sampling
@@ -145,7 +144,7 @@ def test_rows_with_a_weight_are_looked_for_once(monkeypatch):
     """Where they are looked for, a GPU is waited for."""
     calls = []
     monkeypatch.setattr(
-        row_sampler, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
+        steps, "draw_rows", lambda *args: calls.append(args) or sampling.draw_rows(*args)
     )
     for settings in ({}, {"sampling": "goss", "learning_rate": 0.5, "n_estimators": 2}):
         model = trained(0, settings, "weights", Watcher())

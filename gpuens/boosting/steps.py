@@ -1,0 +1,388 @@
+"""The steps of a round of boosting, in the order of ``rounds``: rows, gradients, trees, the values
+of their leaves, and new raw predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..devices.placement import Device, to_numpy
+from ..kernels.growth.frontier import most_slots
+from ..kernels.growth.grow import GrownTrees, grow, records_for
+from ..kernels.growth.params import GrowthParams
+from ..kernels.leaves.inner_nodes import bound_values
+from ..kernels.runtime.arrays import Array
+from ..kernels.runtime.collective import (
+    NO_ROWS,
+    count_of_all,
+    largest_of_all,
+    rows_of_all,
+    selected,
+)
+from ..kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
+from ..kernels.runtime.each import each
+from ..kernels.scalars.deferred import lazy_property
+from ..kernels.scalars.primitives import vectorise
+from ..kernels.scalars.rng import draw
+from ..kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
+from ..kernels.statistics.quantise import scales_for
+from ..losses.leaves import LeafBatch
+from ..numerics.sampling import draw_rows
+from ..numerics.weighted import ordered_sum
+from .round_data import OutputTree, Round, Training, TrainingRows
+from .sampling import (
+    Sample,
+    balanced_chances,
+    draw_by_chance,
+    goss_chances,
+    mvs_chances,
+    scale_statistics,
+)
+
+BATCH_RECORDS = 2_000_000
+"""Most records of the trees of one batch on the CPU: more would not fit into its caches."""
+BATCH_RECORDS_ON_GPU = 2**24
+"""The same on a GPU, where the host waits for each batch and a record takes 36 bytes."""
+
+
+def batch_size(n_outputs: int, n_rows: int, n_features: int, device: Device) -> int:
+    """Return the number of trees of a round that grow together; the model does not depend on it.
+
+    Each tree of a batch needs a histogram from the start.
+    """
+    most = BATCH_RECORDS_ON_GPU if device.runs_ahead else BATCH_RECORDS
+    most = min(most // max(n_rows, 1), most_slots(n_features), MOST_OUTPUTS)
+    return max(1, min(n_outputs, most))
+
+
+class RowSampler:
+    """Draws the rows of the rounds (see ``sampling``)."""
+
+    def __init__(self, training: Training, gradients: Gradients) -> None:
+        self._training, self._gradients = training, gradients
+
+    def draw(self, index: int) -> Sample:
+        """Draw the rows of a round."""
+        rows, settings, device = self._training.rows, self._training.settings, self._training.device
+        scheme, fraction, top_rate, other_rate = settings.sampling
+        if scheme == "goss" and index < 1.0 / settings.learning_rate(0):  # as in LightGBM
+            scheme, fraction = "uniform", 1.0
+        if scheme == "uniform" and fraction == 1.0:
+            return self._weighted_rows
+        if scheme == "uniform":
+            return self._uniform(fraction, settings.seed, index)
+        if scheme == "balanced":
+            chance = self._balanced
+        elif scheme == "goss":
+            importance = self._gradients.sum_of_rows(index, lambda g, h: abs(g) * h, np.float32)
+            chance = goss_chances(importance, top_rate, other_rate, device)
+        else:
+            squares = self._gradients.sum_of_rows(
+                index, lambda g, h: g.astype(np.float64) ** 2, np.float64
+            )
+            chance = mvs_chances(squares, fraction, device)
+        return draw_by_chance(chance, rows.weight, settings.seed, index, device)
+
+    def _uniform(self, fraction: float, seed: int, index: int) -> Sample:
+        training = self._training
+        weight, device = training.rows.weight, training.device
+        drawn = draw_rows(training.n_rows, fraction, weight, seed, index, device)
+        return Sample(drawn, device.xp.empty(0, dtype=np.float32))
+
+    @lazy_property
+    def _weighted_rows(self) -> Sample:
+        """The rows with a positive weight; kept, because finding them waits for a GPU."""
+        return self._uniform(1.0, 0, 0)
+
+    @lazy_property
+    def _balanced(self) -> Array:
+        """The chance of each row to be drawn, by its class; kept."""
+        training = self._training
+        classes = training.rows.y.astype(np.int64)
+        n_classes = int(largest_of_all(float(classes.max()))) + 1
+        fraction = training.settings.sampling.fraction
+        return balanced_chances(classes, n_classes, fraction, training.device)
+
+
+class Gradients:
+    """The gradients of one batch of outputs after another, in the same arrays.
+
+    Attributes
+    ----------
+    g, h : float32, shape (n_outputs of the largest batch, n_rows), on the device
+        Gradients and hessians, times the weights of the rows.
+    """
+
+    def __init__(self, training: Training, n_outputs: int) -> None:
+        self.training = training
+        n, xp = training.n_rows, training.device.xp
+        self.g = xp.empty((n_outputs, n), dtype=xp.float32)
+        self.h = xp.empty((n_outputs, n), dtype=xp.float32)
+
+    def compute(
+        self, round_: Round, outputs: range, update: Update | None = None
+    ) -> Sequence[Totals]:
+        """Compute the gradients of a batch of outputs and return their totals.
+
+        Parameters
+        ----------
+        round_ : Round
+        outputs : range
+        update : Update or None
+            Values that the raw predictions get in the same pass, before.
+
+        Raises
+        ------
+        ValueError
+            They are not finite.
+        """
+        totals = self._fill(round_, outputs, update)
+        self._check(round_, outputs, totals)
+        if round_.sample.factor.size:
+            totals = self._scale(round_, len(outputs))
+        round_.unchecked += [own for own in totals if not own.is_here]
+        return totals
+
+    def _fill(self, round_: Round, outputs: range, update: Update | None) -> Sequence[Totals]:
+        rows, device, loss = self.training.rows, self.training.device, round_.loss
+        g, h = self.g[: len(outputs)], self.h[: len(outputs)]
+        raw = rows.raw[outputs.start : outputs.stop]
+        if len(outputs) > 1:
+            return loss.gradients_of_outputs(
+                outputs, rows.y, raw, round_.shared, rows.weight, g, h, device
+            )
+        k = outputs.start
+        target = loss.targets(rows.y, k, device)
+        return [loss.gradients(k, target, raw[0], round_.shared, rows.weight, g[0], h[0], update)]
+
+    def _check(self, round_: Round, outputs: range, totals: Sequence[Totals]) -> None:
+        """Check the gradients, or their totals where the host has them; a GPU's totals that nothing
+        needs before the trees are checked when the round ends."""
+        training, loss = self.training, round_.loss
+        rows = training.rows
+
+        def check(i: int) -> None:
+            target = loss.targets(rows.y, outputs[i], training.device)
+            raw = rows.raw[outputs[i]]
+            loss.check_gradients(totals[i], self.g[i], self.h[i], target, raw, round_.name)
+
+        searches = training.settings.line_search and not loss.exact_leaves
+        waits = searches or loss.exact_leaves or round_.sample.factor.size > 0
+        if loss.checks_rows:
+            each(check, range(len(outputs)), self.g[0])
+        elif waits or totals[0].is_here:
+            for own in totals:
+                loss.check_totals(own, round_.name)
+
+    def _scale(self, round_: Round, n_outputs: int) -> Sequence[Totals]:
+        """Multiply the gradients of a sample by the factors of its rows."""
+
+        def scaled(i: int) -> Totals:
+            own = scale_statistics(self.g[i], self.h[i], round_.sample, self.training.device)
+            round_.loss.check_totals(own, round_.name)
+            return own
+
+        return each(scaled, range(n_outputs), self.g[0])
+
+    def sum_of_rows(self, index: int, term: Callable[[Any, Any], Array], dtype: Any) -> Array:
+        """Return the sum of a function of every row's gradient and hessian over all outputs."""
+        total = self.training.device.xp.zeros(self.training.n_rows, dtype=dtype)
+        loss, shared = self._loss_of(index)
+        for k in range(loss.n_outputs):
+            self._of_output(loss, k, shared)
+            total += term(self.g[0], self.h[0])
+        return total
+
+    def of_rows(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Return the gradients of some rows before the first round, float64 of shape (n_outputs,
+        n), for each array of their numbers."""
+        loss, shared = self._loss_of(0)
+        found = [np.empty((loss.n_outputs, at.size)) for at in rows]
+        for k in range(loss.n_outputs):
+            self._of_output(loss, k, shared)
+            for of_rows, at in zip(found, rows, strict=True):
+                of_rows[k] = to_numpy(self.g[0][self.training.device.asarray(at)])
+        return found
+
+    def sizes(self) -> tuple[float, float]:
+        """Return the largest size of a gradient and the sum of the hessians, over all outputs."""
+        loss, rows, largest, total = self.training.loss, self.training.rows, 0.0, 0.0
+        shared = loss.shared(rows.y, rows.raw, self.training.device)
+        for k in range(loss.n_outputs):
+            totals = self._of_output(loss, k, shared)
+            largest, total = max(largest, float(totals.max_g)), total + float(totals.sum_h)
+        return largest, total
+
+    def _loss_of(self, index: int) -> tuple[Any, Array]:
+        """Return the loss of a round for all rows, and its shared values."""
+        training = self.training
+        rows, device = training.rows, training.device
+        loss = training.loss.at_round(index)
+        everything = device.xp.empty(0, dtype=np.int32)
+        loss = loss.in_round(rows.y, rows.raw, training.whole_weight, everything, device)
+        return loss, loss.shared(rows.y, rows.raw, device)
+
+    def _of_output(self, loss: Any, k: int, shared: Array) -> Totals:
+        """Compute the gradients of one output into the first line."""
+        rows, device = self.training.rows, self.training.device
+        target, g, h = loss.targets(rows.y, k, device), self.g[0], self.h[0]
+        return loss.gradients(k, target, rows.raw[k], shared, rows.weight, g, h)
+
+
+class Batch(NamedTuple):
+    """The trees of some outputs, which a GPU may still be growing. With ``values`` the raw
+    predictions of the training rows include them already."""
+
+    outputs: range
+    totals: Sequence[Totals]
+    trees: GrownTrees
+    values: Sequence[NodeValues] | None = None
+
+
+class Growth:
+    """Trees on the gradients of a sample, in two operations: integers, and growth on these."""
+
+    def __init__(self, training: Training, gradients: Gradients) -> None:
+        self.training, self.gradients = training, gradients
+
+    def start(self, round_: Round, outputs: range, totals: Sequence[Totals]) -> Batch:
+        """Start to grow trees on the gradients at hand; ``totals`` are theirs."""
+        training = self.training
+        g, h = self.gradients.g[: len(outputs)], self.gradients.h[: len(outputs)]
+        codes, draws = training.rows.codes, training.draws(round_, outputs)
+        scales = [scales_for(own, training.n_rows) for own in totals]
+        records = records_for(codes, g, h, round_.sample.rows, draws.rounding, draws.first, scales)
+        keys = [_draw(draws.tree, draws.first + i) for i in range(len(outputs))]
+        trees = grow(
+            codes,
+            training.n_bins,
+            records,
+            np.array(keys, np.uint64),
+            params_of(training, round_.sample),
+            training.settings.rules,
+        )
+        return Batch(outputs, totals, trees)
+
+
+def params_of(training: Training, sample: Sample) -> GrowthParams:
+    """Return the settings of growth on the rows of a round."""
+    params, decrease = training.settings.params, training.settings.min_decrease
+    if decrease == 0.0:
+        return params
+    # Slightly less: the gain is rounded, the number it is compared with is not.
+    least = decrease * _weight_of(training, sample) * (1.0 - 1e-10)
+    return params._replace(min_gain=max(params.min_gain, least))
+
+
+def _weight_of(training: Training, sample: Sample) -> float:
+    """Return the weight of a round's rows; rows that are drawn with factors count for all."""
+    weight, drawn = training.rows.weight, sample.rows
+    is_part = drawn.size > 0 and sample.factor.size == 0
+    if weight.size:
+        return ordered_sum(selected(weight, drawn) if is_part else weight, training.device)
+    if is_part:
+        return float(count_of_all(0 if drawn is NO_ROWS else drawn.size))
+    return float(rows_of_all(training.n_rows))
+
+
+class LeafValues:
+    """The values that the loss gives, bounded by monotone constraints."""
+
+    def __init__(self, training: Training, gradients: Gradients) -> None:
+        self.training, self.gradients = training, gradients
+        self._is_monotone = bool(training.settings.rules.monotone.any())
+
+    def trees(self, round_: Round, batch: Batch) -> list[OutputTree]:
+        """Return the trees of a batch with the values of their nodes."""
+        values = batch.values
+        if values is None:
+            values = round_.loss.leaf_values(self.leaf_batch(round_, batch), batch.outputs)
+            if self._is_monotone:
+                values = self._bounded(batch, values)
+        trees, rate = batch.trees, round_.rate
+        return [OutputTree(trees, i, k, values[i], rate) for i, k in enumerate(batch.outputs)]
+
+    def leaf_batch(self, round_: Round, batch: Batch) -> LeafBatch:
+        """Return the trees with the rows that they were grown on."""
+        training, outputs = self.training, batch.outputs
+        rows = training.rows
+        return LeafBatch(
+            trees=batch.trees,
+            g=self.gradients.g[: len(outputs)],
+            h=self.gradients.h[: len(outputs)],
+            totals=batch.totals,
+            read_target=lambda i: training.loss.targets(rows.y, outputs[i], training.device),
+            raw=rows.raw[outputs.start : outputs.stop],
+            weight=rows.weight,
+            whole_weight=training.whole_weight,
+            params=training.settings.params,
+            learning_rate=round_.rate,
+            device=training.device,
+        )
+
+    def _bounded(self, batch: Batch, values: Sequence[NodeValues]) -> Sequence[NodeValues]:
+        """Clip the values of nodes so that monotone constraints hold."""
+        trees, monotone = batch.trees, self.training.settings.rules.monotone
+
+        def bounded(i: int) -> NodeValues:
+            nodes = slice(trees.offset[i], trees.offset[i + 1])
+            own = values[i].value.copy()
+            bound_values(trees.feature[nodes], trees.left[nodes], trees.right[nodes], monotone, own)
+            return NodeValues(own, values[i].hessian)
+
+        return each(bounded, range(len(batch.outputs)), self.gradients.g[0])
+
+
+class Updates:
+    """Adds trees to raw predictions."""
+
+    def __init__(self, training: Training, others: Sequence[TrainingRows]) -> None:
+        self.training, self.others = training, others
+
+    def pending(self) -> Update | None:
+        """Return values that the raw predictions of the training rows have not got yet, for those
+        who are about to read them."""
+        return None
+
+    def add(self, round_: Round, trees: list[OutputTree]) -> None:
+        """Add the trees of some outputs, one after the other, to all raw predictions."""
+        rows = self.training.rows
+
+        def see(tree: OutputTree) -> None:
+            tree.find_leaves(rows.codes, tree.leaf)
+
+        if round_.sample.rows.size:  # growth has only seen the leaves of the sample
+            each(see, trees, rows.raw[0])
+        self.add_to_training_rows(trees)
+        self.add_to_others(trees)
+
+    def add_to_training_rows(self, trees: list[OutputTree]) -> None:
+        """Add trees whose leaves are known."""
+        rows, begin = self.training.rows, 0
+        while begin < len(trees):  # one batch of them after the other
+            leaf, output = trees[begin].trees.leaf, trees[begin].output
+            own = trees[begin : begin + len(leaf)]
+            values, factors = [tree.values for tree in own], [tree.factor for tree in own]
+            add_values_of_trees(rows.raw[output : output + len(own)], leaf, values, factors)
+            begin += len(own)
+
+    def add_to_others(self, trees: list[OutputTree]) -> None:
+        """Add trees to the raw predictions of the evaluation sets."""
+
+        def add(tree: OutputTree) -> None:
+            for other in self.others:
+                leaf = self.training.device.xp.full(other.raw.shape[1], -1, dtype=np.int32)
+                tree.find_leaves(other.codes, leaf)
+                self.add_tree(tree, leaf, other)
+
+        if self.others:
+            each(add, trees, self.training.rows.raw[0])
+
+    def add_tree(self, tree: OutputTree, leaf: Array, rows: TrainingRows) -> None:
+        """Add a tree to the raw predictions of rows whose leaves are known."""
+        add_leaf_values(rows.raw[tree.output], leaf, tree.values, tree.factor)
+
+
+_draw = vectorise(draw)
