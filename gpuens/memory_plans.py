@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from .boosting.data_size import DataSize, bytes_on_disk, can_stream, data_size
+from .boosting.data_size import DataSize
 from .boosting.estimator import BoostingEstimator
 from .boosting.memory import boosting_plan
-from .boosting.parameters import columns_to_grow_on, growth_params
+from .boosting.parameters import growth_params
+from .boosting.tables import EntriesTable, table_of
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
 from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy
@@ -130,8 +131,9 @@ def memory_plan(
     holds_out = estimator.validation_fraction is not None
     if is_sparse(X):
         table = read_sparse(X, estimator=clone(estimator), reset=True, name="X")
-        columns = columns_to_grow_on(table, params)
-        size = data_size(table, columns, device, n_trees)
+        of_entries = EntriesTable(table)
+        columns = of_entries.columns_to_grow_on(params, ())
+        size = of_entries.size(columns, device, n_trees)
         if n_workers is not None:
             kept = table if columns is None else table.columns(columns)
             size = _of_a_worker(size, kept, int(n_workers))
@@ -144,9 +146,9 @@ def memory_plan(
         weighted=sample_weight is not None or getattr(X, "sample_weight", None) is not None,
         is_there=is_there,
         splits=holds_out and estimator._stops_early(n_all or shape[0], False),
-        is_binned=isinstance(X, BinnedTable),
-        on_disk=bytes_on_disk(X, device),
-        can_stream=can_stream(X, device, n_all),
+        is_binned=table_of(X).is_binned,
+        on_disk=table_of(X).bytes_on_disk(device),
+        can_stream=table_of(X).can_stream(device, n_all),
         n_all=n_all,
     )
     return boosting_plan(estimator, loss, params, size, device)

@@ -43,8 +43,9 @@ from .round_data import (
     TrainingRows,
 )
 from .rounds import BoostingRounds
-from .start import StartsFromPredictions, sum_of_trees
+from .start import StartsFromPredictions
 from .steps import Batch
+from .tables import Table
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""
@@ -389,7 +390,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         return np.unique(used)
 
     def _raw_before_dropout(
-        self, trees: Forest, dropout: Dropout, table: Any, device: Device
+        self, trees: Forest, dropout: Dropout, table: Table, device: Device
     ) -> Array:
         """Return the raw predictions of rows before the next round: the sum of the trees that are
         never left out, rounded, and the exact sum of the others."""
@@ -398,7 +399,7 @@ class DropsTrees(BoostingParameters, StartsFromPredictions):
         dropout.round_start(raw, device)
         if n < trees.n_trees:
             others = trees.slice(n, trees.n_trees)
-            raw += sum_of_trees(replace(others, base=np.zeros_like(trees.base)), table, device)
+            raw += table.raw_predict(replace(others, base=np.zeros_like(trees.base)), device)
         return raw
 
     def _keep_dropout(self, state: DropoutState | None) -> None:

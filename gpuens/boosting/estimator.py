@@ -15,12 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import Device, home_of, is_streamed, resolve_device, to_numpy
+from ..devices.placement import Device, home_of, resolve_device
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
-from ..devices.sparse_tables import SparseTable
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
-from ..estimators.parameters import seed_of, threads_of
+from ..estimators.parameters import seed_of
 from ..estimators.recursion import HasRecursion
 from ..estimators.training import TrainingPlan, train
 from ..estimators.validation import EarlyStopping, EvalSet, eval_sets, split_rows, validation_set
@@ -29,9 +28,8 @@ from ..forest.structure import feature_sums
 from ..forest.sum_of_trees import IDENTITY, SumOfTrees
 from ..inputs.binning import Binner
 from ..inputs.categories import read_features
-from ..inputs.category_bins import fit_binner
 from ..inputs.shared_tables import agreed_table
-from ..inputs.sparse_bins import NarrowBinner, fit_sparse_binner
+from ..inputs.sparse_bins import NarrowBinner
 from ..inputs.targets import read_sample_weight, weights_in_range
 from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import Share, current_share, rows_of_all, sharing_again
@@ -39,7 +37,6 @@ from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
-from .data_size import data_size
 from .dropout import Dropout, DropoutRounds, DropsTrees
 from .forest_builder import ForestBuilder
 from .linear_leaves import require_linear
@@ -48,7 +45,6 @@ from .metrics import RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
     check_parameters,
-    columns_to_grow_on,
     feature_rules,
     growth_params,
     rules_of_columns,
@@ -61,13 +57,13 @@ from .sampling import Sampling
 from .sharing import (
     callbacks_of_all,
     evaluations,
-    fit_shared_binner,
     hold_out,
     is_first_worker,
     require_shareable,
     require_shareable_on,
 )
 from .start import base_of
+from .tables import table_of
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37
@@ -193,10 +189,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         table, loss = sets[0].table, self._fitted_loss
         with sharing_again(share):
             settings = self._round_settings(n_rounds, (rows_of_all(table.shape[0]), table.shape[1]))
-            columns = columns_to_grow_on(table, settings.params, self._features_to_drop(before))
-            size = data_size(
-                table, columns, device, loss.n_outputs,
-                [rows.table for rows in sets[1:]], share and share.n_all, sets[0].weight.size > 0,
+            columns = table.columns_to_grow_on(settings.params, self._features_to_drop(before))
+            size = table.size(
+                columns, device, loss.n_outputs, [rows.table for rows in sets[1:]],
+                share and share.n_all, sets[0].weight.size > 0,
             )  # fmt: skip
         del table
         plan = boosting_plan(self, loss, settings.params, size, device)
@@ -205,7 +201,7 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
             print(plan, file=sys.stderr)
         with plan.explaining(), sharing_again(share):
             if is_new:
-                self._binner = self._fit_binner(sets[0], device)
+                self._binner = sets[0].table.fit_binner(self, sets[0].weight, device)
             binner = self._binner
             if columns is not None:
                 binner, rules = NarrowBinner.of(binner, columns), settings.rules
@@ -288,36 +284,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         streams: bool,
     ) -> tuple[str, TrainingRows]:
         """Return the name of a set, and its rows as rounds need them."""
-        if isinstance(rows.table, BinnedTable):
-            codes: Any = rows.table.codes_for(binner, device, rows.data, streams)
-        else:
-            codes = binner.codes_of(rows.table, device)
+        codes = rows.table.codes(binner, device, rows.data, streams)
         if dropout is None:
             raw = self._raw_before(start, rows.table, device)
         else:
             raw = self._raw_before_dropout(start, dropout, rows.table, device)
-        values = device.asarray(rows.table) if self.linear_leaves else None
+        values = device.asarray(rows.table.values) if self.linear_leaves else None
         return rows.data, TrainingRows(codes, _outputs_first(rows.target), rows.weight, raw, values)
-
-    def _fit_binner(self, rows: RawRows, device: Device) -> Binner:
-        if (share := current_share()) is not None:
-            return fit_shared_binner(self, rows, share, device)
-        if isinstance(rows.table, BinnedTable):
-            return rows.table.binner_for(int(self.max_bins), int(self.cat_hash_groups))
-        weight = rows.weight if rows.weight.size else None
-        if isinstance(rows.table, SparseTable):
-            host = None if weight is None else to_numpy(weight)
-            return fit_sparse_binner(rows.table, host, int(self.max_bins), self._seed)
-        return fit_binner(
-            rows.table,
-            weight,
-            self._n_categories(),
-            int(self.max_bins),
-            self._seed,
-            device,
-            threads_of(self.n_jobs),
-            int(self.cat_hash_groups),
-        )
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, for so many rounds, and rows of all workers and features."""
@@ -420,12 +393,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         data, table, target, weight = sets[0]
         split = self._split(target, weight)
         return [
-            RawRows(name, table[own if is_streamed(table, device) else at], target[at],
-                    weight[at] if weight.size else weight)
+            RawRows(
+                name, table.rows(own, device), target[at], weight[at] if weight.size else weight
+            )
             for name, own, at in zip(
                 (data, "validation"), split, map(device.asarray, split), strict=True
             )
-        ], None  # fmt: skip
+        ], None
 
     def _split_reads_target(self) -> bool:
         return self._n_classes() > 0
@@ -438,9 +412,9 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
     def _read(self, rows: EvalSet, device: Device, fit: bool, reset: bool) -> RawRows:
         """Read a set; ``fit`` for the training rows, ``reset`` if their features are new."""
         X, y, weight = rows.names
-        table = rows.X
-        if not isinstance(table, BinnedTable):
-            table = read_features(
+        table = table_of(rows.X)
+        if not table.is_binned:
+            values = read_features(
                 rows.X,
                 home_of(rows.X, device),
                 estimator=self,
@@ -449,9 +423,10 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
                 name=X,
             ).values
             if fit and (share := current_share()) is not None:
-                table = agreed_table(table, self, share)
+                values = agreed_table(values, self, share)
+            table = table_of(values)
         elif fit and reset:
-            table.describe(self)
+            rows.X.describe(self)
         n = table.shape[0]
         if not device.is_gpu:
             n_columns = outputs_in(rows.y, False) + (rows.weight is not None)

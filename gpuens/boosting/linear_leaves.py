@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from ..devices.placement import Device, to_numpy
-from ..devices.sparse_tables import SparseTable
 from ..kernels.leaves.linear_sums import (
     LinearFits,
     PathFeatures,
@@ -36,9 +35,9 @@ from ..kernels.runtime.dtypes import NodeValues
 from ..kernels.statistics.quantise import fixed_point_scales
 from ..losses import Loss
 from ..losses.leaves import LeafBatch, LeafRows, node_sums
-from ..tables.binned_table import BinnedTable
 from .round_data import OutputTree, Round, Training, TrainingRows
 from .steps import Batch, Gradients, LeafValues, Updates
+from .tables import Table
 
 ROWS_AT_ONCE = 2**16
 """Rows whose finite values are looked at together."""
@@ -68,7 +67,7 @@ class Bounds:
         return cls(-largest_of_each(-low), largest_of_each(high))
 
 
-def require_linear(model: Any, loss: Loss, tables: list[Any]) -> None:
+def require_linear(model: Any, loss: Loss, tables: list[Table]) -> None:
     """Raise ValueError where the settings or the data do not go with linear functions in leaves.
 
     Parameters
@@ -76,7 +75,7 @@ def require_linear(model: Any, loss: Loss, tables: list[Any]) -> None:
     model : BoostingEstimator
         With ``linear_leaves=True``.
     loss : Loss
-    tables : list of array, SparseTable or BinnedTable
+    tables : list of Table
     """
     if loss.exact_leaves or type(loss).leaf_values is not Loss.leaf_values:
         _refuse(f"loss={model.loss!r}", "whose leaf values are not Newton steps", "another loss")
@@ -87,10 +86,8 @@ def require_linear(model: Any, loss: Loss, tables: list[Any]) -> None:
     if model.monotonic_cst is not None:
         _refuse("monotonic_cst", "which bounds constants", "monotonic_cst=None")
     for table in tables:
-        if isinstance(table, SparseTable):
-            _refuse("a sparse X", "whose values are not at hand", "X.toarray()")
-        if isinstance(table, BinnedTable):
-            _refuse("a BinnedTable", "which has no values", "the rows as an array")
+        if table.without_values is not None:
+            _refuse(*table.without_values)
 
 
 def _refuse(what: str, why: str, instead: str) -> None:

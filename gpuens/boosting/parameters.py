@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..custom_metrics import ArrayMetric, CustomMetric
-from ..devices.sparse_tables import SparseTable
 from ..estimators.parameters import (
     CLASS_FACTORS,
     COUNT,
@@ -35,7 +34,6 @@ from ..estimators.parameters import (
     number,
     one_of,
 )
-from ..inputs.sparse_bins import columns_that_split
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
@@ -396,19 +394,6 @@ def rules_of_columns(rules: FeatureRules, columns: np.ndarray) -> FeatureRules:
         groups=tuple(filter(None, groups)),
         categorical=rules.categorical[columns],
     )
-
-
-def columns_to_grow_on(
-    table: Any, params: GrowthParams, further: Sequence[int] | np.ndarray = ()
-) -> np.ndarray | None:
-    """Return the columns of a sparse table that may split nodes, and some further ones (int32);
-    None: all of a table, from which features are drawn, or which is dense."""
-    if not isinstance(table, SparseTable):
-        return None
-    if params.colsample_bytree * params.colsample_bylevel * params.colsample_bynode != 1.0:
-        return None
-    found = columns_that_split(table, params.min_samples_leaf)
-    return np.union1d(found, further).astype(np.int32)
 
 
 def _by_position(monotonic_cst: Any, names: list[str] | None, n_features: int) -> Any:

@@ -6,7 +6,7 @@ All modules of the room share them, and none of these is imported here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ..losses import Loss
 from ..numerics.weighted import whole_weights
 from .parameters import Schedule
 from .sampling import Sample, Sampling
+from .tables import Table
 
 
 class RawRows(NamedTuple):
@@ -39,14 +40,14 @@ class RawRows(NamedTuple):
     ----------
     data : str
         Its name in ``evals_result_``.
-    table : float32 or float64, shape (n_rows, n_features), SparseTable or BinnedTable
+    table : Table
     target : float64, shape (n_rows,) or (n_rows, n_targets)
     weight : float64, shape (n_rows,) or (0,)
         Empty where every weight is 1.
     """
 
     data: str
-    table: Any
+    table: Table
     target: Array
     weight: Array
 

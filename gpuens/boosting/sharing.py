@@ -7,25 +7,17 @@ Evaluation sets are not shared: every worker has them as a whole, and computes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from ..devices.placement import CPU, Device, module_of, to_numpy
-from ..devices.sparse_tables import SparseTable
-from ..estimators.parameters import threads_of
+from ..devices.placement import Device, to_numpy
 from ..estimators.training import Evaluation, TrainingState
-from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
-from ..inputs.category_bins import count_categories, with_counts
 from ..inputs.labels import classes_among_workers
 from ..inputs.shared_tables import (
     dealt_rows,
-    entries_of_all,
     ranges_among,
-    sparse_columns_of_all,
 )
-from ..inputs.sparse_bins import ENTRIES_AT_ONCE, fit_sparse_binner, parts_of_columns
-from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.collective import (
     EachAlone,
     Share,
@@ -48,9 +40,9 @@ from ..losses.regression import (
 )
 from ..losses.survival import AFT, Cox
 from ..numerics.weighted import Later
-from ..tables.binned_table import BinnedTable
 from .metrics import Metric
 from .round_data import RawRows, TrainingRows
+from .shared_bins import refuse
 
 SHAREABLE_LOSSES: tuple[type[Loss], ...] = (
     *(SquaredError, Poisson, Gamma, Tweedie, AbsoluteError, Huber, Quantile),
@@ -75,25 +67,18 @@ def require_shareable(model: Any, loss: Loss) -> None:
     """
     if type(loss) not in SHAREABLE_LOSSES:
         names = ", ".join(repr(each.name) for each in SHAREABLE_LOSSES[:-2])
-        _refuse("loss", model.loss, f"use one of {names}, a CustomLoss or an ArrayLoss")
+        refuse("loss", model.loss, f"use one of {names}, a CustomLoss or an ArrayLoss")
     if getattr(model, "init", None) not in (None, "zero"):
-        _refuse("init", model.init, "use init=None or init='zero'")
+        refuse("init", model.init, "use init=None or init='zero'")
 
 
 def require_shareable_on(device: Device, model: Any, loss: Loss) -> None:
     """Raise NotImplementedError for losses of shared rows that need the CPU."""
     if device.kind != "cpu" and isinstance(loss, ON_CPUS):
-        _refuse(
+        refuse(
             "device", model.device,
             f"loss={loss!r} orders the rows of all workers on the host: set device='cpu'",
         )  # fmt: skip
-
-
-def _refuse(name: str, value: Any, instead: str) -> NoReturn:
-    raise NotImplementedError(
-        f"{name}={value!r} is not supported where several workers share the rows: {instead}, or "
-        "train on one machine."
-    )
 
 
 def evaluations(
@@ -114,7 +99,7 @@ def evaluations(
             if is_shared and rows is not training:
                 compute = _of_whole_set(compute)
             elif is_shared and metric.name != "loss":
-                _refuse("scoring", metric.name, "use scoring='loss', or pass eval_set")
+                refuse("scoring", metric.name, "use scoring='loss', or pass eval_set")
             found.append(Evaluation(data, metric.name, rows, compute))
     return found
 
@@ -221,7 +206,11 @@ def hold_out(
     train, held_out = split(target, has_weight)
     ranges = ranges_among(share.collective.size, train.size)
     sets = [
-        RawRows(name, *(dealt_rows(values, order, parts, share) for values in rows[1:]))
+        RawRows(
+            name,
+            rows.table.dealt(order, parts, share),
+            *(dealt_rows(values, order, parts, share) for values in (rows.target, rows.weight)),
+        )
         for name, order, parts in (
             (rows.data, train, ranges),
             ("validation", held_out, [(0, held_out.size)]),
@@ -231,77 +220,3 @@ def hold_out(
         return sets, Share(EachAlone(share.collective.group), 0, train.size, train.size)
     begin, end = ranges[share.collective.rank]
     return sets, Share(share.collective, begin, end - begin, train.size)
-
-
-def _rows_on_host(values: Array, at: np.ndarray) -> np.ndarray:
-    """Return some rows of an array as a contiguous one on the host."""
-    return np.ascontiguousarray(to_numpy(values[module_of(values).asarray(at)]))
-
-
-def fit_shared_binner(model: Any, rows: RawRows, share: Share, device: Device) -> Binner:
-    """Return the bins that ``Binner.fit`` chooses for all rows.
-
-    The rows that it samples are gathered, some columns at a time, and each worker cuts its own
-    columns.
-    """
-    if isinstance(rows.table, BinnedTable):
-        raise TypeError("X must be an array or a data frame where workers share the rows.")
-    collective = share.collective
-    at, first, n_used = np.arange(share.n_own), share.first, share.n_all
-    if rows.weight.size:
-        at = np.flatnonzero(to_numpy(rows.weight) > 0)
-        of_workers = objects_of_all(at.size, share)
-        first, n_used = sum(of_workers[: collective.rank]), sum(of_workers)
-    sampled = sample_rows(n_used, model._seed)
-    if sampled is not None:
-        inside = (sampled >= first) & (sampled < first + at.size)
-        at = at[sampled[inside] - first]
-    weight = None
-    if rows.weight.size:
-        weight = np.concatenate(collective.gather(_rows_on_host(rows.weight, at)))
-    if isinstance(rows.table, SparseTable):
-        if device.is_gpu:
-            _refuse("device", model.device, "set device='cpu' for a sparse X")
-        own_rows = rows.table if at.size == share.n_own else rows.table[at]
-        return _fit_shared_sparse_binner(model, own_rows, weight, share)
-    n_features = rows.table.shape[1]
-    cuts: list[np.ndarray] = []
-    for begin in range(0, n_features, FEATURES_AT_ONCE * collective.size):
-        end = min(begin + FEATURES_AT_ONCE * collective.size, n_features)
-        own = _rows_on_host(rows.table[:, begin:end], at)
-        sample = np.concatenate(collective.gather(own))
-        bounds = np.linspace(0, end - begin, collective.size + 1).astype(int)
-        mine = sample[:, bounds[collective.rank] : bounds[collective.rank + 1]]
-        threads = threads_of(model.n_jobs)
-        of_mine = Binner.fit(mine, weight, int(model.max_bins), model._seed, CPU, threads)
-        for each in objects_of_all(of_mine.thresholds, share):
-            cuts += each
-    binner = Binner(tuple(cuts))
-    n_categories = model._n_categories()
-    if not n_categories.any():
-        return binner
-    of_rows = rows.weight if rows.weight.size else None
-    counts = count_categories(rows.table, of_rows, n_categories, device)
-    for of_feature in counts:
-        if of_feature is not None:
-            collective.add(of_feature)
-    how = int(model.max_bins), int(model.cat_hash_groups), model._seed
-    return with_counts(binner, counts, *how)
-
-
-def _fit_shared_sparse_binner(
-    model: Any, sample: SparseTable, weight: np.ndarray | None, share: Share
-) -> Binner:
-    """Return the bins of the columns of a sparse table, from each worker's rows of the sample and
-    the weights of all rows of it."""
-    collective = share.collective
-    indptr = np.cumsum(np.append(0, entries_of_all(sample)))
-    cuts: list[np.ndarray] = []
-    for features in parts_of_columns(indptr, ENTRIES_AT_ONCE):
-        table = sparse_columns_of_all(sample, slice(features.start, features.stop), share)
-        bounds = np.linspace(0, len(features), collective.size + 1).astype(int)
-        mine = table.columns(slice(*bounds[collective.rank : collective.rank + 2]))
-        of_mine = fit_sparse_binner(mine, weight, int(model.max_bins), model._seed)
-        for each in objects_of_all(of_mine.thresholds, share):
-            cuts += each
-    return Binner(tuple(cuts))

@@ -9,14 +9,13 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from ..devices.placement import Device, to_numpy
-from ..devices.sparse_tables import SparseTable
 from ..estimators.base import ForestEstimator
 from ..forest.forest import Forest
 from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
-from ..tables.binned_table import BinnedTable
 from .round_data import BoostingResult, RawRows
+from .tables import Table, table_of
 
 
 class StartsFromPredictions(ForestEstimator):
@@ -53,7 +52,7 @@ class StartsFromPredictions(ForestEstimator):
         return np.zeros_like(constant)
 
     def _fitted_on(self, rows: RawRows, model: Any) -> Any:
-        table, target, weight = _values(rows.table), to_numpy(rows.target), to_numpy(rows.weight)
+        table, target, weight = rows.table.on_host(), to_numpy(rows.target), to_numpy(rows.weight)
         if hasattr(self, "classes_"):
             target = target.astype(np.int64)
             if not hasattr(model, "predict_proba"):
@@ -70,11 +69,11 @@ class StartsFromPredictions(ForestEstimator):
             )
         return model.fit(table, target, sample_weight=weight)
 
-    def _add_start(self, raw: Array, table: Any, device: Device) -> None:
+    def _add_start(self, raw: Array, table: Table, device: Device) -> None:
         """Add the raw predictions of ``init_``, if there is one, in place."""
         if "init_" not in self.__dict__:
             return
-        values = _values(table)
+        values = table.on_host()
         if hasattr(self, "classes_"):
             predicted = self.init_.predict_proba(values)
         else:
@@ -92,14 +91,14 @@ class StartsFromPredictions(ForestEstimator):
             )
         raw += device.asarray(np.ascontiguousarray(start))
 
-    def _raw_before(self, trees: Forest, table: Any, device: Device) -> Array:
+    def _raw_before(self, trees: Forest, table: Table, device: Device) -> Array:
         """Return the raw predictions of rows, which may be in host memory, before the next round.
 
         Parameters
         ----------
         trees : Forest
             The rounds so far.
-        table : array, SparseTable or BinnedTable, (n_rows, n_features)
+        table : Table
         device : Device
 
         Returns
@@ -107,10 +106,10 @@ class StartsFromPredictions(ForestEstimator):
         float64, shape (n_outputs, n_rows), on the device
         """
         if "init_" not in self.__dict__:
-            return sum_of_trees(trees, table, device)
-        raw = trees.slice(0, 0).raw_predict(table, device)
+            return table.raw_predict(trees, device)
+        raw = table.raw_predict(trees.slice(0, 0), device)
         self._add_start(raw, table, device)
-        trees.add_to(raw, table, device)
+        trees.add_to(raw, table.values, device)
         return raw
 
     def _raw(self, table: Array, device: Device) -> Array:
@@ -122,7 +121,7 @@ class StartsFromPredictions(ForestEstimator):
 
     def _first_raw(self, table: Array, device: Device) -> Array:
         raw = super()._first_raw(table, device)
-        self._add_start(raw, table, device)
+        self._add_start(raw, table_of(table), device)
         return raw
 
     def _sum_of_trees(self) -> SumOfTrees:
@@ -148,23 +147,3 @@ def base_of(
             f"round, loss={loss!r} and y need {loss.n_outputs}: set warm_start=False."
         )
     return before.forest.base
-
-
-def sum_of_trees(trees: Forest, table: Any, device: Device) -> Array:
-    """Return the raw predictions of trees for a table of any kind, float64 of shape (n_outputs,
-    n_rows), on the device."""
-    if isinstance(table, BinnedTable):
-        return table.raw_predict(trees, device)
-    return trees.raw_predict(table, device)
-
-
-def _values(table: Any) -> Any:
-    """Return a table's values in host memory, as estimators of other libraries take them."""
-    if isinstance(table, SparseTable):
-        return table.entries.tocsr()
-    if isinstance(table, BinnedTable):
-        raise ValueError(
-            "init must be None or 'zero' for a BinnedTable, whose bins another estimator does not "
-            "know. Pass the rows as an array."
-        )
-    return to_numpy(table)

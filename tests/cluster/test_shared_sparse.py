@@ -11,8 +11,8 @@ import scipy.sparse
 
 import gpuens
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import sharing as boosting_sharing
-from gpuens.boosting.round_data import RawRows
+from gpuens.boosting import shared_bins
+from gpuens.boosting.shared_bins import fit_shared_sparse_binner
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier
@@ -100,7 +100,7 @@ def test_histograms_that_are_not_kept(monkeypatch):
 def test_cut_points_of_a_sample_and_small_messages(monkeypatch):
     """Columns are cut one by one, and rows held out are sent one by one."""
     monkeypatch.setattr(binning, "SAMPLE_SIZE", 3_000)
-    monkeypatch.setattr(boosting_sharing, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(shared_bins, "ENTRIES_AT_ONCE", 1)
     monkeypatch.setattr(shared_tables, "MESSAGE_BYTES", 2**12)
     for params in ({"max_bins": 30}, {"early_stopping": True}):
         model = R(n_estimators=3, random_state=5, device="cpu", **params)
@@ -155,7 +155,6 @@ def test_gpus_do_not_share_sparse_rows():
     model, device = R(device="cuda"), SimpleNamespace(is_gpu=True)
     model._seed = 0
     table = SparseTable(scipy.sparse.csc_array(np.eye(80)))
-    rows = RawRows("training", table, np.zeros(80), np.empty(0))
     share = Share(Alone(), 0, 80, 80)
     with pytest.raises(NotImplementedError, match="device='cuda' is not supported .* a sparse X"):
-        boosting_sharing.fit_shared_binner(model, rows, share, device)
+        fit_shared_sparse_binner(model, table, np.empty(0), share, device)
