@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 
-from .boosting.data_size import DataSize
+from .boosting.data.memory import boosting_plan
+from .boosting.data.size import DataSize
+from .boosting.data.tables import EntriesTable, table_of
 from .boosting.estimator import BoostingEstimator
-from .boosting.memory import boosting_plan
 from .boosting.parameters import growth_params
-from .boosting.tables import EntriesTable, table_of
 from .cluster.rows import ranges_of
 from .devices.memory_plan import MemoryPlan, code_bytes
 from .devices.placement import Device, gpu_of, is_sparse, resolve_device, to_numpy

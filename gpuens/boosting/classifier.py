@@ -16,10 +16,10 @@ from ..kernels.runtime.collective import Share, current_share, largest_of_all
 from ..losses import Loss
 from ..losses.names import OF_CLASSES
 from .additive import AdditiveClassifier
+from .data.sharing import classes_of_all
 from .estimator import BoostingEstimator
 from .nothing_learned import ends
 from .round_data import RawRows
-from .sharing import classes_of_all
 
 
 @documented(

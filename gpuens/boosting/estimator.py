@@ -37,10 +37,17 @@ from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
-from .dropout import Dropout, DropoutRounds, DropsTrees
+from .data.memory import boosting_plan, reading_plan
+from .data.sharing import (
+    callbacks_of_all,
+    evaluations,
+    hold_out,
+    is_first_worker,
+    require_shareable,
+    require_shareable_on,
+)
+from .data.tables import table_of
 from .forest_builder import ForestBuilder
-from .linear_leaves import require_linear
-from .memory import boosting_plan, reading_plan
 from .metrics import RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
@@ -50,20 +57,13 @@ from .parameters import (
     rules_of_columns,
     schedule_of,
 )
-from .rare_categories import smooth_categories
 from .round_data import BoostingResult, RawRows, RoundSettings, Training, TrainingRows
 from .rounds import BoostingRounds
-from .sampling import Sampling
-from .sharing import (
-    callbacks_of_all,
-    evaluations,
-    hold_out,
-    is_first_worker,
-    require_shareable,
-    require_shareable_on,
-)
 from .start import base_of
-from .tables import table_of
+from .steps.dropout import Dropout, DropoutRounds, DropsTrees
+from .steps.linear_leaves import require_linear
+from .steps.rare_categories import smooth_categories
+from .steps.sampling import Sampling
 
 AUTO_EARLY_STOPPING_ROWS = 10_000
 LARGEST = 1e37

@@ -37,7 +37,7 @@ from ..estimators.parameters import (
 from ..kernels.growth.params import UNLIMITED, FeatureRules, GrowthParams
 from ..kernels.runtime.dtypes import MAX_BINS
 from ..ranking_metrics import RankingMetric, ranking_metric_of
-from .sampling import SCHEMES
+from .steps.sampling import SCHEMES
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -28,9 +28,9 @@ from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_ROUNDING, PURPOSE_TREE, draw
 from ..losses import Loss
 from ..numerics.weighted import whole_weights
+from .data.tables import Table
 from .parameters import Schedule
-from .sampling import Sample, Sampling
-from .tables import Table
+from .steps.sampling import Sample, Sampling
 
 
 class RawRows(NamedTuple):

@@ -1,18 +1,18 @@
 """Gradient boosting, a round on one page (Friedman 2001, "Greedy function approximation").
 
 A round draws rows, computes gradients, grows a tree for every output of the loss, gives its leaves
-their values and adds it to the raw predictions. ``steps`` has these steps; others may take their
-place:
+their values and adds it to the raw predictions. These steps are in ``steps.plain``; others may take
+their place:
 
-    sample        the schemes are in ``sampling``
-    gradients     ``pieces``: of a part of the rows at a time, where not all fit into memory
-    grow          ``fused``: in one call with the steps behind it, on the CPU
-    leaf values   ``linear_leaves``: functions of the features in place of constants
-    update        ``fused``: joined with the next gradients, on a GPU
+    sample        the schemes are in ``steps.sampling``
+    gradients     ``steps.pieces``: of a part of the rows at a time, where not all fit into memory
+    grow          ``steps.fused``: in one call with the steps behind it, on the CPU
+    leaf values   ``steps.linear_leaves``: functions of the features in place of constants
+    update        ``steps.fused``: joined with the next gradients, on a GPU
 
-``line_search`` comes between values and update; ``dropout`` has rounds of its own. The first round
-begins with the raw predictions of ``start``. After each one ``estimators.training`` computes the
-metrics and decides whether to stop.
+``steps.line_search`` comes between values and update; ``steps.dropout`` has rounds of its own. The
+first round begins with the raw predictions of ``start``. After each one ``estimators.training``
+computes the metrics and decides whether to stop.
 """
 
 from __future__ import annotations
@@ -24,10 +24,6 @@ from ..estimators.training import Rounds, TrainingResult
 from ..forest.forest import Forest
 from ..kernels.runtime.collective import rows_of_all
 from .forest_builder import ForestBuilder
-from .fused import FusedGrowth, JoinedUpdates, can_fuse, can_join
-from .line_search import searched
-from .linear_leaves import LinearLeafValues, LinearUpdates
-from .pieces import PieceGradients, PieceGrowth
 from .round_data import (
     BoostingResult,
     Drop,
@@ -37,7 +33,11 @@ from .round_data import (
     Training,
     TrainingRows,
 )
-from .steps import Batch, Gradients, Growth, LeafValues, RowSampler, Updates, batch_size
+from .steps.fused import FusedGrowth, JoinedUpdates, can_fuse, can_join
+from .steps.line_search import searched
+from .steps.linear_leaves import LinearLeafValues, LinearUpdates
+from .steps.pieces import PieceGradients, PieceGrowth
+from .steps.plain import Batch, Gradients, Growth, LeafValues, RowSampler, Updates, batch_size
 
 
 class BoostingRounds(Rounds):

@@ -14,8 +14,8 @@ from ..forest.forest import Forest
 from ..forest.sum_of_trees import NotASumOfTreesError, SumOfTrees
 from ..kernels.runtime.arrays import Array
 from ..losses import Loss
+from .data.tables import Table, table_of
 from .round_data import BoostingResult, RawRows
-from .tables import Table, table_of
 
 
 class StartsFromPredictions(ForestEstimator):

@@ -22,8 +22,8 @@ from ..losses.survival import AFT, Cox, SurvivalLoss
 from ..survival_metrics import concordance, curve_times
 from ..tables.binned_table import BinnedTable
 from .additive import AdditiveRegressor
+from .data.memory import reading_plan
 from .estimator import BoostingEstimator
-from .memory import reading_plan
 
 BYTES_OF_ROW = 8 * 16
 """Target; order, layout and weights; risks, their sums and both gradients."""

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting.rare_categories import credible_rows
+from gpuens.boosting.steps.rare_categories import credible_rows
 from gpuens.devices.placement import CPU
 from gpuens.inputs.category_bins import CategoryBinner, fit_binner
 from gpuens.kernels.runtime.dispatch import Implementation, using

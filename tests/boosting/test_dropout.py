@@ -12,8 +12,8 @@ import scipy.sparse
 from sklearn.linear_model import LinearRegression
 
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor, load
-from gpuens.boosting.dropout import Dropout, multiples, quantum_for
 from gpuens.boosting.parameters import DropoutSettings
+from gpuens.boosting.steps.dropout import Dropout, multiples, quantum_for
 from gpuens.forest.forest import Forest
 from gpuens.inputs.binning import Binner
 from gpuens.saving.file import ModelFileError

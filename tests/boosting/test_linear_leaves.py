@@ -21,7 +21,7 @@ from gpuens import (
     TreeExplainer,
     load,
 )
-from gpuens.boosting.linear_leaves import Bounds
+from gpuens.boosting.steps.linear_leaves import Bounds
 from gpuens.devices.placement import CPU
 from gpuens.forest.export import export_text
 from gpuens.forest.linear import LinearForest

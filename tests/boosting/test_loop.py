@@ -468,7 +468,7 @@ class TestInterrupt:
         def interrupt(*args):
             os.kill(os.getpid(), signal.SIGINT)
 
-        monkeypatch.setattr("gpuens.boosting.steps.draw_rows", interrupt)
+        monkeypatch.setattr("gpuens.boosting.steps.plain.draw_rows", interrupt)
         model = GradientBoostingRegressor(**settings)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import steps
-from gpuens.boosting.steps import Gradients, LeafValues
+from gpuens.boosting.steps import plain as steps
+from gpuens.boosting.steps.plain import Gradients, LeafValues
 from gpuens.devices.placement import Device
 from gpuens.kernels.runtime.dtypes import Totals
 from gpuens.numerics import sampling

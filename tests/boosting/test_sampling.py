@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from sklearn.metrics import roc_auc_score
 
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting.sampling import (
+from gpuens.boosting.steps.sampling import (
     MVS_REGULARISATION,
     balanced_chances,
     draw_by_chance,

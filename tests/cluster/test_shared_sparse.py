@@ -11,8 +11,8 @@ import scipy.sparse
 
 import gpuens
 from gpuens import GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import shared_bins
-from gpuens.boosting.shared_bins import fit_shared_sparse_binner
+from gpuens.boosting.data import shared_bins
+from gpuens.boosting.data.shared_bins import fit_shared_sparse_binner
 from gpuens.devices.sparse_tables import SparseTable
 from gpuens.inputs import binning, shared_tables
 from gpuens.kernels.growth import frontier

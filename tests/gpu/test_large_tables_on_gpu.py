@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import gpuens
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import memory
+from gpuens.boosting.data import memory
 from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cuda import streamed as growth
 from gpuens.kernels.runtime.cuda import chunks

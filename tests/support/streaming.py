@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from gpuens.boosting import memory
+from gpuens.boosting.data import memory
 
 
 @contextmanager

@@ -14,8 +14,8 @@ import pytest
 
 import gpuens
 from gpuens import BinnedTable, GradientBoostingClassifier, GradientBoostingRegressor
-from gpuens.boosting import memory, pieces
-from gpuens.boosting import round as rounds
+from gpuens.boosting.data import memory
+from gpuens.boosting.steps import pieces, plain
 from gpuens.devices import placement
 from gpuens.kernels.growth import streamed_codes
 from gpuens.kernels.growth.cpu import groups
@@ -103,10 +103,10 @@ def test_models_are_those_of_the_rows_in_memory(model, y, weight, tmp_path, grow
 def test_gradients_that_are_computed_in_pieces(model, y, in_pieces, tmp_path, monkeypatch):
     """Several pieces, the last of them no whole chunks."""
     monkeypatch.setattr(pieces, "PIECE_ROWS", 2048)
-    monkeypatch.setattr(rounds, "BATCH_RECORDS", N_ROWS)
+    monkeypatch.setattr(plain, "BATCH_RECORDS", N_ROWS)
     trees = []
-    add_tree = rounds.add_tree
-    monkeypatch.setattr(rounds, "add_tree", lambda *a: trees.append(1) or add_tree(*a))
+    grow = pieces.grow
+    monkeypatch.setattr(pieces, "grow", lambda *a: trees.append(1) or grow(*a))
     table = on_disk(tmp_path, X, y)
     expected = model.fit(table).forest_.fingerprint()
     assert not trees

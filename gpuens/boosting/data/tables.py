@@ -9,23 +9,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..devices.memory_plan import code_bytes
-from ..devices.placement import Device, is_streamed, to_numpy
-from ..devices.sparse_tables import SparseTable
-from ..estimators.parameters import threads_of
-from ..forest.forest import Forest
-from ..inputs.binning import Binner
-from ..inputs.category_bins import fit_binner
-from ..inputs.shared_tables import dealt_rows, entries_of_all
-from ..inputs.sparse_bins import columns_that_split, fit_sparse_binner
-from ..inputs.sparse_codes import ENTRY_BYTES, stays_sparse
-from ..kernels.growth.params import GrowthParams
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, current_share
-from ..kernels.runtime.dtypes import MAX_BINS
-from ..tables.binned_table import BinnedTable
-from .data_size import DataSize
+from ...devices.memory_plan import code_bytes
+from ...devices.placement import Device, is_streamed, to_numpy
+from ...devices.sparse_tables import SparseTable
+from ...estimators.parameters import threads_of
+from ...forest.forest import Forest
+from ...inputs.binning import Binner
+from ...inputs.category_bins import fit_binner
+from ...inputs.shared_tables import dealt_rows, entries_of_all
+from ...inputs.sparse_bins import columns_that_split, fit_sparse_binner
+from ...inputs.sparse_codes import ENTRY_BYTES, stays_sparse
+from ...kernels.growth.params import GrowthParams
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import Share, current_share
+from ...kernels.runtime.dtypes import MAX_BINS
+from ...tables.binned_table import BinnedTable
 from .shared_bins import fit_shared_binner, fit_shared_sparse_binner
+from .size import DataSize
 
 
 class Table:

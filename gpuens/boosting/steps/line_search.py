@@ -7,12 +7,12 @@ from math import fsum
 
 import numpy as np
 
-from ..kernels.leaves.newton_steps import leaf_sums
-from ..kernels.statistics.quantise import fixed_point_scales
-from ..losses import Loss
-from ..losses.leaves import of_leaves
-from ..numerics.minimise import minimise
-from .round_data import OutputTree, Round, Training
+from ...kernels.leaves.newton_steps import leaf_sums
+from ...kernels.statistics.quantise import fixed_point_scales
+from ...losses import Loss
+from ...losses.leaves import of_leaves
+from ...numerics.minimise import minimise
+from ..round_data import OutputTree, Round, Training
 
 LONGEST_STEP = 16.0
 """Limit of the line search where the loss has no minimum, as for perfectly separated classes."""

@@ -11,25 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
-from ..estimators.training import Evaluation, TrainingState
-from ..inputs.labels import classes_among_workers
-from ..inputs.shared_tables import (
+from ...devices.placement import Device, to_numpy
+from ...estimators.training import Evaluation, TrainingState
+from ...inputs.labels import classes_among_workers
+from ...inputs.shared_tables import (
     dealt_rows,
     ranges_among,
 )
-from ..kernels.runtime.collective import (
+from ...kernels.runtime.collective import (
     EachAlone,
     Share,
     current_share,
     not_sharing,
     objects_of_all,
 )
-from ..losses import ArrayLoss, CustomLoss, Loss
-from ..losses.classes import Exponential, Focal, LogLoss
-from ..losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
-from ..losses.names import OF_RANKINGS
-from ..losses.regression import (
+from ...losses import ArrayLoss, CustomLoss, Loss
+from ...losses.classes import Exponential, Focal, LogLoss
+from ...losses.distributions import LogNormal, NegativeBinomial, Normal, StudentT
+from ...losses.names import OF_RANKINGS
+from ...losses.regression import (
     AbsoluteError,
     Gamma,
     Huber,
@@ -38,10 +38,10 @@ from ..losses.regression import (
     SquaredError,
     Tweedie,
 )
-from ..losses.survival import AFT, Cox
-from ..numerics.weighted import Later
-from .metrics import Metric
-from .round_data import RawRows, TrainingRows
+from ...losses.survival import AFT, Cox
+from ...numerics.weighted import Later
+from ..metrics import Metric
+from ..round_data import RawRows, TrainingRows
 from .shared_bins import refuse
 
 SHAREABLE_LOSSES: tuple[type[Loss], ...] = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..kernels.boosting.newton_trees import add_newton_trees
-from ..kernels.runtime.dtypes import Totals, Update
-from ..losses import Loss
-from .round_data import OutputTree, Round, Training
-from .steps import Batch, Growth, Updates, params_of
+from ...kernels.boosting.newton_trees import add_newton_trees
+from ...kernels.runtime.dtypes import Totals, Update
+from ...losses import Loss
+from ..round_data import OutputTree, Round, Training
+from .plain import Batch, Growth, Updates, params_of
 
 
 class FusedGrowth(Growth):

@@ -15,18 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.growth.grow import grow
-from ..kernels.leaves.newton_steps import leaf_sums, steps_of_sums
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.dtypes import RowStatistics, Scales, Totals, Update
-from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import draw
-from ..kernels.statistics.add_leaf_values import add_leaf_values
-from ..kernels.statistics.gradients import PieceTotals, gradients_of_piece, totals_of_pieces
-from ..kernels.statistics.quantise import fixed_point_scales, pack, scales_for
-from ..losses import Loss
-from .round_data import Round, Training
-from .steps import Batch, Gradients, Growth, params_of
+from ...kernels.growth.grow import grow
+from ...kernels.leaves.newton_steps import leaf_sums, steps_of_sums
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.dtypes import RowStatistics, Scales, Totals, Update
+from ...kernels.scalars.primitives import vectorise
+from ...kernels.scalars.rng import draw
+from ...kernels.statistics.add_leaf_values import add_leaf_values
+from ...kernels.statistics.gradients import PieceTotals, gradients_of_piece, totals_of_pieces
+from ...kernels.statistics.quantise import fixed_point_scales, pack, scales_for
+from ...losses import Loss
+from ..round_data import Round, Training
+from .plain import Batch, Gradients, Growth, params_of
 
 PIECE_ROWS = 1 << 18
 """Rows whose gradients are in memory: whole chunks of ``gradients``."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.memory_plan import (
+from ...devices.memory_plan import (
     FOREST_NODE_BYTES,
     LIKELY_SHARE,
     WORKING_SHARE,
@@ -17,21 +17,21 @@ from ..devices.memory_plan import (
     plan_of,
     row_bytes,
 )
-from ..devices.placement import Device
-from ..devices.transfer import PIECE_BYTES
-from ..kernels.growth import frontier as fr
-from ..kernels.growth import streamed_codes
-from ..kernels.growth.params import GrowthParams
-from ..kernels.growth.streamed_codes import GROUP_ROWS, most_sums, number_type, rows_of_chunk
-from ..kernels.runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF
-from ..kernels.runtime.native import source
-from ..losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
-from ..losses.distributions import DistributionLoss
-from ..numerics.sampling import most_rows_of_a_piece
-from ..tables.streaming import AHEAD
-from .data_size import DataSize
-from .pieces import PIECE_ROWS, takes_pieces
-from .steps import batch_size
+from ...devices.placement import Device
+from ...devices.transfer import PIECE_BYTES
+from ...kernels.growth import frontier as fr
+from ...kernels.growth import streamed_codes
+from ...kernels.growth.params import GrowthParams
+from ...kernels.growth.streamed_codes import GROUP_ROWS, most_sums, number_type, rows_of_chunk
+from ...kernels.runtime.dtypes import CODE_WORDS, N_SLOTS, NO_LEAF
+from ...kernels.runtime.native import source
+from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
+from ...losses.distributions import DistributionLoss
+from ...numerics.sampling import most_rows_of_a_piece
+from ...tables.streaming import AHEAD
+from ..steps.pieces import PIECE_ROWS, takes_pieces
+from ..steps.plain import batch_size
+from .size import DataSize
 
 SCRATCH_NODE_BYTES = 72
 """Bytes of a growing node beside its record."""

@@ -6,15 +6,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..devices.placement import CPU, Device, module_of, to_numpy
-from ..devices.sparse_tables import SparseTable
-from ..estimators.parameters import threads_of
-from ..inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
-from ..inputs.category_bins import count_categories, with_counts
-from ..inputs.shared_tables import entries_of_all, sparse_columns_of_all
-from ..inputs.sparse_bins import ENTRIES_AT_ONCE, fit_sparse_binner, parts_of_columns
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import Share, objects_of_all
+from ...devices.placement import CPU, Device, module_of, to_numpy
+from ...devices.sparse_tables import SparseTable
+from ...estimators.parameters import threads_of
+from ...inputs.binning import FEATURES_AT_ONCE, Binner, sample_rows
+from ...inputs.category_bins import count_categories, with_counts
+from ...inputs.shared_tables import entries_of_all, sparse_columns_of_all
+from ...inputs.sparse_bins import ENTRIES_AT_ONCE, fit_sparse_binner, parts_of_columns
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import Share, objects_of_all
 
 
 def refuse(name: str, value: Any, instead: str) -> NoReturn:

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from scipy.special import fdtri
 
-from ..devices.placement import module_of, to_numpy
-from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import current_share
-from ..kernels.runtime.dtypes import N_SLOTS
-from .parameters import AUTO_SMOOTHING
+from ...devices.placement import module_of, to_numpy
+from ...kernels.growth.sparse_codes import SparseCodes
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import current_share
+from ...kernels.runtime.dtypes import N_SLOTS
+from ..parameters import AUTO_SMOOTHING
+from ..round_data import Training
 from .pieces import PieceGradients
-from .round_data import Training
-from .steps import Gradients
+from .plain import Gradients
 
 CERTAINTY = 0.95
 STEPS = 64.0

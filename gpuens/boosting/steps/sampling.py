@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import (
+from ...devices.placement import Device, to_numpy
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import (
     NO_ROWS,
     count_of_all,
     current_share,
@@ -22,10 +22,10 @@ from ..kernels.runtime.collective import (
     rows_of_all,
     selected,
 )
-from ..kernels.runtime.dtypes import Totals
-from ..numerics.sampling import rows_where, small_draws
-from ..numerics.shared_order import count_before, kth_of_all, mvs_threshold
-from ..numerics.weighted import ordered_sum
+from ...kernels.runtime.dtypes import Totals
+from ...numerics.sampling import rows_where, small_draws
+from ...numerics.shared_order import count_before, kth_of_all, mvs_threshold
+from ...numerics.weighted import ordered_sum
 
 SCHEMES = ("uniform", "goss", "mvs", "balanced")
 SUM_BITS = 62

@@ -16,28 +16,28 @@ from typing import Any
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
-from ..kernels.leaves.linear_sums import (
+from ...devices.placement import Device, to_numpy
+from ...kernels.leaves.linear_sums import (
     LinearFits,
     PathFeatures,
     linear_sums,
     path_features,
     solve_linear,
 )
-from ..kernels.prediction.linear_leaves import (
+from ...kernels.prediction.linear_leaves import (
     LinearLeaves,
     add_linear_values,
     largest_linear_values,
 )
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import largest_of_each
-from ..kernels.runtime.dtypes import NodeValues
-from ..kernels.statistics.quantise import fixed_point_scales
-from ..losses import Loss
-from ..losses.leaves import LeafBatch, LeafRows, node_sums
-from .round_data import OutputTree, Round, Training, TrainingRows
-from .steps import Batch, Gradients, LeafValues, Updates
-from .tables import Table
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import largest_of_each
+from ...kernels.runtime.dtypes import NodeValues
+from ...kernels.statistics.quantise import fixed_point_scales
+from ...losses import Loss
+from ...losses.leaves import LeafBatch, LeafRows, node_sums
+from ..data.tables import Table
+from ..round_data import OutputTree, Round, Training, TrainingRows
+from .plain import Batch, Gradients, LeafValues, Updates
 
 ROWS_AT_ONCE = 2**16
 """Rows whose finite values are looked at together."""

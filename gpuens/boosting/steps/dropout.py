@@ -17,23 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device
-from ..estimators.training import TrainingResult
-from ..forest.forest import Forest
-from ..forest.plain import require_plain_trees
-from ..inputs.binning import Binner
-from ..kernels.growth.sparse_codes import SparseCodes
-from ..kernels.growth.streamed_codes import StreamedCodes
-from ..kernels.prediction.traverse import traverse_codes
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import largest_of_all
-from ..kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
-from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import draw, subkey
-from ..kernels.statistics.add_leaf_values import add_leaf_values
-from .forest_builder import ForestBuilder
-from .parameters import BoostingParameters, DropoutSettings, dropout_settings
-from .round_data import (
+from ...devices.placement import Device
+from ...estimators.training import TrainingResult
+from ...forest.forest import Forest
+from ...forest.plain import require_plain_trees
+from ...inputs.binning import Binner
+from ...kernels.growth.sparse_codes import SparseCodes
+from ...kernels.growth.streamed_codes import StreamedCodes
+from ...kernels.prediction.traverse import traverse_codes
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import largest_of_all
+from ...kernels.runtime.dtypes import CODE_WORDS, MISSING, NO_SETS, Codes, NodeValues
+from ...kernels.scalars.primitives import vectorise
+from ...kernels.scalars.rng import draw, subkey
+from ...kernels.statistics.add_leaf_values import add_leaf_values
+from ..data.tables import Table
+from ..forest_builder import ForestBuilder
+from ..parameters import BoostingParameters, DropoutSettings, dropout_settings
+from ..round_data import (
     BoostingResult,
     Drop,
     DropoutState,
@@ -42,10 +43,9 @@ from .round_data import (
     Round,
     TrainingRows,
 )
-from .rounds import BoostingRounds
-from .start import StartsFromPredictions
-from .steps import Batch
-from .tables import Table
+from ..rounds import BoostingRounds
+from ..start import StartsFromPredictions
+from .plain import Batch
 
 PURPOSE_DROPOUT = np.uint64(0x202)
 """Purpose of the draws, different from those in ``rng`` and of the groups of categories."""

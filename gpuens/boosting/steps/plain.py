@@ -8,30 +8,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..devices.placement import Device, to_numpy
-from ..kernels.growth.frontier import most_slots
-from ..kernels.growth.grow import GrownTrees, grow, records_for
-from ..kernels.growth.params import GrowthParams
-from ..kernels.leaves.inner_nodes import bound_values
-from ..kernels.runtime.arrays import Array
-from ..kernels.runtime.collective import (
+from ...devices.placement import Device, to_numpy
+from ...kernels.growth.frontier import most_slots
+from ...kernels.growth.grow import GrownTrees, grow, records_for
+from ...kernels.growth.params import GrowthParams
+from ...kernels.leaves.inner_nodes import bound_values
+from ...kernels.runtime.arrays import Array
+from ...kernels.runtime.collective import (
     NO_ROWS,
     count_of_all,
     largest_of_all,
     rows_of_all,
     selected,
 )
-from ..kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
-from ..kernels.runtime.each import each
-from ..kernels.scalars.deferred import lazy_property
-from ..kernels.scalars.primitives import vectorise
-from ..kernels.scalars.rng import draw
-from ..kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
-from ..kernels.statistics.quantise import scales_for
-from ..losses.leaves import LeafBatch
-from ..numerics.sampling import draw_rows
-from ..numerics.weighted import ordered_sum
-from .round_data import OutputTree, Round, Training, TrainingRows
+from ...kernels.runtime.dtypes import MOST_OUTPUTS, NodeValues, Totals, Update
+from ...kernels.runtime.each import each
+from ...kernels.scalars.deferred import lazy_property
+from ...kernels.scalars.primitives import vectorise
+from ...kernels.scalars.rng import draw
+from ...kernels.statistics.add_leaf_values import add_leaf_values, add_values_of_trees
+from ...kernels.statistics.quantise import scales_for
+from ...losses.leaves import LeafBatch
+from ...numerics.sampling import draw_rows
+from ...numerics.weighted import ordered_sum
+from ..round_data import OutputTree, Round, Training, TrainingRows
 from .sampling import (
     Sample,
     balanced_chances,

@@ -1,0 +1,1 @@
+"""The tables that boosting is trained on, among workers too, and the memory that it takes."""

@@ -1,0 +1,1 @@
+"""The steps of a round of boosting, and what takes their place."""
