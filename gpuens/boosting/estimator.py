@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..callbacks import callbacks_of
 from ..devices.among_workers import device_among_workers
 from ..devices.memory_plan import MemoryPlan
-from ..devices.placement import Device, home_of, resolve_device
+from ..devices.placement import Device, home_of, resolve_device, to_numpy
 from ..devices.policy import Work, boosting_work, outputs_in, size_of
 from ..estimators.all_or_nothing import kept_on_failure
 from ..estimators.docstrings import ENDS_EARLY, FITTED, documented
@@ -37,7 +37,9 @@ from ..losses import Loss, SquaredError, loss_of
 from ..losses.base import RegressionLoss
 from ..tables.binned_table import BinnedTable
 from ..tables.streaming import streamed
+from .auto import draw_folds, rounds_for
 from .data.memory import boosting_plan, reading_plan
+from .data.shared_bins import refuse
 from .data.sharing import (
     callbacks_of_all,
     evaluations,
@@ -48,12 +50,14 @@ from .data.sharing import (
 )
 from .data.tables import table_of
 from .forest_builder import ForestBuilder
-from .metrics import RecordsScores, metrics_for
+from .metrics import Metric, RecordsScores, metrics_for
 from .nothing_learned import warn_if_nothing_was_learned
 from .parameters import (
     check_parameters,
     feature_rules,
     growth_params,
+    learning_rate_for,
+    most_rounds,
     rules_of_columns,
     schedule_of,
 )
@@ -177,14 +181,14 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         """Return the work of all rounds: how many early stopping leaves is not known yet."""
         n_targets = outputs_in(y, is_classifier(self))
         n_trees = n_targets * np.size(getattr(self, "quantile", None) or 1)
-        return boosting_work(size_of(X), n_trees).times(self.n_estimators)
+        return boosting_work(size_of(X), n_trees).times(most_rounds(self))
 
     def _fit(self, given: list[EvalSet], loss: Loss, device: Device, init: Any) -> BoostingResult:
         before = self._result_before() if init is None else self._result_of(init)
         is_new = before is None or init is not None  # else bins and seed are those of the trees
         if is_new:
             self._seed = seed_of(self.random_state)
-        n_rounds = int(self.n_estimators) + (before.n_iter if before and init is not None else 0)
+        n_rounds = most_rounds(self) + (before.n_iter if before and init is not None else 0)
         sets, share = self._training_sets(given, loss, device, before is None)
         table, loss = sets[0].table, self._fitted_loss
         with sharing_again(share):
@@ -254,11 +258,37 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         settings = replace(settings, in_pieces=memory.in_pieces)
         training = Training(rows, binner, loss, settings, device)
         training = smooth_categories(self, training, is_new)
+        if self.n_estimators == "auto" and not self.do_early_stopping_:
+            plan = replace(plan, n_rounds=self._best_rounds(training, builder, metrics[0]))
         of_rounds = training, builder, [e.rows for e in plan.evaluations], self._snapshot
         rounds = DropoutRounds(dropout, *of_rounds) if dropout else BoostingRounds(*of_rounds)
         result = rounds.result(train(rounds, plan))
         warn_if_nothing_was_learned(self, result.forest, rounds)
         return result
+
+    def _best_rounds(self, training: Training, builder: ForestBuilder, metric: Metric) -> int:
+        """Return the number of rounds that is best for rows held out."""
+        if current_share() is not None:
+            refuse("n_estimators", "auto", "pass a number, or eval_set")
+        if hasattr(self, "init_"):
+            raise ValueError(
+                f"n_estimators='auto' does not go with init={self.init!r}, which knows the rows "
+                "held out: pass a number of rounds, or eval_set with early_stopping=True."
+            )
+        fold_of, n_folds = draw_folds(training, self._labels_of_folds(training), self._seed)
+        has_constant = getattr(self, "init", None) is None
+        n_rounds = rounds_for(training, builder, fold_of, n_folds, metric, has_constant)
+        if self.verbose:
+            print(
+                f"n_estimators='auto': {n_rounds} rounds, by the {metric.name} of rows held out",
+                file=sys.stderr,
+            )
+        return n_rounds
+
+    def _labels_of_folds(self, training: Training) -> np.ndarray:
+        """Return what ``draw_folds`` deals the rows by."""
+        y = training.rows.y
+        return to_numpy(y).astype(np.int64) if self._n_classes() else np.empty(0, np.int64)
 
     def _begin(
         self, rows: RawRows, before: BoostingResult | None, device: Device
@@ -294,9 +324,13 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
 
     def _round_settings(self, n_rounds: int, shape: tuple[int, int]) -> RoundSettings:
         """Read the parameters, for so many rounds, and rows of all workers and features."""
+        rate = learning_rate_for(self, shape[0])
+        self.__dict__.pop("learning_rate_", None)
+        if rate is not self.learning_rate:
+            self.learning_rate_ = rate
         return RoundSettings(
             growth_params(self, shape),
-            schedule_of(self.learning_rate, n_rounds),
+            schedule_of(rate, n_rounds),
             self._sampling(self._fitted_loss),
             self._seed,
             bool(self.line_search),
@@ -340,7 +374,12 @@ class BoostingEstimator(HasRecursion, DropsTrees, RecordsScores):
         if not self.warm_start:
             del self.forest_
             return None
-        if self.n_estimators < self.n_iter_:
+        if self.n_estimators == "auto":
+            raise ValueError(
+                "n_estimators='auto' starts a model anew, and warm_start=True continues one: pass "
+                "a number of rounds, or set warm_start=False."
+            )
+        if most_rounds(self) < self.n_iter_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} must be larger or equal to the "
                 f"{self.n_iter_} rounds of the model that warm_start=True continues. Raise it, or "

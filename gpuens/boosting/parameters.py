@@ -45,7 +45,7 @@ class BoostingParameters:
     """The parameters of gradient boosting, for classes and for regression."""
 
     loss: Any = field(kw_only=False)
-    n_estimators: int = 100
+    n_estimators: int | str = 100
     learning_rate: Any = 0.1
     line_search: bool = False
     dropout: float = 0.0
@@ -124,6 +124,8 @@ def _can_start(value: Any) -> bool:
 
 START = NONE | one_of("zero") | Rule(("an estimator to fit first",), _can_start)
 """Valid values of ``init``."""
+MOST_ROUNDS = 2000
+"""Most rounds of ``n_estimators="auto"``."""
 AUTO_SMOOTHING = 10.0
 """The most that ``cat_smooth="auto"`` stands for, see ``rare_categories``."""
 
@@ -155,7 +157,7 @@ _METRIC = Rule((
 NORMALISATIONS = ("tree", "forest")
 FROM_ZERO_TO_ONE = number("a number in [0, 1]", lambda value: 0 <= value <= 1)
 RULES = {
-    "n_estimators": COUNT,
+    "n_estimators": one_of("auto") | COUNT,
     "max_depth": NONE | COUNT,
     "max_leaf_nodes": NONE | integer(2),
     "min_samples_split": ROWS_TO_SPLIT,
@@ -222,9 +224,32 @@ def check_parameters(estimator: Any) -> None:
     several = isinstance(estimator.scoring, (list, tuple)) and len(estimator.scoring) > 0
     for metric in estimator.scoring if several else [estimator.scoring]:
         _METRIC.check("scoring", metric)
-    schedule_of(estimator.learning_rate, int(estimator.n_estimators))
+    if estimator.n_estimators == "auto" and estimator.dropout:
+        raise ValueError(
+            f"n_estimators='auto' does not go with dropout={estimator.dropout}, which changes the "
+            "trees before: pass a number of rounds, or eval_set and dropout=0."
+        )
+    if not _is_auto(estimator.learning_rate):
+        schedule_of(estimator.learning_rate, most_rounds(estimator))
     check_callbacks(estimator.callbacks)
     most_path_features(estimator.interaction_cst)
+
+
+def most_rounds(estimator: Any) -> int:
+    """Return the number of rounds that are asked for, the most of "auto"."""
+    return MOST_ROUNDS if estimator.n_estimators == "auto" else int(estimator.n_estimators)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def learning_rate_for(estimator: Any, n_rows: int) -> Any:
+    """Return the parameter, or the rate that "auto" is for so many training rows: smaller for
+    fewer, where rounds are cheap and noise is not."""
+    if not _is_auto(estimator.learning_rate):
+        return estimator.learning_rate
+    return min(max(0.04 * (n_rows / 6000) ** 0.2, 0.02), 0.1)
 
 
 def dropout_settings(estimator: Any) -> DropoutSettings:
@@ -317,8 +342,8 @@ def schedule_of(learning_rate: Any, n_rounds: int) -> Schedule:
         return _from_sequence(learning_rate, n_rounds)
     if not callable(learning_rate) or isinstance(learning_rate, type):
         raise ValueError(
-            "learning_rate must be a finite number > 0, a sequence of these, or a function "
-            f"(round from 0) -> rate, got {learning_rate!r}."
+            "learning_rate must be a finite number > 0, 'auto', a sequence of these numbers, or a "
+            f"function (round from 0) -> rate, got {learning_rate!r}."
         )
 
     def rate(index: int) -> float:

@@ -26,7 +26,7 @@ from .additive import AdditiveModel
 from .estimator import BoostingEstimator
 from .forest_builder import ForestBuilder
 from .parameters import check_parameters
-from .round_data import BoostingResult, RawRows
+from .round_data import BoostingResult, RawRows, Training
 
 
 class OfQueries(NamedTuple):
@@ -232,6 +232,9 @@ class GradientBoostingRanker(AdditiveModel, BoostingEstimator):
     def _bound(self, loss: Loss, target: Array) -> Loss:
         assert isinstance(loss, RankingLoss)
         return loss.for_queries(self._seed)
+
+    def _labels_of_folds(self, training: Training) -> np.ndarray:
+        return -1 - to_numpy(training.rows.y[QUERY]).astype(np.int64)
 
     def _begin(
         self, rows: RawRows, before: BoostingResult | None, device: Device

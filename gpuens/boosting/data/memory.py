@@ -29,6 +29,7 @@ from ...losses import AbsoluteError, ArrayLoss, Huber, Loss, Quantile
 from ...losses.distributions import DistributionLoss
 from ...numerics.sampling import most_rows_of_a_piece
 from ...tables.streaming import AHEAD
+from ..parameters import most_rounds
 from ..steps.pieces import PIECE_ROWS, takes_pieces
 from ..steps.plain import batch_size
 from .size import DataSize
@@ -370,5 +371,5 @@ def _forest_bytes(estimator: Any, n_outputs: int, params: GrowthParams, in_sampl
     if params.max_depth < 31:
         leaves = min(leaves, 2**params.max_depth)
     leaves = max(1, min(int(LIKELY_SHARE * leaves), params.max_leaves))
-    n_trees = int(estimator.n_estimators) * n_outputs
+    n_trees = most_rounds(estimator) * n_outputs
     return 2 * n_trees * (2 * leaves - 1) * (FOREST_NODE_BYTES + 8)

@@ -1,0 +1,156 @@
+"""The number of rounds and the learning rate that the data ask for: ``n_estimators="auto"`` and
+``learning_rate="auto"``.
+
+Some rows are held out, in turn where there are few. Boosting on the others shows after how many
+rounds the metric of those held out is best; that many rounds are then trained on all rows. All
+trainings share the bins: rows that are held out have weight zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..estimators.training import Evaluation, Rounds, TrainingPlan, TrainingResult, train
+from ..estimators.validation import EarlyStopping
+from ..forest.forest import Forest
+from .forest_builder import ForestBuilder
+from .metrics import Metric
+from .parameters import MOST_ROUNDS
+from .round_data import GrownRound, Training, TrainingRows
+from .rounds import BoostingRounds
+
+PATIENCE = 50
+"""Rounds without a better metric after which the search ends."""
+N_PARTS = 10
+"""Parts of the rows, one of which is held out at a time."""
+ROWS_HELD_OUT = 1000
+"""Rows that are held out in turn at least, if there are so many."""
+DATA = "held out"
+"""The name of these rows in callbacks."""
+
+
+def no_model(result: Any) -> Any:
+    """Raise RuntimeError: trainings of a search have no callbacks, which would ask for a model."""
+    raise RuntimeError("A search for the number of rounds has no model.")
+
+
+class Fold(BoostingRounds):
+    """The rounds of a training without the rows that are held out, which keep no trees."""
+
+    def settle(self, finished: GrownRound) -> None:
+        pass
+
+    def keep(self, n_rounds: int) -> None:
+        pass
+
+
+class Folds(Rounds):
+    """Trainings that hold out different rows, a round of each after the other."""
+
+    def __init__(self, folds: Sequence[Fold]) -> None:
+        self._folds = folds
+
+    def start(self, index: int) -> list[Any]:
+        return [fold.start(index) for fold in self._folds]
+
+    def finish(self, started: list[Any]) -> list[GrownRound]:
+        return [fold.finish(own) for fold, own in zip(self._folds, started, strict=True)]
+
+    def settle(self, finished: list[GrownRound]) -> None:
+        pass
+
+    def keep(self, n_rounds: int) -> None:
+        pass
+
+    def forest(self) -> Forest:
+        return self._folds[0].forest()
+
+    def model(self, result: TrainingResult) -> Any:
+        return no_model(result)
+
+
+def rounds_for(
+    training: Training,
+    builder: ForestBuilder,
+    fold_of: np.ndarray,
+    n_folds: int,
+    metric: Metric,
+    has_constant: bool,
+) -> int:
+    """Return the number of rounds after which a metric of the rows held out is best.
+
+    Parameters
+    ----------
+    training : Training
+        On all rows.
+    builder : ForestBuilder
+        Without a tree.
+    fold_of : integers, shape (n_rows,), NumPy
+        The training that holds a row out; others than 0 … n_folds - 1: none.
+    n_folds : int
+    metric : Metric
+    has_constant : bool
+        Whether raw predictions begin with the best constant; else with those of all rows.
+    """
+    pairs = [_without(training, fold_of == k, has_constant) for k in range(n_folds)]
+    folds = Folds([Fold(own, builder, [own.rows], no_model) for own, _ in pairs])
+    held_out = [rows for _, rows in pairs]
+
+    def mean(rows: Sequence[TrainingRows]) -> Callable[[], float]:
+        values = [metric.compute(own) for own in rows]
+        return lambda: float(np.mean([value() for value in values]))
+
+    stopping = EarlyStopping(PATIENCE, 0.0, metric.higher_is_better)
+    evaluation = Evaluation(DATA, metric.name, held_out, mean)
+    runs_ahead = training.device.runs_ahead
+    plan = TrainingPlan(MOST_ROUNDS, 0, {}, [evaluation], stopping, (), True, runs_ahead)
+    train(folds, plan)
+    return max(stopping.best_iteration, 1)  # Ctrl-C ends the search, not the training
+
+
+def _without(
+    training: Training, is_held_out: np.ndarray, has_constant: bool
+) -> tuple[Training, TrainingRows]:
+    """Return a training without some rows, and these rows; both have the raw predictions of all.
+    Losses keep what they derive from targets and weights: each set has targets of its own."""
+    rows, device, loss = training.rows, training.device, training.loss
+    out = device.asarray(is_held_out)
+    weight = rows.weight if rows.weight.size else device.xp.ones(training.n_rows)
+    own = replace(rows, y=rows.y.copy(), weight=weight * ~out, raw=rows.raw.copy())
+    target = own.y.astype(np.float64, copy=False)
+    base = loss.base_score(target, own.weight, device)
+    loss = loss.on_training_rows(target, own.weight, base, device)
+    if has_constant:
+        own.raw[...] = device.asarray(base)[:, None]
+    held_out = replace(own, y=rows.y.copy(), weight=weight * out)
+    return replace(training, rows=own, loss=loss), held_out
+
+
+def draw_folds(training: Training, labels: np.ndarray, seed: int) -> tuple[np.ndarray, int]:
+    """Deal the rows to trainings that hold them out; returns the number of these, too.
+
+    Parameters
+    ----------
+    training : Training
+    labels : integers, shape (n_rows,), NumPy
+        The classes, of which each training holds out as many as of the others; or numbers of
+        queries, negative, whose rows stay together; or (0,).
+    seed : int
+    """
+    n = training.n_rows
+    n_folds = int(np.clip(-(-ROWS_HELD_OUT * N_PARTS // n), 1, N_PARTS // 2))
+    n_parts = N_PARTS if n_folds <= 2 else N_PARTS // 2
+    rng = np.random.default_rng(seed)
+    if labels.size and labels.min() < 0:
+        _, query = np.unique(labels, return_inverse=True)
+        return rng.permutation(query.max() + 1)[query] % n_parts, n_folds
+    order = rng.permutation(n)
+    if labels.size:
+        order = order[np.argsort(labels[order], kind="stable")]
+    fold_of = np.empty(n, np.int64)
+    fold_of[order] = np.arange(n) % n_parts
+    return fold_of, n_folds

@@ -1,0 +1,203 @@
+"""Rounds and the learning rate from the data: ``n_estimators="auto"``, ``learning_rate="auto"``."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+import gpuens
+from gpuens import (
+    BinnedTable,
+    GradientBoostingClassifier,
+    GradientBoostingRanker,
+    GradientBoostingRegressor,
+)
+from gpuens.boosting import auto
+from gpuens.boosting.auto import Fold, draw_folds
+from gpuens.kernels.runtime.collective import Alone, Share, sharing
+
+N = 600
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 12, (N, 5)).astype(np.float64)  # bins do not depend on which rows are binned
+SIGNAL = X[:, 0] / 6 + np.sin(X[:, 1])
+Y = SIGNAL + 0.5 * RNG.normal(size=N)
+SMALL: dict[str, Any] = {"max_leaf_nodes": 6, "device": "cpu", "random_state": 3}
+AUTO: dict[str, Any] = {"n_estimators": "auto", **SMALL}
+TIMES = RNG.random(N) < 0.7, np.exp(0.3 * SIGNAL) * RNG.gamma(3, 1 / 3, N)
+
+
+class FakeTraining:
+    n_rows = N
+
+
+def of_parts(labels: np.ndarray) -> tuple[np.ndarray, int]:
+    return draw_folds(FakeTraining(), labels, 7)  # type: ignore[arg-type]
+
+
+def best_by_hand(cls: type, y: Any, labels: np.ndarray, loss: str) -> int:
+    """The round with the best mean loss of the rows held out, by trainings with weights of zero."""
+    seed = cls(loss, **SMALL, n_estimators=1).fit(X, y)._seed
+    fold_of, n_folds = draw_folds(FakeTraining(), labels, seed)  # type: ignore[arg-type]
+    curves = []
+    for k in range(n_folds):
+        weight = (fold_of != k).astype(float)
+        model = cls(loss, n_estimators=150, **SMALL)
+        model.fit(X, y, weight, eval_set=(X, y), eval_sample_weight=1 - weight)
+        curves.append(model.evals_result_["validation_0"]["loss"])
+    return int(np.mean(curves, axis=0).argmin())
+
+
+@pytest.mark.parametrize(
+    ("cls", "y", "loss"),
+    [
+        (GradientBoostingRegressor, Y, "squared_error"),
+        (GradientBoostingRegressor, Y, "absolute_error"),
+        (GradientBoostingRegressor, TIMES, "cox"),
+        (GradientBoostingClassifier, np.digitize(Y, [0.5, 1.5]), "log_loss"),
+    ],
+    ids=["squared error", "absolute error", "cox", "log loss"],
+)
+def test_the_best_round_of_rows_held_out(cls, y, loss):
+    labels = y if cls is GradientBoostingClassifier else np.empty(0, np.int64)
+    expected = best_by_hand(cls, y, labels, loss)
+    model = cls(loss, **AUTO).fit(X, y)
+    assert 3 < expected < 150 and model.n_iter_ == expected
+    explicit = cls(loss, n_estimators=expected, **SMALL).fit(X, y)
+    assert model.forest_.fingerprint() == explicit.forest_.fingerprint()
+
+
+def test_the_same_rounds_for_tables_of_all_kinds():
+    sparse = np.where(X > 8, X, 0.0)
+    binned = BinnedTable.from_batches(lambda: iter([(sparse, Y)]), random_state=3)
+    models = [
+        GradientBoostingRegressor(**AUTO).fit(sparse, Y),
+        GradientBoostingRegressor(**AUTO).fit(scipy.sparse.csr_array(sparse), Y),
+        GradientBoostingRegressor(**AUTO).fit(binned),
+        GradientBoostingRegressor(**AUTO, n_jobs=2).fit(sparse.astype(np.float32), Y),
+    ]
+    assert len({model.n_iter_ for model in models}) == 1
+    assert len({model.forest_.fingerprint() for model in models}) == 1
+
+
+def test_rows_are_dealt_evenly():
+    fold_of, n_folds = of_parts(np.empty(0, np.int64))
+    assert n_folds == 5 and np.bincount(fold_of).tolist() == [N // 5] * 5
+    classes = np.repeat([0, 1], [N - 50, 50])
+    fold_of, _ = of_parts(classes)
+    assert np.bincount(fold_of[classes == 1]).tolist() == [10] * 5
+    query = np.repeat(np.arange(60), 10)
+    fold_of, _ = of_parts(-1 - query)
+    assert (fold_of.reshape(60, 10) == fold_of[::10, None]).all()
+    assert len(set(fold_of)) == 5
+
+
+def test_many_rows_hold_out_one_part():
+    many = FakeTraining()
+    many.n_rows = 50_000
+    fold_of, n_folds = draw_folds(many, np.empty(0, np.int64), 0)  # type: ignore[arg-type]
+    assert n_folds == 1 and (fold_of == 0).sum() == 5_000
+
+
+def test_rankings_hold_out_queries():
+    relevance = np.clip(Y, 0, 3).astype(int)
+    model = GradientBoostingRanker(**AUTO).fit(X, relevance, qid=np.repeat(np.arange(60), 10))
+    assert 1 <= model.n_iter_ < 500
+
+
+def test_the_learning_rate_follows_the_rows():
+    few = GradientBoostingRegressor(learning_rate="auto", n_estimators=2, **SMALL).fit(X, Y)
+    most = auto_rate(10**6)
+    assert few.learning_rate_ == auto_rate(N) < auto_rate(6_000) < most <= 0.1
+    explicit = GradientBoostingRegressor(learning_rate=few.learning_rate_, n_estimators=2, **SMALL)
+    assert explicit.fit(X, Y).forest_.fingerprint() == few.forest_.fingerprint()
+    assert not hasattr(explicit, "learning_rate_")
+
+
+def auto_rate(n_rows: int) -> float:
+    from gpuens.boosting.parameters import learning_rate_for
+
+    return learning_rate_for(GradientBoostingRegressor(learning_rate="auto"), n_rows)
+
+
+def test_evaluation_sets_decide_where_they_stop_the_training():
+    model = GradientBoostingRegressor(**AUTO, early_stopping=True)
+    model.fit(X[:400], Y[:400], eval_set=(X[400:], Y[400:]))
+    assert model.stopped_ == "early stopping" and model.n_iter_ < 200
+
+
+def test_models_are_saved_and_cloned(tmp_path):
+    model = GradientBoostingRegressor(**AUTO, learning_rate="auto").fit(X, Y)
+    model.save(tmp_path / "model.gpuens")
+    loaded = gpuens.load(tmp_path / "model.gpuens")
+    assert (loaded.n_estimators, loaded.learning_rate_) == ("auto", model.learning_rate_)
+    assert clone(loaded).fit(X, Y).n_iter_ == model.n_iter_
+
+
+def test_memory_is_planned_for_the_most_rounds():
+    few, most = (
+        gpuens.memory_plan(GradientBoostingRegressor(**SMALL, n_estimators=n), X, Y).total
+        for n in (100, "auto")
+    )
+    assert most > few
+
+
+def test_ctrl_c_ends_the_search_but_not_the_training(monkeypatch):
+    finish, calls = Fold.finish, []
+
+    def interrupted(self, started):
+        calls.append(1)
+        if len(calls) == 16:
+            os.kill(os.getpid(), signal.SIGINT)
+        return finish(self, started)
+
+    monkeypatch.setattr(Fold, "finish", interrupted)
+    with pytest.warns(RuntimeWarning, match="3 rounds"):
+        model = GradientBoostingRegressor(**AUTO).fit(X, Y)
+    assert model.n_iter_ == 3 and model.forest_.n_trees == 3
+
+
+def test_verbose_names_the_rounds(capsys):
+    model = GradientBoostingRegressor(**AUTO, verbose=1).fit(X, Y)
+    line = f"n_estimators='auto': {model.n_iter_} rounds, by the loss of rows held out"
+    assert line in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dropout": 0.1}, "n_estimators='auto' does not go with dropout=0.1"),
+        ({"init": LinearRegression()}, r"does not go with init=LinearRegression\(\)"),
+        ({"n_estimators": "many"}, "n_estimators must be 'auto' or an integer >= 1, got 'many'"),
+        ({"learning_rate": "slow"}, "learning_rate must be a finite number > 0, 'auto', a seq"),
+    ],
+    ids=["dropout", "init", "another word", "another rate"],
+)
+def test_errors_say_what_to_do(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GradientBoostingRegressor(**AUTO | settings).fit(X, Y)
+
+
+def test_a_warm_start_needs_a_number():
+    model = GradientBoostingRegressor(n_estimators=2, warm_start=True, **SMALL).fit(X, Y)
+    with pytest.raises(ValueError, match="'auto' starts a model anew"):
+        model.set_params(n_estimators="auto").fit(X, Y)
+
+
+def test_workers_need_a_number():
+    with (
+        sharing(Share(Alone(), 0, N, N)),
+        pytest.raises(NotImplementedError, match="n_estimators='auto' is not supported"),
+    ):
+        GradientBoostingRegressor(**AUTO).fit(X, Y)
+
+
+def test_a_search_has_no_model():
+    with pytest.raises(RuntimeError, match="no model"):
+        auto.no_model(None)
