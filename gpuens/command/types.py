@@ -47,7 +47,7 @@ class ColumnType:
     thousands: str = ""
 
 
-class Reading(NamedTuple):
+class ColumnReading(NamedTuple):
     """A column that was read.
 
     There are several of a column whose cells can mean several things.

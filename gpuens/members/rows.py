@@ -60,7 +60,7 @@ def takes_gpu_arrays(estimator: Any) -> bool:
     return type(estimator).__module__.partition(".")[0] in TAKE_GPU_ARRAYS
 
 
-class Rows:
+class MemberRows:
     """Rows of a table in the forms that members need; each form is made once.
 
     Parameters
@@ -79,9 +79,9 @@ class Rows:
         self.n = n_rows_of(self.X)
         self._on_host: Any = None
 
-    def like(self, X: Any) -> Rows:
+    def like(self, X: Any) -> MemberRows:
         """Another table for the same members."""
-        return Rows(X, self.home, self.everywhere)
+        return MemberRows(X, self.home, self.everywhere)
 
     def gets_home_arrays(self, estimator: Any) -> bool:
         """Whether an estimator gets arrays on ``home``."""
@@ -99,7 +99,7 @@ class Rows:
         """Return targets or weights, which are on ``home``, in the form that an estimator gets."""
         return values if self.gets_home_arrays(estimator) else to_numpy(values)
 
-    def part(self, rows: np.ndarray) -> Rows:
+    def part(self, rows: np.ndarray) -> MemberRows:
         """Return some of the rows, in all forms made so far."""
         part = self.like(take(self.X, rows, self.home))
         if self._on_host is not None:
@@ -286,14 +286,14 @@ class TrainingSet:
 
     Parameters
     ----------
-    rows : Rows
+    rows : MemberRows
     target : array, shape (n_rows,) or (n_rows, n_outputs), on the device of ``rows``
         Class numbers (int64) or values (float64).
     weight : float64, shape (n_rows,), on the same device, or None
     metadata : Metadata
     """
 
-    rows: Rows
+    rows: MemberRows
     target: Any
     weight: Any
     metadata: Metadata

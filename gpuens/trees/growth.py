@@ -32,7 +32,7 @@ from ..kernels.runtime.arrays import Array
 from ..kernels.runtime.cpu.team import get_threads
 from ..kernels.scalars.primitives import vectorise
 from ..kernels.scalars.rng import PURPOSE_TREE, subkey
-from ..kernels.statistics.samples import Sample
+from ..kernels.statistics.samples import SampleRecords
 from ..members.out_of_bag import bytes_of_sums
 from .criteria import Problem, node_numbers
 from .gpu_batches import bytes_of_tree, most_trees, scratch_bytes, trees_at_once
@@ -58,7 +58,7 @@ def tree_key(seed: int, tree: int) -> int:
 def grow_forest(
     table: CartTable,
     problem: Problem,
-    sample: Callable[[int], Array | Sample],
+    sample: Callable[[int], Array | SampleRecords],
     seeds: Sequence[int],
     params: CartParams,
     device: Device,
@@ -74,7 +74,7 @@ def grow_forest(
     problem : Problem
     sample : callable
         ``sample(i)`` gives the records of tree i, uint64 on the device
-        (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``Sample``.
+        (see ``kernels.cart.problem``), for every tree in one form: alone or as a ``SampleRecords``.
     seeds : sequence of int
         The random key of each tree.
     params : CartParams
@@ -143,7 +143,7 @@ def _joined(samples: list[Any], device: Device) -> tuple[Array, np.ndarray]:
     """Return the records of all samples, one behind the other, and their sizes. The host waits
     once where it does not know these."""
     xp, parts = device.xp, samples
-    if isinstance(samples[0], Sample):
+    if isinstance(samples[0], SampleRecords):
         sizes = to_numpy(xp.concatenate([sample.size for sample in samples]))
         pairs = zip(samples, sizes.tolist(), strict=True)
         parts = [sample.records[:size] for sample, size in pairs]

@@ -25,7 +25,7 @@ TREES_TOGETHER = 16
 """Trees of a group: their sum is added to the result at once."""
 
 
-class Splits(NamedTuple):
+class DepthFirstSplits(NamedTuple):
     """The splits of all trees, depth first, left before right.
 
     feature : int32, shape (n_splits,)
@@ -69,7 +69,7 @@ class Splits(NamedTuple):
 class Program(NamedTuple):
     """What explanations of a forest read.
 
-    splits : Splits
+    splits : DepthFirstSplits
     steps : int32, shape (n_steps,)
         Walks through the trees, one after the other.
     step_begin, split_begin : int64, shape (n_trees + 1,)
@@ -91,7 +91,7 @@ class Program(NamedTuple):
         ``n * (n - 1) // 2``.
     """
 
-    splits: Splits
+    splits: DepthFirstSplits
     steps: Array
     step_begin: Array
     split_begin: Array
@@ -147,7 +147,9 @@ def lay_out(trees: Trees, cover: np.ndarray, n_outputs: int) -> tuple[Program, S
     n = int(n_splits.sum())
     dtypes = {"threshold": np.float64, "missing_left": np.uint8, "share": np.float64}
     dtypes["passed"] = np.float64
-    splits = Splits(*(np.empty(n, dtypes.get(name, np.int32)) for name in Splits._fields))
+    splits = DepthFirstSplits(
+        *(np.empty(n, dtypes.get(name, np.int32)) for name in DepthFirstSplits._fields)
+    )
     split_begin = np.concatenate([[0], np.cumsum(n_splits)])
     step_begin = np.concatenate([[0], np.cumsum(n_steps)])
     steps = np.empty(int(step_begin[-1]), np.int32)
@@ -229,7 +231,7 @@ def _levels(offset, feature, left, right):
 def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_levels):
     """Fill ``splits``, ``steps`` and ``n_slots``, the most different features on a path."""
     trees = Trees(*trees)
-    splits = Splits(*splits)
+    splits = DepthFirstSplits(*splits)
     node_at = np.empty(n_levels, np.int64)  # of the path, level by level
     split_at = np.empty(n_levels, np.int64)
     done = np.empty(n_levels, np.int64)  # children of the node that the walk has seen

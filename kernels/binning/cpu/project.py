@@ -9,7 +9,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.primitives import mul
 
@@ -23,7 +23,7 @@ MOST_ROWS = 512
 def _worker(
     thread, n_threads, barrier, cells, n_features, step, begin, feature, weight, projected, queue
 ):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     n = projected.shape[1]
     values = np.empty((n_features, step), np.float64)
     while True:

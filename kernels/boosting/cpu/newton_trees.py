@@ -40,7 +40,7 @@ from ..reference import newton_trees as reference
 u64 = np.uint64
 
 
-class Rows(NamedTuple):
+class TreeStatistics(NamedTuple):
     """The statistics of the rows, a line for each tree; records and sums of these are written.
 
     g, h : float32; raw : float64; leaf : int32, all of shape (n_trees, n_rows)
@@ -60,7 +60,7 @@ class Rows(NamedTuple):
     sums: np.ndarray
 
 
-class Nodes(NamedTuple):
+class FinishedNodes(NamedTuple):
     """Room for the nodes of the finished trees, see ``GrownTrees`` and ``NodeValues``.
 
     order : int64
@@ -194,7 +194,7 @@ class _Tables(NamedTuple):
     leaf: np.ndarray
     records: np.ndarray
     sums: np.ndarray
-    nodes: Nodes
+    nodes: FinishedNodes
 
 
 def add_newton_trees(
@@ -216,7 +216,7 @@ def add_newton_trees(
     kept = _tables(codes, n_bins, g.shape, params, rules)
     n = g.shape[1]
     scales = [[find(own, n) for own in totals] for find in (scales_for, fixed_point_scales)]
-    rows = Rows(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
+    rows = TreeStatistics(g, h, raw, kept.leaf, *np.array(scales), kept.records, kept.sums)
     how = Round(*draws, float(factor), float(largest))
     tables = kept.table, kept.frontier, params, kept.work
     run(_round_worker, kept.n_threads, *tables, rows, kept.nodes, how)
@@ -262,9 +262,9 @@ def _first(tables: _Tables, n_trees: int) -> _Tables:
     )
 
 
-def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:
+def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> FinishedNodes:
     i32, i64, f64 = np.int32, np.int64, np.float64
-    return Nodes(
+    return FinishedNodes(
         offset=np.empty(n_trees + 1, i64),
         feature=np.empty(capacity, i32),
         bin=np.empty(capacity, i32),
@@ -284,10 +284,10 @@ def _room(capacity: int, n_trees: int, n_threads: int, n_sets: int) -> Nodes:
 
 
 N_GROWN = len(GrownTrees._fields) - 1
-"""The first fields of ``Nodes`` are those of ``GrownTrees`` except ``leaf``."""
+"""The first fields of ``FinishedNodes`` are those of ``GrownTrees`` except ``leaf``."""
 
 
-def _results(nodes: Nodes, leaf: np.ndarray) -> NewtonTrees:
+def _results(nodes: FinishedNodes, leaf: np.ndarray) -> NewtonTrees:
     """Return copies of what was found."""
     ends = nodes.offset.tolist()
     n = ends[-1]

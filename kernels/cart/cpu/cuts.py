@@ -19,7 +19,7 @@ from .scores import EXACT_WEIGHT, MASK, NO_CANDIDATE, heavy_enough, take_if_bett
 i64 = np.int64
 
 
-class Cuts(NamedTuple):
+class SortedCuts(NamedTuple):
     """The cuts in ascending order. Lines have room for a multiple of ``LANES``.
 
     code : int64

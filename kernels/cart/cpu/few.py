@@ -40,7 +40,7 @@ class Few(NamedTuple):
     codes : uint8 or uint32
         Of the rows.
     weights, items : int64
-        Of the rows in the order of their codes, see ``Groups``.
+        Of the rows in the order of their codes, see ``ScanGroups``.
     """
 
     codes: np.ndarray

@@ -24,7 +24,7 @@ from ..grown import most_nodes
 from ..problem import ABSOLUTE_ERROR, CartParams, CartTable, CartTarget, GrownCart
 from .finishing import finished
 from .nodes import find_split
-from .rows import Rows, part_rows
+from .rows import RowArrays, part_rows
 from .tables import (
     IDLE,
     NODES,
@@ -243,12 +243,12 @@ def grow_cart(
     return finished(table, nodes, work.statistics, work.bits, n_trees)
 
 
-def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> Rows:
+def _rows(target: CartTarget, records: np.ndarray, params: CartParams) -> RowArrays:
     rank, n_ranks = np.empty((0, 0), np.uint32), 1
     if params.criterion == ABSOLUTE_ERROR:
         distinct, inverse = np.unique(target.values, return_inverse=True)
         rank, n_ranks = inverse.reshape(target.values.shape).astype(np.uint32), distinct.size
-    return Rows(
+    return RowArrays(
         target.classes, target.values, rank, n_ranks, target.weight, target.output_begin, records
     )
 

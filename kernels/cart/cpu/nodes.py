@@ -24,7 +24,7 @@ from .scan import (
 from .scores import (
     MASK,
     NO_CANDIDATE,
-    Limits,
+    SplitLimits,
     packed_weight,
     score_alone,
     score_block,
@@ -169,7 +169,7 @@ def _look_at_feature(
     """Score the candidates of a feature and return whether it has any."""
     groups, found = room.groups, room.found
     is_regression = rows.classes.shape[0] == 0
-    limits = Limits(
+    limits = SplitLimits(
         params.criterion,
         is_regression,
         params.min_samples_leaf,

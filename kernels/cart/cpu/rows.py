@@ -26,7 +26,7 @@ ONE_ROW = i64(1) << i64(COUNT_SHIFT)
 PREFETCH_DISTANCE = u64(16)
 
 
-class Rows(NamedTuple):
+class RowArrays(NamedTuple):
     """The arrays of rows that the threads read (see ``CartTarget``).
 
     values : int64, (n_outputs, n_rows); value_rank : uint32, the same shape

@@ -41,7 +41,7 @@ from .scores import (
 i64 = np.int64
 
 
-class Groups(NamedTuple):
+class ScanGroups(NamedTuple):
     """The rows of a node by code, and scratch to scan them (see ``group_rows``).
 
     The groups' statistics are those of ``histogram`` where ``by_rows[0]`` is 0; else they are

@@ -39,7 +39,7 @@ FOUND = np.dtype(
 """The best candidate so far; the categories on the left of a split are in ``best_bits``."""
 
 
-class Limits(NamedTuple):
+class SplitLimits(NamedTuple):
     """The limits that a candidate of the node must keep to.
 
     criterion : int
@@ -64,7 +64,7 @@ class Limits(NamedTuple):
     bounded: bool
 
 
-class Block(NamedTuple):
+class CandidateBlock(NamedTuple):
     """Statistics and scores of up to ``BLOCK`` candidates.
 
     left, right : int64, (n_statistics, BLOCK)

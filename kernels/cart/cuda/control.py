@@ -45,8 +45,8 @@ from .tables import (
     SOUGHT,
     YOUNG,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
     Sizes,
 )
 
@@ -355,7 +355,7 @@ def make_children(
         k += cuda.gridsize(1)
 
 
-class Limits(NamedTuple):
+class CartLimits(NamedTuple):
     """The limits of growth.
 
     least_rows : int
@@ -372,18 +372,18 @@ class Limits(NamedTuple):
         return self.max_leaves < UNLIMITED
 
 
-def limits_of(params: CartParams) -> Limits:
+def limits_of(params: CartParams) -> CartLimits:
     """Return the limits of growth."""
     least = max(params.min_samples_split, 2 * params.min_samples_leaf)
     least = least if params.max_leaves > 1 else UNLIMITED
-    return Limits(params.max_depth, params.max_leaves, least)
+    return CartLimits(params.max_depth, params.max_leaves, least)
 
 
 def plant_roots(
     segments: tuple[Array, Array, Array],
     sums: Array,
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     sizes: Sizes,
     params: CartParams,
@@ -398,7 +398,7 @@ def plant_roots(
 
 
 def open_nodes(
-    bins: Bins, nodes: Nodes, growing: Growing, line: int, limits: Limits, sizes: Sizes
+    bins: Bins, nodes: CartNodes, growing: Growing, line: int, limits: CartLimits, sizes: Sizes
 ) -> None:
     """Choose the nodes to open, and make their children."""
     most = growing.opened.shape[0]

@@ -67,8 +67,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i32, i64, u64 = np.int32, np.int64, np.uint64
@@ -435,7 +435,7 @@ def sum_sides(
 def add_up_random_cuts(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     steps: tuple[int, int],
@@ -465,7 +465,7 @@ def copy_left(lefts_of_tiles, tile, lines, n_threads, t):
 def search_cut_tiles(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     settings: tuple[int, ...],

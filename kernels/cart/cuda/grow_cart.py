@@ -50,7 +50,7 @@ from ..problem import (
     GrownCart,
     grows_on_device,
 )
-from .control import Limits, limits_of, open_nodes, plant_roots
+from .control import CartLimits, limits_of, open_nodes, plant_roots
 from .cuts import sorted_lists
 from .rows import add_up, partition
 from .search import allocate_search, find_splits
@@ -58,8 +58,8 @@ from .tables import (
     IS_FULL,
     N_NODES,
     N_YOUNG,
-    Room,
     Sizes,
+    TableSizes,
     allocate_growing,
     allocate_nodes,
     upload_bins,
@@ -85,7 +85,7 @@ def grow_cart(
     params: CartParams,
 ) -> GrownCart:
     args = (table, target, records, tree_begin, tree_end, keys, params)
-    return Batch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
+    return CartBatch(*args).grow() if grows_on_device(table, params) else _grow_on_host(*args)
 
 
 def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: Array) -> GrownCart:
@@ -98,7 +98,7 @@ def _grow_on_host(table: CartTable, target: CartTarget, records: Array, *trees: 
     return grown
 
 
-def likely_rounds(limits: Limits, most_rows: int) -> int:
+def likely_rounds(limits: CartLimits, most_rows: int) -> int:
     """Return how many rounds most trees on so many rows need: deep ones have some times the levels
     of a tree that is balanced."""
     if limits.is_limited:
@@ -106,7 +106,7 @@ def likely_rounds(limits: Limits, most_rows: int) -> int:
     return min(limits.max_depth + 1, 2 * most_rows.bit_length() + 4, ROUNDS_AHEAD)
 
 
-class Batch:
+class CartBatch:
     """A batch of trees that grow on the device."""
 
     def __init__(
@@ -137,7 +137,7 @@ class Batch:
         huge = n_records // (MOST_LARGE + 1) if self.most_rows > MOST_LARGE else 0
         n_parts = n_records // TILE + huge if huge else 0
         self.search = allocate_search(table, target, self.lists, params, huge, n_parts)
-        room = Room(
+        room = TableSizes(
             self.n_trees,
             n_records,
             self.lists.shape[0],

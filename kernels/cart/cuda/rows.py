@@ -45,8 +45,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
     Sizes,
 )
 
@@ -330,7 +330,7 @@ def partition(
     lists: Array,
     aside: Array,
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     most_nodes: int,

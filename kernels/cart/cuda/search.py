@@ -74,8 +74,8 @@ from .tables import (
     SOUGHT,
     SUMMED,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 from .tiles import Summed, add_up_huge, allocate_summed
 
@@ -466,7 +466,7 @@ def _scratch(most: int, per_multiprocessor: int, n_slots: int, width: int) -> tu
 
 
 def find_splits(
-    search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int, tile_rows: int
+    search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int, tile_rows: int
 ) -> None:
     """Find the best splits of the young nodes."""
     steps, summed = search.settings[4:], search.summed.lines

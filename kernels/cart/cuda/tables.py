@@ -83,7 +83,7 @@ def words_of(table: CartTable) -> int:
     return int(np.max(n_words, initial=0))
 
 
-class Nodes(NamedTuple):
+class CartNodes(NamedTuple):
     """The nodes of a batch, with room for more.
 
     memory : uint8
@@ -106,10 +106,10 @@ class Nodes(NamedTuple):
         return int(self.statistics.shape[0])
 
 
-def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> Nodes:
+def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> CartNodes:
     """Allocate nodes."""
     memory = empty(capacity * NODE.itemsize, np.uint8)
-    return Nodes(
+    return CartNodes(
         memory=memory,
         table=records_in(memory, 0, NODE, capacity),
         statistics=empty((capacity, n_statistics), np.int64),
@@ -118,7 +118,7 @@ def allocate_nodes(capacity: int, n_statistics: int, n_words: int) -> Nodes:
     )
 
 
-def with_room(nodes: Nodes, capacity: int) -> Nodes:
+def with_room(nodes: CartNodes, capacity: int) -> CartNodes:
     """Return a larger copy."""
     larger = allocate_nodes(capacity, nodes.statistics.shape[1], nodes.categories.shape[1])
     for name in ("memory", "statistics", "of_left", "categories"):
@@ -179,7 +179,7 @@ class Sizes(NamedTuple):
     tile_rows: int
 
 
-class Room(NamedTuple):
+class TableSizes(NamedTuple):
     """Sizes of the tables of a batch.
 
     n_trees, n_records, n_lists, n_blocks : int
@@ -197,7 +197,7 @@ class Room(NamedTuple):
     n_parts: int
 
 
-def allocate_growing(room: Room, params: CartParams) -> Growing:
+def allocate_growing(room: TableSizes, params: CartParams) -> Growing:
     """Allocate the tables of a batch."""
     n_trees, n_records = room.n_trees, room.n_records
     is_limited = params.max_leaves < UNLIMITED

@@ -41,8 +41,8 @@ from .tables import (
     TILE_MASK,
     TILE_SHIFT,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i64, u32, u64 = np.int64, np.uint32, np.uint64
@@ -198,7 +198,7 @@ def allocate_summed(
 def add_up_huge(
     rows: tuple[Array, ...],
     bins: Bins,
-    nodes: Nodes,
+    nodes: CartNodes,
     growing: Growing,
     line: int,
     steps: tuple[int, int],

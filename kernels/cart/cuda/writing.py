@@ -52,8 +52,8 @@ from .tables import (
     NODE_OF,
     SUMMED,
     Bins,
+    CartNodes,
     Growing,
-    Nodes,
 )
 
 i32, i64, u32, f64 = np.int32, np.int64, np.uint32, np.float64
@@ -258,7 +258,7 @@ def cut_writing_kernel(block: int, capacity: int, is_small: bool) -> Any:
     return write_cuts
 
 
-def write_splits(search: Search, bins: Bins, nodes: Nodes, growing: Growing, line: int) -> None:
+def write_splits(search: Search, bins: Bins, nodes: CartNodes, growing: Growing, line: int) -> None:
     """Write the splits of the young nodes."""
     criterion, _, _, random_splits = search.settings[:4]
     args = (*search.rows, *bins, nodes.table, nodes.statistics, nodes.of_left, nodes.categories)

@@ -11,10 +11,10 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
-from ..program import ACROSS, DOWN, FIRST, KIND, SPLIT_SHIFT, Program, Size, Splits
-from .walk import Work, finish, flow_left, flow_right, start, visit
+from ..program import ACROSS, DOWN, FIRST, KIND, SPLIT_SHIFT, DepthFirstSplits, Program, Size
+from .walk import WalkMemory, finish, flow_left, flow_right, start, visit
 
 BLOCK = 128
 WORK_CELLS = 2**15
@@ -55,11 +55,11 @@ def _hand_over(sums, first_cell, target, output, first_row, m):
 
 @kernel
 def _worker(thread, n_threads, barrier, program, splits, table, phi, pairs, size, block, queue):
-    program, splits, table = Program(*program), Splits(*splits), Table(*table)
+    program, splits, table = Program(*program), DepthFirstSplits(*splits), TableMemory(*table)
     n_levels, n_points, n_slots = size
     n_features, n = phi.shape[1], phi.shape[2]
     with_pairs = pairs.shape[1] > 0
-    work = Work(
+    work = WalkMemory(
         np.zeros((n_features, block)),
         np.zeros((n_levels, block)),
         np.zeros((n_levels, block)),

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..interventional import pattern_weights
-from ..program import Program, Size, Splits
+from ..program import DepthFirstSplits, Program, Size
 from .walk import send
 
 u64, i64 = np.uint64, np.int64
@@ -27,7 +27,7 @@ SUMS_BYTES = 2**26
 """Memory for sums of groups; rows that do not fit are explained afterwards."""
 
 
-class Rows(NamedTuple):
+class DescendingRows(NamedTuple):
     """Rows on their way down a tree.
 
     x : float64, shape (n_features, n)
@@ -194,11 +194,11 @@ def _add_leaf(leaf, n_slots, value, side, rows, others, sums, weights):
 def _worker(
     thread, n_threads, barrier, program, splits, table, background, weights, sums, n_levels, queue
 ):
-    program, splits = Program(*program), Splits(*splits)
+    program, splits = Program(*program), DepthFirstSplits(*splits)
     n_features, n = sums.shape[1], sums.shape[2]
     n_slots = weights.shape[0] - 1
-    rows = _rows(Table(*table), n, n_features, n_levels)
-    others = _rows(Table(*background[0]), background[1], n_features, n_levels)
+    rows = _rows(TableMemory(*table), n, n_features, n_levels)
+    others = _rows(TableMemory(*background[0]), background[1], n_features, n_levels)
     lines = 1 << min(n_slots, TABLE_BITS)
     leaf = Leaf(
         np.zeros(background[1], np.uint64), np.zeros(background[1]), np.zeros((lines, n_slots)),
@@ -230,7 +230,7 @@ def _rows(table, n, n_features, n_levels):
     for i in range(n):
         for f in range(n_features):
             x[f, i] = cell(table, i, f)
-    return Rows(x, np.zeros((2 * n_levels, n), np.uint64), np.zeros((1, n)))
+    return DescendingRows(x, np.zeros((2 * n_levels, n), np.uint64), np.zeros((1, n)))
 
 
 def add_interventional(

@@ -24,7 +24,7 @@ from ...scalars.explanation import (
 from ...scalars.routing import is_left_category, names_category, value_goes_left
 
 
-class Work(NamedTuple):
+class WalkMemory(NamedTuple):
     """Working memory of a block of rows, float64.
 
     x : shape (n_features, block)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...runtime.dtypes import Scales
 from ...scalars.primitives import mul
@@ -39,7 +39,7 @@ def _sum_worker(
     thread, n_threads, barrier, leaf, g, h, cells, features, scales, begin_of_sums, scratch, sums
 ):
     """``scratch`` has a line of ``z`` for each thread."""
-    table = Table(*cells)
+    table = TableMemory(*cells)
     begin, feature, center, scale = features
     n, mine, z = leaf.size, sums[thread], scratch[thread]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):

@@ -20,11 +20,11 @@ import numpy as np
 
 from ...runtime.arrays import Array, derived
 from ...runtime.compilation import inlined, inner, kernel
-from ...runtime.cpu.table import Table
+from ...runtime.cpu.table import TableMemory
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ..traverse import Trees
 from .choices import BLOCK, choose, choose_leaves, choose_left_leaf, choose_right_leaf
-from .cuts import MOST_CUTS, N_SLOTS, Cuts, code_values, cuts_of
+from .cuts import MOST_CUTS, N_SLOTS, FeatureCuts, code_values, cuts_of
 
 u8, u64, i16, i64 = np.uint8, np.uint64, np.int16, np.int64
 
@@ -58,7 +58,7 @@ class Packed(NamedTuple):
         The order in which trees are added: one output after the other.
     columns : int32, shape (n_columns,)
         The features that occur.
-    cuts : Cuts
+    cuts : FeatureCuts
         The thresholds of these.
     """
 
@@ -69,7 +69,7 @@ class Packed(NamedTuple):
     output: np.ndarray
     order: np.ndarray
     columns: np.ndarray
-    cuts: Cuts
+    cuts: FeatureCuts
 
 
 @inlined
@@ -170,7 +170,7 @@ def _code_block(packed, table, begin, m, values, cells, codes):
 
 @kernel
 def _block_worker(thread, n_threads, barrier, packed, table, raw, queue):
-    table = Table(*table)
+    table = TableMemory(*table)
     n_columns, n = packed.columns.size, raw.shape[1]
     values = np.zeros((n_columns, BLOCK), table.values.dtype)
     codes = np.zeros(n_columns * BLOCK, np.uint8)
@@ -185,7 +185,7 @@ def _block_worker(thread, n_threads, barrier, packed, table, raw, queue):
         _add_trees(packed, begin, m, codes, reached, raw)
 
 
-def evaluate(packed: Packed, table: Table, raw: Array) -> None:
+def evaluate(packed: Packed, table: TableMemory, raw: Array) -> None:
     """Add the values of the leaves that each row reaches."""
     threads = threads_for(raw.shape[1] * packed.output.size)
     run(_block_worker, threads, packed, table, raw, np.zeros(CACHE_LINE, np.int64))

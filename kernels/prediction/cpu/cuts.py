@@ -38,7 +38,7 @@ GOOD_STEPS, MOST_STEPS = 2, 3
 WITHOUT_CELLS = 0
 
 
-class Cuts(NamedTuple):
+class FeatureCuts(NamedTuple):
     """The cuts of each feature, of a table's type, and the cells that they lie in.
 
     values : shape (n_features, N_SLOTS)
@@ -101,13 +101,13 @@ def code_values(x, cuts, f, cells, codes):
     mark_missing(x, codes.size, codes)
 
 
-def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> Cuts:
+def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> FeatureCuts:
     """Return cuts with their cells.
 
     Parameters
     ----------
     values : float32 or float64, shape (n_features, N_SLOTS)
-        See ``Cuts``.
+        See ``FeatureCuts``.
     n_cuts : int64, shape (n_features,)
     """
     n_features = n_cuts.size
@@ -115,7 +115,7 @@ def cuts_of(values: np.ndarray, n_cuts: np.ndarray) -> Cuts:
     low, scale, last = np.empty((3, n_features), values.dtype)
     numbers = NUMBERS_OF_CELLS.astype(values.dtype)
     _choose_cells(values, n_cuts, numbers, low, scale, last, steps, begin)
-    cuts = Cuts(values, low, scale, last, steps, begin, np.zeros(begin[-1], np.uint8))
+    cuts = FeatureCuts(values, low, scale, last, steps, begin, np.zeros(begin[-1], np.uint8))
     _fill_cells(cuts, n_cuts)
     return cuts
 

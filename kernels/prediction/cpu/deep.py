@@ -28,7 +28,7 @@ import numpy as np
 
 from ...runtime.arrays import LINE_BYTES, Array, derived
 from ...runtime.compilation import inlined, inner, kernel_without_allocation
-from ...runtime.cpu.table import Table, cell
+from ...runtime.cpu.table import TableMemory, cell
 from ...runtime.cpu.team import CACHE_LINE, atomic_add, run, threads_for
 from ...scalars.keys import number_key
 from ...scalars.routing import is_left_category, names_category
@@ -46,7 +46,7 @@ HASH_FACTOR = u64(0x9E3779B97F4A7C15)
 FLAG_BITS, ONE = u64(2), u64(1)
 
 
-class Nodes(NamedTuple):
+class WalkNodes(NamedTuple):
     """A forest laid out for walks: two words a node, 8 bytes where they have 32 bits.
 
     words : uint32 or uint64, shape (2 * n_nodes,)
@@ -79,7 +79,7 @@ class Nodes(NamedTuple):
     values: np.ndarray
 
 
-def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
+def nodes_of(trees: Trees, dtype: np.dtype) -> WalkNodes:
     """Return the layout for rows of a type, kept as long as the forest: 8 bytes a node for float32
     (16 where a tree or the table is too large for that), 16 for float64.
 
@@ -91,7 +91,7 @@ def nodes_of(trees: Trees, dtype: np.dtype) -> Nodes:
     )
     values = (trees.value if lines is None else lines).view()
     values.flags.writeable = False  # of either origin, or they would be of two types
-    return Nodes(
+    return WalkNodes(
         words,
         *constants,
         features,
@@ -357,7 +357,7 @@ def _walk_block(nodes, begin, n, keys, stride, mask, steps, walkers, leaf, raw, 
 def _walk_worker(
     thread, n_threads, barrier, nodes, table, scratch, raw, leaves, block, steps, queue
 ):
-    table = Table(*table)
+    table = TableMemory(*table)
     n_rows = max(raw.shape[1], leaves.shape[0])
     keys, numbers = scratch.keys[thread], scratch.numbers[thread]
     walkers = scratch.node[thread], scratch.own[thread], scratch.row[thread]
@@ -385,7 +385,7 @@ def _walk_worker(
             begin += n
 
 
-def walk(nodes: Nodes, table: Table, raw: Array, leaves: Array) -> None:
+def walk(nodes: WalkNodes, table: TableMemory, raw: Array, leaves: Array) -> None:
     """Fill one of ``raw`` (n_outputs, n_rows) and ``leaves`` (n_rows, n_trees); the other one
     is empty."""
     n_rows = max(raw.shape[1], leaves.shape[0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...runtime.arrays import Array
 from ...runtime.compilation import inner, kernel_without_allocation
-from ...runtime.cpu.table import Table, cell, table_of
+from ...runtime.cpu.table import TableMemory, cell, table_of
 from ...runtime.cpu.team import run, threads_for, wait
 from ...scalars.primitives import mul
 from ..linear_leaves import LinearLeaves
@@ -27,7 +27,7 @@ def _linear_value(begin, feature, coefficient, intercept, node, table, row):
 
 @kernel_without_allocation
 def _add_worker(thread, n_threads, barrier, leaves, cells, leaf, raw):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     offset, output, begin, feature, coefficient, intercept, value = leaves
     n = leaf.shape[0]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):
@@ -39,7 +39,7 @@ def _add_worker(thread, n_threads, barrier, leaves, cells, leaf, raw):
 
 @kernel_without_allocation
 def _largest_worker(thread, n_threads, barrier, leaves, cells, leaf, largest):
-    table = Table(*cells)
+    table = TableMemory(*cells)
     _, _, begin, feature, coefficient, intercept, _ = leaves
     n, mine = leaf.size, largest[thread]
     for row in range(n * thread // n_threads, n * (thread + 1) // n_threads):

@@ -50,7 +50,7 @@ NARROW_BITS = 32
 """Bits of child, flags and column together in nodes of 8 bytes."""
 
 
-class Nodes(NamedTuple):
+class PackedNodes(NamedTuple):
     """``words`` (uint64) as above; ``shift`` (uint32) is the number of bits below ``child``."""
 
     words: Array
@@ -135,7 +135,7 @@ def packing_kernel(wide: bool) -> Any:
     return pack_nodes
 
 
-def nodes_of(trees: Trees, X: Array, n_largest: int) -> Nodes | None:
+def nodes_of(trees: Trees, X: Array, n_largest: int) -> PackedNodes | None:
     """The layout for rows of the type of X, kept as long as the forest's arrays; None where a
     child and a column do not fit a word together.
 
@@ -148,16 +148,16 @@ def nodes_of(trees: Trees, X: Array, n_largest: int) -> Nodes | None:
     return derived(trees, ("nodes", wide, shift), lambda: settled(_pack(trees, wide, shift)))
 
 
-def _pack(trees: Trees, wide: bool, shift: int) -> Nodes:
+def _pack(trees: Trees, wide: bool, shift: int) -> PackedNodes:
     n_nodes = trees.feature.shape[0]
     words = empty(n_nodes * (2 if wide else 1), np.uint64)
     columns = trees.feature, trees.threshold, trees.missing_left, trees.left, trees.category_begin
     blocks = blocks_for_rows(n_nodes, BLOCK)
     launch(packing_kernel(wide), blocks, BLOCK, *columns, u32(shift), words)
-    return Nodes(words, u32(shift))
+    return PackedNodes(words, u32(shift))
 
 
-class Kernels(NamedTuple):
+class DeepKernels(NamedTuple):
     """The kernels for one kind of tables: sums of leaves of one value, of several, and leaves."""
 
     add_values: Any
@@ -246,7 +246,7 @@ def walker(wide: bool) -> Any:
 
 
 @functools.cache
-def kernels(wide: bool, tiled: bool) -> Kernels:
+def kernels(wide: bool, tiled: bool) -> DeepKernels:
     """The kernels for tables of float64 or float32, with their rows in shared memory or not."""
     dtype = np.float64 if wide else np.float32
     n_cells = cells_of_tile(8 if wide else 4) if tiled else 1
@@ -306,10 +306,10 @@ def kernels(wide: bool, tiled: bool) -> Kernels:
                 leaves[i, u32(t)] = leaf
             i = u32(i + cuda.gridsize(1))
 
-    return Kernels(add_values, add_vectors, find)
+    return DeepKernels(add_values, add_vectors, find)
 
 
-def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
+def add_trees(trees: Trees, nodes: PackedNodes, X: Array, raw: Array) -> None:
     """See ``kernels.prediction.traverse.traverse``."""
     of_kind = kernels(X.dtype == np.float64, rows_of_tile(X) > 0)
     add = of_kind.add_values if trees.value.shape[1] == 1 else of_kind.add_vectors
@@ -318,7 +318,7 @@ def add_trees(trees: Trees, nodes: Nodes, X: Array, raw: Array) -> None:
     launch(add, blocks, block, *args)
 
 
-def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
+def find_leaves(trees: Trees, nodes: PackedNodes, X: Array) -> Array:
     """See ``kernels.prediction.traverse.leaf_indices``."""
     find = kernels(X.dtype == np.float64, rows_of_tile(X) > 0).find
     leaves = empty((X.shape[0], trees.output.shape[0]), np.int32)
@@ -328,5 +328,5 @@ def find_leaves(trees: Trees, nodes: Nodes, X: Array) -> Array:
     return leaves
 
 
-def _structure(trees: Trees, nodes: Nodes) -> tuple[Any, ...]:
+def _structure(trees: Trees, nodes: PackedNodes) -> tuple[Any, ...]:
     return (*nodes, trees.categories, trees.n_categories, trees.offset)

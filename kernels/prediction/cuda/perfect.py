@@ -52,7 +52,7 @@ at a time."""
 SIGN = np.uint32(1 << 31)
 
 
-class Kernels(NamedTuple):
+class PerfectKernels(NamedTuple):
     """The kernels for one kind of tables: the one that lays out and the one that predicts."""
 
     fill: Any
@@ -118,7 +118,7 @@ def words_of(wide: bool) -> Words:
 
 
 @functools.cache
-def kernels(wide: bool, single: bool) -> Kernels:
+def kernels(wide: bool, single: bool) -> PerfectKernels:
     """Return the kernels for tables of float64 or float32; ``single`` ones predict one output.
 
     The trees lie in pieces of SLOTS places: first the words of their nodes, then their leaves.
@@ -216,7 +216,7 @@ def kernels(wide: bool, single: bool) -> Kernels:
                 raw[into, i] = total
             begin = u32(begin + cuda.gridsize(1))
 
-    return Kernels(fill, add)
+    return PerfectKernels(fill, add)
 
 
 class Shape(NamedTuple):

@@ -185,7 +185,7 @@ def _are_few(X: Array) -> bool:
     return bool(X.shape[0] <= FEW_ROWS * multiprocessors())
 
 
-def _nodes(trees: Trees, X: Array) -> deep.Nodes | None:
+def _nodes(trees: Trees, X: Array) -> deep.PackedNodes | None:
     return deep.nodes_of(trees, X, perfect.shape_of(trees).n_largest)
 
 

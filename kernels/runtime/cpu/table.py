@@ -11,7 +11,7 @@ from ..arrays import Array
 from ..compilation import inner
 
 
-class Table(NamedTuple):
+class TableMemory(NamedTuple):
     """The stretch of memory that a table lies in: cell (i, f) is
     ``values[start + i * row + f * column]``. ``values`` is read-only, whatever the table is."""
 
@@ -27,7 +27,7 @@ def cell(table, i, f):
     return table.values[table.start + i * table.row + f * table.column]
 
 
-def table_of(X: Array) -> Table:
+def table_of(X: Array) -> TableMemory:
     """Return a view of X; of a copy where the cells of X do not lie in one array."""
     n_rows, n_columns = X.shape
     if X.flags.c_contiguous:

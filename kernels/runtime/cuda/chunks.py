@@ -73,7 +73,7 @@ class Buffer:
         self.was_read = _stream_of_kernels().record()
 
 
-class Stage:
+class StagingBuffers:
     """The two buffers of a thread, each of so many bytes, which some threads fill."""
 
     def __init__(self, n_bytes: int, n_threads: int) -> None:
@@ -133,15 +133,17 @@ class Stage:
                 buffer.copied.synchronize()
 
 
-_stages: weakref.WeakValueDictionary[tuple[int, ...], Stage] = weakref.WeakValueDictionary()
+_stages: weakref.WeakValueDictionary[tuple[int, ...], StagingBuffers] = (
+    weakref.WeakValueDictionary()
+)
 
 
-def stage_of(n_bytes: int, n_threads: int) -> Stage:
+def stage_of(n_bytes: int, n_threads: int) -> StagingBuffers:
     """Return the two buffers of this thread on the current device, which all tables share."""
     device = 0 if is_simulated() else current_device()
     key = threading.get_ident(), device, n_bytes
     if (stage := _stages.get(key)) is None:
-        stage = _stages[key] = Stage(n_bytes, n_threads)
+        stage = _stages[key] = StagingBuffers(n_bytes, n_threads)
     return stage
 
 

@@ -44,7 +44,7 @@ class SimulatedThread(threading.Thread):
         self.turn = taken_lock()
         self.error: BaseException | None = None
 
-    def take(self, block: Block, thread_idx: Any, thread_id: int) -> None:
+    def take(self, block: SimulatedBlock, thread_idx: Any, thread_id: int) -> None:
         """Become a thread of a block; it starts when it is its turn."""
         self.block = block
         self.blockIdx = block.index
@@ -91,7 +91,7 @@ class _AbandonedError(Exception):
     """Another thread of the block has failed."""
 
 
-class Block:
+class SimulatedBlock:
     """Replacement for the simulator's ``BlockManager``."""
 
     def __init__(
@@ -187,7 +187,7 @@ def _wrapping(add: Callable[..., Any]) -> Callable[..., Any]:
 
 def install() -> SimulatedCuda:
     """Change the simulator of this process, and return the ``cuda`` for kernels."""
-    launching.BlockManager = Block
+    launching.BlockManager = SimulatedBlock
     kernelapi.FakeCUDAShared.array = _shared_array
     kernelapi.FakeCUDAAtomic.add = _wrapping(kernelapi.FakeCUDAAtomic.add)
     return SimulatedCuda()

@@ -92,7 +92,7 @@ else:
     cuda = Cuda()
 
 
-class Kernel(Deferred):
+class CudaKernel(Deferred):
     """A kernel, compiled on first use where it was not compiled ahead, and kept on disk.
 
     Parameters
@@ -123,10 +123,10 @@ def kernel(
     function: Callable[..., None] | None = None, *, bounds: tuple[int, int] | None = None
 ) -> Any:
     """Decorate a kernel. It has no signature, which would compile it at import, and that needs a
-    GPU. ``bounds`` as in ``Kernel``."""
+    GPU. ``bounds`` as in ``CudaKernel``."""
     if function is None:
         return functools.partial(kernel, bounds=bounds)
-    return cuda.jit(function) if is_simulated() else Kernel(function, bounds)
+    return cuda.jit(function) if is_simulated() else CudaKernel(function, bounds)
 
 
 def device_function(function: Callable[..., Any]) -> Any:
@@ -282,7 +282,7 @@ def on_device(array: Array) -> Array:
     return _arrays().asarray(array)
 
 
-class Records:
+class DeviceRecords:
     """Records in the memory of the device, for kernels to read and write: CuPy has none."""
 
     def __init__(self, memory: Array, dtype: np.dtype) -> None:
@@ -294,7 +294,7 @@ class Records:
 def records_in(memory: Array, offset: int, dtype: np.dtype, n: int) -> Any:
     """Return a view of ``n`` records, or numbers, in a uint8 array of the device."""
     part = memory[offset : offset + n * dtype.itemsize]
-    return part.view(dtype) if is_simulated() or dtype.names is None else Records(part, dtype)
+    return part.view(dtype) if is_simulated() or dtype.names is None else DeviceRecords(part, dtype)
 
 
 def write(array: Array, values: np.ndarray) -> None:

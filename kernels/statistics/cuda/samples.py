@@ -16,7 +16,7 @@ from ...runtime.cuda.target import (
 )
 from ...runtime.dtypes import RECORD
 from ...scalars.rng import draw
-from ..samples import Sample
+from ..samples import SampleRecords
 
 i64, u64 = np.int64, np.uint64
 BLOCK = block_size(256)
@@ -82,12 +82,12 @@ def list_rows(counts, of_blocks, records, size):
         size[0] = to
 
 
-def records_of_sample(counts: Array) -> Sample:
+def records_of_sample(counts: Array) -> SampleRecords:
     counts = counts.astype(np.int32, copy=False)
     n = counts.shape[0]
     blocks = blocks_for_rows(n, BLOCK)
     of_blocks = empty(blocks, np.int64)
-    sample = Sample(empty(n, RECORD), empty(1, np.int64))
+    sample = SampleRecords(empty(n, RECORD), empty(1, np.int64))
     launch(count_rows, blocks, BLOCK, counts, of_blocks)
     launch(list_rows, blocks, BLOCK, counts, of_blocks, *sample)
     return sample
