@@ -202,6 +202,7 @@ def _count(offset, feature, left, right, cover, below, n_splits, n_steps):
     Children come after their parents."""
     for tree in range(offset.size - 1):
         root = offset[tree]
+        # From the last node to the root: children come before their parents this way.
         for node in range(offset[tree + 1] - root - 1, -1, -1):
             at = root + node
             if feature[at] < 0:
@@ -237,6 +238,7 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
     done = np.empty(n_levels, np.int64)  # children of the node that the walk has seen
     for tree in range(trees.offset.size - 1):
         root, split, step = trees.offset[tree], split_begin[tree], step_begin[tree]
+        # A lone leaf has no splits, and explains nothing.
         if trees.feature[root] < 0:
             continue
         level = first = 0
@@ -245,6 +247,7 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
         while level >= 0:
             at = node_at[level]
             children = root + trees.left[at], root + trees.right[at]
+            # First visit: number the split, depth first.
             if done[level] < 0:
                 split_at[level] = split
                 _write_split(trees, below, splits, split, at, children, level, split_at, done)
@@ -252,8 +255,10 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
                 split += 1
                 done[level] = 0
                 first = FIRST
+            # The next step of this split: its left child, its right one, or back up.
             kind = UP if done[level] == 2 else (ACROSS if done[level] == 1 else DOWN)
             done[level] += 1
+            # Leaves have no step: the split above knows their values.
             if kind < UP and trees.feature[children[kind]] < 0:
                 continue
             steps[step] = (split_at[level] << SPLIT_SHIFT) + first + kind
@@ -261,6 +266,7 @@ def _write(trees, below, splits, split_begin, steps, step_begin, n_slots, n_leve
             first = 0
             level += -1 if kind == UP else 1
             if kind < UP:
+                # One level down, to a child that was not visited yet.
                 node_at[level] = children[kind]
                 done[level] = -1
 
@@ -277,10 +283,12 @@ def _write_split(trees, below, splits, split, at, children, level, split_at, don
     splits.level[split] = level
     splits.left[split] = left if trees.feature[left] < 0 else -1
     splits.right[split] = right if trees.feature[right] < 0 else -1
+    # ``done`` of the split above counts the child that the walk is in.
     splits.side[split] = 2 * (level - 1) + (done[level - 1] == 2) if level > 0 else -1
     splits.before[split] = -1
     splits.passed[split] = 1.0
     n_above = 0
+    # All splits above, of which the lowest one by the same feature counts in the end.
     for above in range(level):
         other = split_at[above]
         n_above = max(n_above, splits.slot[other] + 1)

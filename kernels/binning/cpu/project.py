@@ -36,6 +36,8 @@ def _worker(
                 values[f, i] = f64(cell(table, first + i, f))
         for j in range(projected.shape[0]):
             total = projected[j, first : first + m]
+            # The first product starts the sum, in place of a zero: every implementation adds in
+            # this order.
             k = begin[j]
             x, w = values[feature[k]], weight[k]
             for i in range(m):

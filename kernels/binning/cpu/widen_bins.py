@@ -23,6 +23,7 @@ def _worker(thread, n_threads, barrier, cells, columns, features, lowest, highes
     n_rows = columns.shape[1]
     for begin in range(0, n_rows, BLOCK):
         for j in range(thread, features.size, n_threads):
+            # A feature belongs to one thread, which alone writes its bounds.
             f = features[j]
             for i in range(begin, min(begin + BLOCK, n_rows)):
                 code = columns[f, i]

@@ -112,6 +112,7 @@ def allocate_work(
 
     ``n_words`` are those of a set of categories, 0 if no feature is categorical.
     """
+    # With very many features, copying the flags to every child would cost more than they save.
     n_flags = -(-table.n_bins.size // 64) if table.n_bins.size <= MOST_FLAGS else 0
     work = SharedTables(
         nodes=np.empty(n_nodes, NODE),
@@ -123,6 +124,7 @@ def allocate_work(
         counts=np.zeros(6 * CACHE_LINE, np.int64),
     )
     work.counts[NODES] = weight.size
+    # Of the roots alone: children get a copy of their parent's.
     work.constant[: weight.size] = 0
     return work
 
@@ -137,8 +139,10 @@ def allocate_rooms(
     is_set = table.categorical == 1
     n_words = -(-int(table.n_bins[is_set].max(initial=1)) // 32)
     n_statistics = target.n_statistics
+    # Codes of one byte always fit the table; others are sorted where it would leave the caches.
     entries = max(TABLE_ENTRIES, 256 * n_statistics) if wide else (most_bins + 1) * n_statistics
     absolute = params.criterion == ABSOLUTE_ERROR
+    # All that look at single rows by their keys.
     sorts = wide or absolute or params.random_splits == 1
     n_groups = min(n, most_bins) + 2
     lines = partial(_lines, n_threads)
@@ -187,6 +191,7 @@ def _groups(
     target: CartTarget,
 ) -> ScanGroups:
     n_statistics = target.n_statistics
+    # Whole words, which ``scan_bins`` reads 64 flags of at once; one array, seen in two ways.
     n_flags = -(-(max(most_bins, entries // n_statistics) + 9) // WORD) * WORD
     seen_words = lines(n_flags // 8, np.uint64)
     return ScanGroups(
@@ -220,6 +225,7 @@ def _few(lines: _Lines, code: Any) -> Few:
 
 
 def _cuts(lines: _Lines, n: int) -> SortedCuts:
+    # ``bounds`` notes partitions in the same lines; whole vectors are read.
     n = -(-max(n, 2 ** (MOST_ROWS - 1)) // LANES) * LANES
     return SortedCuts(
         code=lines(n),
@@ -244,12 +250,15 @@ def _medians(lines: _Lines, n: int, n_groups: int, n_outputs: int) -> Medians:
 
 @inlined
 def _own(lines, thread, n_threads):
+    # ``_lines`` leaves some unused between those of two threads.
     return lines[thread * (lines.shape[0] // n_threads)]
 
 
 @inlined
 def room_of(thread, n_threads, rooms):
     """Return the lines of a thread."""
+    # Views of the thread's own lines, made field by field: compiled code cannot loop over a tuple
+    # whose fields have different types.
     f, c, b = rooms.few, rooms.cuts, rooms.block
     return ThreadScratch(
         _groups_of(thread, n_threads, rooms.groups),

@@ -103,6 +103,7 @@ def likely_rounds(limits: CartLimits, most_rows: int) -> int:
     of a tree that is balanced."""
     if limits.is_limited:
         return min(limits.max_leaves, ROUNDS_AHEAD)
+    # A round opens a generation: a balanced tree needs as many as its rows have binary digits.
     return min(limits.max_depth + 1, 2 * most_rows.bit_length() + 4, ROUNDS_AHEAD)
 
 
@@ -128,12 +129,16 @@ class CartBatch:
         self.sizes = Sizes(MOST_LARGE, TILE)
         self.most_nodes = most_nodes(tree_end - tree_begin, params)
         likely = self.most_nodes
+        # Most trees stay far below the most nodes that are possible: the table grows where they do
+        # not.
         if not self.limits.is_limited:
             likely = min(likely, max(LEAST_ROOM, int(LIKELY_NODES * likely)))
         self.bins = upload_bins(table, target)
         self.nodes = allocate_nodes(likely, width, words_of(table))
+        # The partition moves records into ``aside`` and back, in every list alike.
         self.lists = sorted_lists(table, records, tree_begin, tree_end, params)
         self.aside = empty(self.lists.shape, self.lists.dtype)
+        # Young nodes are disjoint, so that no more of them can be huge at a time.
         huge = n_records // (MOST_LARGE + 1) if self.most_rows > MOST_LARGE else 0
         n_parts = n_records // TILE + huge if huge else 0
         self.search = allocate_search(table, target, self.lists, params, huge, n_parts)
@@ -157,12 +162,17 @@ class CartBatch:
             for _ in range(n_rounds):
                 self._round(line)
                 line = 1 - line
+            # Reading the state waits for the device. Rounds launched too many find nothing to do,
+            # so that it is read seldom, and more seldom the longer a batch grows.
             n_rounds *= 2
             state = Fetched(self.growing.state[line]).wait()
             if state[IS_FULL]:
+                # Rounds behind the one that filled the table did nothing: growth goes on where it
+                # stopped.
                 self.nodes = with_room(self.nodes, min(self.most_nodes, 2 * self.nodes.capacity))
                 self.growing.state[:, IS_FULL] = 0
             elif state[N_YOUNG] == 0:
+                # The first list holds the records themselves, in the order of the nodes.
                 self.records[...] = self.lists[0]
                 return self._finished(int(state[N_NODES]))
 

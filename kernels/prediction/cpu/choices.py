@@ -72,6 +72,8 @@ def _choice(codes: Any, reached: Any, left_is_leaf: bool, right_is_leaf: bool) -
                 return lambda first: leaf
             return lambda first: builder.load(line(args[argument], first), align=1)
 
+        # This loop runs while code is generated: LLVM sees the vectors of a block one after the
+        # other.
         code, line = lines_of(0), lines_of(4)
         shift, limit = everywhere(args[2]), everywhere(args[3])
         left, right = child(5, left_is_leaf), child(6, right_is_leaf)

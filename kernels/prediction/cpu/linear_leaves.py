@@ -34,6 +34,8 @@ def _add_worker(thread, n_threads, barrier, leaves, cells, leaf, raw):
         for tree in range(output.size):
             node = offset[tree] + leaf[row, tree]
             own = _linear_value(begin, feature, coefficient, intercept, node, table, row)
+            # A value that is not finite, as of a missing feature, falls back on the leaf's
+            # constant.
             raw[output[tree], row] += own if abs(own) < math.inf else value[node]
 
 
@@ -48,6 +50,8 @@ def _largest_worker(thread, n_threads, barrier, leaves, cells, leaf, largest):
             own = _linear_value(begin, feature, coefficient, intercept, node, table, row)
             if mine[node] < abs(own) < math.inf:
                 mine[node] = abs(own)
+    # Every thread has a line of its own; behind the barrier one of them joins all. A maximum does
+    # not depend on the order.
     wait(barrier, n_threads)
     if thread == 0:
         for other in range(1, n_threads):

@@ -71,10 +71,12 @@ def number_before_32(limit):
     Before -inf it is NaN."""
     bits = limit.view(np.int32)
     if limit > f32(0.0):
+        # The bits of positive floats ascend with them, those of negative ones descend.
         bits = np.int32(bits - np.int32(1))
     elif limit < f32(0.0):
         bits = np.int32(bits + np.int32(1))
     else:
+        # Below either zero: the smallest negative number.
         bits = np.int32(-2147483647)
     return bits.view(f32)
 
@@ -96,6 +98,7 @@ def number_before_64(limit):
 def rounded_down(threshold):
     """The largest float32 not above a threshold: for x of that type ``x <= rounded`` says the
     same as ``x <= threshold``."""
+    # A conversion would round these to infinity, which is another condition.
     if threshold > LARGEST:
         return f32(np.inf) if threshold == np.inf else f32(LARGEST)
     if threshold < -LARGEST:
@@ -126,6 +129,7 @@ def packing_kernel(wide: bool) -> Any:
                 else:
                     low = u64(rounded_down(threshold[at]).view(u32))
             if wide:
+                # Threshold and the rest lie side by side: one load of 16 bytes or 8 for a node.
                 words[u64(2) * u64(at)] = low
                 words[u64(2) * u64(at) + u64(1)] = meta
             else:
@@ -181,6 +185,7 @@ def row_reader(tiled: bool) -> Any:
     @device_function
     def in_tile(tile, values, i, row, column, n_features):
         first, step = u32(cuda.threadIdx.x), u32(cuda.blockDim.x)
+        # No barrier: a thread reads back only what it has written itself.
         begin = u64(i) * u64(row)
         at = first
         for f in range(n_features):
@@ -221,6 +226,8 @@ def walker(wide: bool) -> Any:
 
     @device_function
     def walk(words, shift, categories, n_categories, root, cells, first, step):
+        # The same for all threads of the launch, so that a forest without categories pays no more
+        # than a test.
         by_categories = categories.shape[0] > 0
         mask = u32((u32(1) << u32(shift - u32(2))) - u32(1))
         node = u32(0)
@@ -237,6 +244,7 @@ def walker(wide: bool) -> Any:
                     category = u32(x)
                     word = categories[u64(low) + u64(category >> u32(5))]
                     goes_left = is_left_category(word, category)
+            # The right child follows the left one.
             node = u32(u32(meta >> shift) + (u32(0) if goes_left else u32(1)))
             low, meta = load(words, u64(root) + u64(node))
             column = u32(u32(meta & u32(0xFFFFFFFF)) & mask)
@@ -263,6 +271,8 @@ def kernels(wide: bool, tiled: bool) -> DeepKernels:
         while i < n:
             cells, first, step = find_row(tile, values, i, row, column, n_categories.shape[0])
             into = u32(output[u32(0)])
+            # A row's sums belong to one thread, which adds the trees in their order: the same bits
+            # as everywhere.
             total = raw[into, i]
             for t in range(n_trees):
                 if u32(output[u32(t)]) != into:

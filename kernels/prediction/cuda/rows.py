@@ -38,6 +38,7 @@ def cells_of(X: Array) -> Cells:
         return cells_of(X.copy())
     row, column = row // X.itemsize, column // X.itemsize
     size = 0 if X.size == 0 else (n_rows - 1) * row + (n_features - 1) * column + 1
+    # CuPy or, in the simulator, NumPy: this module imports neither.
     library = import_module(type(X).__module__.partition(".")[0])
     values = library.lib.stride_tricks.as_strided(X, (size,), (X.itemsize,))
     return Cells(values, np.int64(row), np.int64(column))

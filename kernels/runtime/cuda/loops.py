@@ -35,6 +35,7 @@ def _hidden(builder: Any, value: Any) -> Any:
     from llvmlite import ir
 
     same = ir.FunctionType(value.type, [value.type])
+    # Input and output share a register, so that the assembly code is empty but for the comment.
     place = "l" if value.type.width == 64 else "r"
     return builder.asm(same, COMMENT, f"={place},0", [value], False)
 

@@ -221,6 +221,7 @@ def launch(
     """Start a kernel on the current stream, with ``shared`` bytes of dynamic shared memory: its
     ``cuda.shared.array(0, dtype)``."""
     if not is_simulated():
+        # CuPy's default stream has address 0, which the driver might take for another one.
         stream = cupy_stream().ptr or LEGACY_STREAM
         launching.start(function, blocks, threads, current_device(), stream, args, shared)
         return
@@ -229,6 +230,7 @@ def launch(
         function[blocks, threads, 0, shared](*passed)
     for argument, copy in zip(args, passed, strict=True):
         if copy is not argument and argument.flags.writeable:
+            # The simulator has written into the copy.
             argument[...] = copy
 
 
@@ -304,6 +306,7 @@ def write(array: Array, values: np.ndarray) -> None:
 
 def upload(*arrays: np.ndarray) -> tuple[Any, ...]:
     """Return copies of small host arrays on the device, made by one transfer."""
+    # Arrays begin at multiples of 16 bytes, as vector loads need.
     offsets = np.cumsum([0] + [-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays])
     host = np.empty(offsets[-1], np.uint8)
     for array, offset in zip(arrays, offsets[:-1], strict=True):

@@ -17,6 +17,8 @@ u64 = np.uint64
 def _count_worker(thread, n_threads, barrier, counts, n_draws, key):
     n = u64(counts.size)
     for i in range(n_draws):
+        # A draw has 32 bits: the high word of the product is a row, without the division of a
+        # remainder.
         counts[draw(key, u64(i)) * n >> u64(32)] += 1
 
 
