@@ -216,23 +216,10 @@ def _pack(trees: Trees, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
     columns, feature = np.unique(trees.feature[inner_node], return_inverse=True)
     if columns.size > MOST_COLUMNS:
         return None
-    threshold = trees.threshold[inner_node]
-    values = np.full((columns.size, N_SLOTS), np.inf, dtype)
-    n_cuts = np.zeros(columns.size, np.int64)
-    limit = np.full(feature.size, NO_LIMIT, np.int64)
-    by_feature = np.argsort(feature, kind="stable")
-    bounds = np.searchsorted(feature[by_feature], np.arange(columns.size + 1))
-    for c in range(columns.size):
-        mine = by_feature[bounds[c] : bounds[c + 1]]
-        # An infinite threshold is not a cut: ``NO_LIMIT`` sends every value left.
-        mine = mine[threshold[mine] < np.inf]
-        distinct = np.unique(threshold[mine])
-        if distinct.size > MOST_CUTS:
-            return None
-        # In the table's type: values are compared with the cuts as they are, without conversion.
-        values[c, : distinct.size] = _round_down(distinct, dtype)
-        n_cuts[c] = distinct.size
-        limit[mine] = np.searchsorted(distinct, threshold[mine])
+    found = _number_thresholds(feature, trees.threshold[inner_node], columns.size, dtype)
+    if found is None:
+        return None
+    limit, cuts = found
     # Adding 1 turns the code of missing values, 255, into 0, which goes left; limits move with it.
     shift = trees.missing_left[inner_node]
     begin = np.concatenate([[0], np.cumsum(n_inner)])
@@ -252,8 +239,32 @@ def _pack(trees: Trees, dtype: np.dtype, of_sums: np.dtype) -> Packed | None:
         output=trees.output.copy(),  # a layout that refers to its source would never be freed
         order=np.argsort(trees.output, kind="stable") if width == 1 else np.arange(n_inner.size),
         columns=columns,
-        cuts=cuts_of(values, n_cuts),
+        cuts=cuts,
     )
+
+
+def _number_thresholds(
+    feature: np.ndarray, threshold: np.ndarray, n_columns: int, dtype: np.dtype
+) -> tuple[np.ndarray, FeatureCuts] | None:
+    """Return the code of each node's threshold and the cuts of the columns, None if a column has
+    too many."""
+    values = np.full((n_columns, N_SLOTS), np.inf, dtype)
+    n_cuts = np.zeros(n_columns, np.int64)
+    limit = np.full(feature.size, NO_LIMIT, np.int64)
+    by_feature = np.argsort(feature, kind="stable")
+    bounds = np.searchsorted(feature[by_feature], np.arange(n_columns + 1))
+    for c in range(n_columns):
+        mine = by_feature[bounds[c] : bounds[c + 1]]
+        # An infinite threshold is not a cut: ``NO_LIMIT`` sends every value left.
+        mine = mine[threshold[mine] < np.inf]
+        distinct = np.unique(threshold[mine])
+        if distinct.size > MOST_CUTS:
+            return None
+        # In the table's type: values are compared with the cuts as they are, without conversion.
+        values[c, : distinct.size] = _round_down(distinct, dtype)
+        n_cuts[c] = distinct.size
+        limit[mine] = np.searchsorted(distinct, threshold[mine])
+    return limit, cuts_of(values, n_cuts)
 
 
 @kernel
