@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"\s*[+-]?[\d.,' ]*\d[\d.,' ]*([eE][+-]?\d+)?%?\s*")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How cells are told apart.
+    """The marks that tell cells apart.
 
     Parameters
     ----------

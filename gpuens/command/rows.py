@@ -67,7 +67,7 @@ def read_records(data: bytes, path: object, separator: str | None) -> TextRecord
     Raises
     ------
     CommandError
-        The separator cannot be told; there are no rows; a row has more cells than the header; a
+        The separator is ambiguous; there are no rows; a row has more cells than the header; a
         quote is misplaced.
     """
     data, layout = _laid_out(data, path, separator)

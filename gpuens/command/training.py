@@ -148,7 +148,7 @@ def _of_rows(reading: ColumnReading, rows: np.ndarray) -> ColumnReading:
 def _target(
     reading: ColumnReading, column: Any, options: argparse.Namespace
 ) -> tuple[np.ndarray, bool]:  # fmt: skip
-    """The target, and whether it holds classes."""
+    """Return the target, and whether it holds classes."""
     name, kind = options.target, reading.type.kind
     values = _labels(reading, column, options.task)
     n = len(np.unique(values))
@@ -249,7 +249,7 @@ def _train(part: Any, is_classes: bool, options: argparse.Namespace) -> Any:
 
 
 def _can_hold_out(y: np.ndarray, is_classes: bool) -> bool:
-    """Whether there are enough rows to hold some out for early stopping."""
+    """Return whether there are enough rows to hold some out for early stopping."""
     fewest = np.unique(y, return_counts=True)[1].min() if is_classes else len(y)
     return len(y) >= FEWEST_FOR_STOPPING and fewest >= 2
 

@@ -21,7 +21,7 @@ columns of text, where they can be classes or categories."""
 
 @dataclass(frozen=True)
 class ColumnType:
-    """How the cells of a column are read.
+    """The reading of the cells of a column.
 
     Parameters
     ----------

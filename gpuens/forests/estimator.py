@@ -229,7 +229,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     @property
     def _plan(self) -> SamplingPlan:
-        """How the rows of each tree are drawn."""
+        """The drawing of the rows of each tree."""
         n_draws = self._n_draws if self.bootstrap else self._n_rows
         return SamplingPlan.of_rows(self._n_rows, n_draws, bool(self.bootstrap), self._seed)
 
@@ -290,7 +290,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
     @property
     def feature_importances_percent_(self) -> np.ndarray:
-        """The same in percent of the most important feature, from 0 to 100 (Friedman 2001)."""
+        """Importances in percent of the most important feature, from 0 to 100 (Friedman 2001)."""
         importances = self.feature_importances_
         return 100.0 * importances / max(float(importances.max()), 1e-300)
 
@@ -405,7 +405,7 @@ class ForestOfTrees(SampledMembers, CartEstimator):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether arrays are equal, or sequences of these, or both None."""
+    """Return whether arrays are equal, or sequences of these, or both None."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     return (a is None and b is None) or np.array_equal(a, b)

@@ -164,7 +164,7 @@ class ForestGrower:
 
     @property
     def _is_balanced(self) -> bool:
-        """Whether each tree has weights of its own."""
+        """Return whether each tree has weights of its own."""
         return bool(getattr(self.estimator, "class_weight", None) == "balanced_subsample")
 
     def _finish(

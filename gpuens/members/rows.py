@@ -51,7 +51,7 @@ def is_own(estimator: Any) -> bool:
 
 
 def takes_gpu_arrays(estimator: Any) -> bool:
-    """Whether an estimator gets arrays as they are, also those in the memory of a GPU.
+    """Return whether an estimator gets arrays as they are, also those in the memory of a GPU.
 
     Those of ``TAKE_GPU_ARRAYS`` do, and pipelines that hold no others.
     """
@@ -84,7 +84,7 @@ class MemberRows:
         return MemberRows(X, self.home, self.everywhere)
 
     def gets_home_arrays(self, estimator: Any) -> bool:
-        """Whether an estimator gets arrays on ``home``."""
+        """Return whether an estimator gets arrays on ``home``."""
         return self.home == CPU or self.everywhere or takes_gpu_arrays(estimator)
 
     def table(self, estimator: Any) -> Any:
@@ -195,7 +195,7 @@ def _weighted_part(estimator: Any) -> str:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Whether the ``fit`` of an estimator, or of a pipeline's last step, takes weights."""
+    """Return whether the ``fit`` of an estimator, or of a pipeline's last step, takes weights."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return bool(has_fit_parameter(last, "sample_weight"))
 

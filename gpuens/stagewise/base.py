@@ -451,7 +451,7 @@ class Stagewise(StagewiseParameters, SequentialEnsemble):
 
     @abstractmethod
     def _of_classes(self) -> bool:
-        """Whether this is a classifier."""
+        """Return whether this is a classifier."""
 
 
 def _constants(base: np.ndarray, n_rows: int, device: Device) -> Array:

@@ -110,7 +110,7 @@ class StagewiseRounds(Rounds):
         return self._loss.mean_later(rows.y, rows.raw, rows.weight, self._learners.device)
 
     def forest(self) -> NoReturn:
-        raise AttributeError("The base learners can be of any kind: they make no forest.")
+        raise AttributeError("forest_ exists only if all base learners are trees of gpuens.")
 
     def model(self, result: TrainingResult) -> Any:
         return self._model(self.result(result))

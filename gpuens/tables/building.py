@@ -26,7 +26,7 @@ from .sources import BatchSource, RowBatch
 
 
 class BatchAttributes(BaseEstimator):
-    """Gets the attributes that reading a batch sets on an estimator."""
+    """Receives the attributes that reading a batch sets on an estimator."""
 
 
 @dataclass

@@ -343,7 +343,8 @@ def _ranges(column: Array, cuts: np.ndarray | None, max_bins: int, device: Devic
 def _ranges_of_sorted(
     ordered: Array, cuts: Array | None, max_bins: int, device: Device
 ) -> _Feature:
-    """Do the same for a column in ascending order, NaN last, and cuts of its type."""
+    """Give the values of a column bins (see ``_ranges``), where it is in ascending order, NaN last,
+    and cuts of its type."""
     xp = device.xp
     n = int(xp.count_nonzero(ordered == ordered))
     has_missing, ordered = n < ordered.size, ordered[:n]

@@ -67,7 +67,7 @@ class DepthFirstSplits(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What explanations of a forest read.
+    """A forest as explanations read it.
 
     splits : DepthFirstSplits
     steps : int32, shape (n_steps,)

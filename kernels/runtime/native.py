@@ -66,7 +66,7 @@ class Damaged(Unusable):
 
 
 class KernelSource(Protocol):
-    """Where kernels come from that Numba need not compile."""
+    """A source of kernels that Numba need not compile."""
 
     def bind(self, kernel: Any) -> Callable[..., Any]:
         """Return the function that runs a kernel."""

@@ -190,7 +190,7 @@ def _note(medians, side, j, o, packed, total):
 def scan_absolute(
     groups, medians, n_groups, n, has_missing, feature, limits, found, best_bits, is_set
 ):
-    """Do for the absolute error what ``scan`` does for other criteria: first all cuts with
+    """Score the cuts by the absolute error (see ``scan`` for other criteria): first all with
     missing values on the right, then all with them on the left, the first of equals by place."""
     # -1: a tie with a feature that was tried before is lost.
     best_place = i64(-1)

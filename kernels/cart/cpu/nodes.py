@@ -226,7 +226,8 @@ def _look_at_feature(
 
 @fused
 def _scan_groups(table, rows, params, node, feature, by_table, running, packed, limits, room):
-    """Do the same for any feature, group by group; ``by_table``: the rows are added up by code."""
+    """Score the candidates of any feature, group by group; ``by_table``: the rows are added up by
+    code."""
     groups, found = room.groups, room.found
     n_groups, n_missing = group_rows(
         table.codes[feature], i64(table.n_bins[feature]), rows.records, node.begin, node.end,

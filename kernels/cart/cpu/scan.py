@@ -212,7 +212,7 @@ def suits_running_sums(packed, params, n_outputs, n_statistics):
 
 @inner
 def scan_classes(groups, n_groups, has_missing, feature, packed, limits, found, best_bits, is_set):
-    """Do the same as ``scan`` for the Gini impurity of one output.
+    """Score the cuts as ``scan`` does, by the Gini impurity of one output.
 
     packed : int64
         Rows and weight of the node.

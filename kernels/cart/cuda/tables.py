@@ -52,7 +52,7 @@ of the list that has its records sorted (see ``cuts``)."""
 
 
 class Bins(NamedTuple):
-    """What the search needs to know of the features.
+    """The features as the search reads them.
 
     features : int64, shape (n_features, 5)
     lower, upper : float64

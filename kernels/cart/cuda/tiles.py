@@ -179,7 +179,7 @@ def clear_lines(state, line, n_first, huge, summed):
 
 
 class Summed(NamedTuple):
-    """Where huge nodes are added up.
+    """The lines in which huge nodes are added up.
 
     lines : int64, shape (n_lines, n_slots, n_statistics)
         One for each huge node and feature, zeros between the rounds.

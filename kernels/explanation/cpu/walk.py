@@ -185,7 +185,7 @@ def add_slopes(program, splits, split, n_points, k, work, m):
 
 @inner
 def add_leaves(program, splits, split, n_points, column, work, m):
-    """Do the same as ``add_slopes`` and ``mix`` where both children are leaves."""
+    """Add slopes and mix as ``add_slopes`` and ``mix`` do, where both children are leaves."""
     flow, value, total, step = work.flow, work.value, work.total, work.step
     left = program.value[splits.left[split], column]
     right = program.value[splits.right[split], column]

@@ -42,8 +42,8 @@ def _median(a, b, c):
 
 @inner
 def _select(values, weight, begin, end, least):
-    """The least of ``values[begin:end]``, which are reordered, up to which the weights sum to
-    ``least``, and that sum.
+    """Return the least of ``values[begin:end]``, which are reordered, up to which the weights sum
+    to ``least``, and that sum.
 
     Each round parts the values in three: below the pivot, equal to it, above it::
 
@@ -190,7 +190,8 @@ def _find_leaves(targets, leaf, row, whole):
 
 @inner
 def _first_beyond(entries, low, high, rank):
-    """The first of the entries ``low ... high - 1`` with a higher rank; high if there is none."""
+    """Return the first of the entries ``low ... high - 1`` with a higher rank; high if there is
+    none."""
     while low < high:
         middle = (low + high) >> 1
         if entries[middle] >> S32 <= rank:
@@ -202,7 +203,7 @@ def _first_beyond(entries, low, high, rank):
 
 @inner
 def _search(entries, whole, searched, low, high, least):
-    """The least rank with enough shares; ``searched`` (tree, begin, end, place) is room."""
+    """Return the least rank with enough shares; ``searched`` (tree, begin, end, place) is room."""
     n = whole.shape[1]
     for t in range(n):
         searched[0, t], searched[1, t], searched[2, t] = t, whole[0, t], whole[1, t]

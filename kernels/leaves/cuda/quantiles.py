@@ -38,8 +38,8 @@ LOW_8 = u64(DIGITS - 1)
 
 @device_function
 def ascending(bits):
-    """The bits of a float64 as a number that ascends with it: negative ones all flipped, of the
-    others the sign."""
+    """Return the bits of a float64 as a number that ascends with it: negative ones all flipped, of
+    the others the sign."""
     return bits ^ (ALL if bits >= SIGN else SIGN)
 
 
@@ -125,8 +125,8 @@ def quantiles_of_sums(
     n_nodes: int,
     join: Callable[[Array], None],
 ) -> np.ndarray:
-    """Do the same where other rows take part: ``join`` adds the sums of their weights to an array
-    of those of these rows."""
+    """Find the quantiles where other rows take part: ``join`` adds the sums of their weights to an
+    array of those of these rows."""
     bits = values.view(np.uint64)
     total = zeros(n_nodes, np.int64)
     least, found = zeros((n_nodes, 2), np.int64), zeros((n_nodes, 2), np.uint64)

@@ -67,7 +67,7 @@ def pack_meta(child, by_categories, missing_left, column, shift):
 
 @device_function
 def number_before_32(limit):
-    """The largest float32 below another one: ``x < limit`` says the same as ``x <= before``.
+    """Return the largest float32 below another one: ``x < limit`` says the same as ``x <= before``.
     Before -inf it is NaN."""
     bits = limit.view(np.int32)
     if limit > f32(0.0):
@@ -83,7 +83,7 @@ def number_before_32(limit):
 
 @device_function
 def number_before_64(limit):
-    """The same of float64."""
+    """Return the largest float64 below another one."""
     bits = limit.view(i64)
     if limit > f64(0.0):
         bits = i64(bits - i64(1))
@@ -96,8 +96,8 @@ def number_before_64(limit):
 
 @device_function
 def rounded_down(threshold):
-    """The largest float32 not above a threshold: for x of that type ``x <= rounded`` says the
-    same as ``x <= threshold``."""
+    """Return the largest float32 not above a threshold: for x of that type ``x <= rounded`` says
+    the same as ``x <= threshold``."""
     # A conversion would round these to infinity, which is another condition.
     if threshold > LARGEST:
         return f32(np.inf) if threshold == np.inf else f32(LARGEST)
@@ -109,7 +109,7 @@ def rounded_down(threshold):
 
 @functools.cache
 def packing_kernel(wide: bool) -> Any:
-    """The kernel for nodes of float64 tables, or of float32 tables."""
+    """Return the kernel for nodes of float64 tables, or of float32 tables."""
 
     @kernel
     def pack_nodes(feature, threshold, missing_left, left, category_begin, shift, words):
@@ -140,8 +140,8 @@ def packing_kernel(wide: bool) -> Any:
 
 
 def nodes_of(trees: Trees, X: Array, n_largest: int) -> PackedNodes | None:
-    """The layout for rows of the type of X, kept as long as the forest's arrays; None where a
-    child and a column do not fit a word together.
+    """Return the layout for rows of the type of X, kept as long as the forest's arrays; None where
+    a child and a column do not fit a word together.
 
     ``n_largest`` is the number of nodes of the largest tree.
     """
@@ -171,9 +171,9 @@ class DeepKernels(NamedTuple):
 
 @functools.cache
 def row_reader(tiled: bool) -> Any:
-    """The device function ``(cells, first, step)``: where a thread finds its row, whose value of
-    feature f is ``cells[first + f * step]``. A tile is ``[feature][row]``: whichever features
-    neighbours read, they use different banks. A thread reads only what it wrote."""
+    """Return the device function ``(cells, first, step)``: where a thread finds its row, whose
+    value of feature f is ``cells[first + f * step]``. A tile is ``[feature][row]``: whichever
+    features neighbours read, they use different banks. A thread reads only what it wrote."""
     if not tiled:
 
         @device_function
@@ -198,7 +198,7 @@ def row_reader(tiled: bool) -> Any:
 
 @functools.cache
 def walker(wide: bool) -> Any:
-    """The device function that walks a row down a tree; the leaf, counted from the root.
+    """Return the device function that walks a row down a tree; the leaf, counted from the root.
 
     ``wide`` nodes have float64 thresholds.
     """
@@ -255,7 +255,8 @@ def walker(wide: bool) -> Any:
 
 @functools.cache
 def kernels(wide: bool, tiled: bool) -> DeepKernels:
-    """The kernels for tables of float64 or float32, with their rows in shared memory or not."""
+    """Return the kernels for tables of float64 or float32, with their rows in shared memory or
+    not."""
     dtype = np.float64 if wide else np.float32
     n_cells = cells_of_tile(8 if wide else 4) if tiled else 1
     find_row, walk = row_reader(tiled), walker(wide)

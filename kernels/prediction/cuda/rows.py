@@ -28,8 +28,8 @@ class Cells(NamedTuple):
 
 
 def cells_of(X: Array) -> Cells:
-    """A flat view of X, so that one compiled kernel reads tables of any layout; a view of a copy
-    where rows or columns run backwards or other data lie between the cells."""
+    """Return a flat view of X, so that one compiled kernel reads tables of any layout; a view of a
+    copy where rows or columns run backwards or other data lie between the cells."""
     n_rows, n_features = X.shape
     if X.flags.c_contiguous:
         return Cells(X.reshape(-1), _distance(n_features), ONE)

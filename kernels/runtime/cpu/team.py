@@ -177,7 +177,7 @@ def _await(outcomes: list[Any], n: int) -> None:
 
 
 _ALONE = np.zeros(CACHE_LINE, np.int64)
-"""The barrier of a single thread, which nobody counts."""
+"""The barrier of a single thread, which never waits."""
 _idle: deque[_Helper] = deque()
 _n_threads = threading.local()
 

@@ -61,7 +61,7 @@ class Code(NamedTuple):
 
 
 class Archive(NamedTuple):
-    """What a file holds for an architecture.
+    """The content of a file for an architecture.
 
     Parameters
     ----------

@@ -180,7 +180,7 @@ class Parameters:
 
 
 class _OfThread(threading.local):
-    """What a thread keeps, by kernel and device."""
+    """The parameter blocks of a thread, by kernel and device."""
 
     def __init__(self) -> None:
         self.parameters: dict[tuple[Any, int], Parameters] = {}

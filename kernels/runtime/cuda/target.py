@@ -71,7 +71,7 @@ class Cuda:
     """The module ``cuda`` of Numba, imported when a kernel that uses it is compiled."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # questions of Python itself are no reason to import it
+        if name.startswith("__"):  # Python itself asks for these, which must not import it
             raise AttributeError(name)
         return getattr(numba_cuda(), name)
 

@@ -48,7 +48,7 @@ def quantise_all(g, h, begin, end, first, key, scale_g, scale_h, records):
 
 @inner
 def _quantise_sample(g, h, rows, begin, end, first, key, scale_g, scale_h, records):
-    """Do the same for the rows ``rows[begin:end]``."""
+    """Round the statistics of the rows ``rows[begin:end]``; return the sums of the integers."""
     sum_g = sum_h = i64(0)
     for i in range(u64(begin), u64(end)):
         row = u64(rows[i])

@@ -133,7 +133,7 @@ def join_blocks(measures, n, n_bits, output, totals, sums_g, sums_h, tops_g, top
 
 @functools.cache
 def gradients_kernel(loss: type) -> Any:
-    """The kernel that is specialised on a class of ``scalars.losses``."""
+    """Return the kernel that is specialised on a class of ``scalars.losses``."""
     gradient = formulas_of(loss).gradient
 
     @device_function
@@ -328,7 +328,7 @@ def measure_chunks(
 
 @functools.cache
 def row_values_kernel(loss: type) -> Any:
-    """The kernel that is specialised on a class of ``scalars.losses``."""
+    """Return the kernel that is specialised on a class of ``scalars.losses``."""
     value = formulas_of(loss).value
 
     @kernel

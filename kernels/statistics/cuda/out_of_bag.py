@@ -104,7 +104,7 @@ def add_trees(leaf, value, truth, begin, sums, n_models, of_chunks, n_new):
 
 @kernel
 def add_chunks(of_chunks, errors):
-    """The chunks of a tree a block at a time, upper halves onto lower halves."""
+    """Add up the chunks of a tree, a block at a time, upper halves onto lower halves."""
     t = cuda.threadIdx.x
     tree = i64(cuda.blockIdx.x)
     while tree < of_chunks.shape[0]:

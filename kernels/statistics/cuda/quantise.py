@@ -74,7 +74,7 @@ def quantise(
 def quantise_from(
     begin: int, g: Array, h: Array, rows: Array, key: int, first: int, scales: Sequence[Scales]
 ) -> TreeRecords:
-    """Do the same for rows that are those from ``begin`` on of a larger table."""
+    """Quantise the rows from ``begin`` on of a larger table."""
     n_outputs, n = g.shape[0], rows.shape[0] or g.shape[1]
     records = empty((n_outputs, n), RECORD)
     sums = zeros((n_outputs, 2), np.int64)
